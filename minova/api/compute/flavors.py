@@ -222,9 +222,10 @@ def _page(api: Collaborators, call: Call, *, detailed: bool) -> dict[str, Any]:
         matching = matching[ids.index(query.marker) + 1 :]
     size = page_size(query.limit, api.conf.api.max_limit)
     show_one = view if detailed else brief
-    answer: dict[str, Any] = {"flavors": [show_one(call, flavor) for flavor in matching[:size]]}
-    if 0 < size < len(matching):
-        answer["flavors_links"] = links.next_page(call, matching[size - 1].flavorid)
+    page = matching[:size]
+    answer: dict[str, Any] = {"flavors": [show_one(call, flavor) for flavor in page]}
+    if links.is_full(page, size):
+        answer["flavors_links"] = links.next_page(call, page[-1].flavorid)
     return answer
 
 

@@ -38,6 +38,11 @@ def bookmark(call: Call, kind: str, identity: str) -> tuple[Link, ...]:
     return LinkBases(call, kind).bookmark(identity)
 
 
+def is_full(page: Sequence[object], size: int) -> bool:
+    """Whether a page has a link to the next one, as in Nova: where it has as many items as it may have. The next one may be empty."""
+    return 0 < size == len(page)
+
+
 def next_page(call: Call, marker: str) -> tuple[Link, ...]:
     return (Link(rel="next", href=call.url(next_path(call, marker))),)
 

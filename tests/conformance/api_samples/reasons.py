@@ -100,7 +100,6 @@ NOT_REACHED: dict[str, str] = {
 ALWAYS: dict[str, str] = {
     "trusted_image_certificates": _CERTIFICATES,
     "booting from a volume is not served": _VOLUMES,
-    "what is left out: [": "the link to the next page is left out where there is no next page; Nova's page may be empty",
     "uptime of hypervisors is not served": "no host tells how long it has run",
     "Quotas of users are not served": "quotas are of projects",
     "Unavailable console type webmks": _CONSOLES,

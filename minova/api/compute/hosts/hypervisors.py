@@ -193,10 +193,9 @@ def _page(api: Collaborators, call: Call, show_one: Any) -> dict[str, Any]:
             nodes = _named(session, query.hypervisor_hostname_pattern)
             return {"hypervisors": _shown(api, call, session, nodes, show_one, with_servers)}
         after = _after(call, session, query)
-        nodes = read_services.nodes(session, after, None if size is None else size + 1)
-        page = nodes if size is None else nodes[:size]
-        answer: dict[str, Any] = {"hypervisors": _shown(api, call, session, page, show_one, with_servers)}
-    if page and len(page) < len(nodes):
+        nodes = read_services.nodes(session, after, size)
+        answer: dict[str, Any] = {"hypervisors": _shown(api, call, session, nodes, show_one, with_servers)}
+    if size is not None and links.is_full(nodes, size):
         answer["hypervisors_links"] = links.next_page(call, str(answer["hypervisors"][-1].id))
     return answer
 

@@ -101,14 +101,14 @@ def list_key_pairs(api: Collaborators, call: Call) -> dict[str, Any]:
     size = page_size(query.limit, api.conf.api.max_limit) if call.has(ASKED, "limit") else _ALL
     with api.db.read() as session:
         try:
-            found = key_pairs.page(session, user_id, query.marker, size + 1)
+            found = key_pairs.page(session, user_id, query.marker, size)
         except LookupError:
             raise errors.BadRequest(f"Marker {query.marker} could not be found.") from None
     answer: dict[str, Any] = {
-        "keypairs": [Wrapped(keypair=call.shown(SHOWN, KeyPairBrief(**_brief(each)))) for each in found[:size]]
+        "keypairs": [Wrapped(keypair=call.shown(SHOWN, KeyPairBrief(**_brief(each)))) for each in found]
     }
-    if len(found) > size > 0:
-        answer["keypairs_links"] = links.next_page(call, found[size - 1].name)
+    if links.is_full(found, size):
+        answer["keypairs_links"] = links.next_page(call, found[-1].name)
     return answer
 
 

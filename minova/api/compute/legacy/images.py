@@ -95,11 +95,10 @@ def delete(api: Collaborators, call: Call) -> None:
 def _listing(api: Collaborators, call: Call, view: Any) -> dict[str, Any]:
     query: ImagesQuery = call.query
     size = page_size(query.limit, api.conf.api.max_limit) or int(api.conf.api.max_limit)
-    found: Sequence[Image] = api.image_proxy.page(call, _filters(call, query), size + 1, query.marker or None)
-    page = found[:size]
-    answer: dict[str, Any] = {"images": [view(image) for image in page]}
-    if len(found) > size:
-        answer["images_links"] = links.next_page(call, page[-1].id)
+    found: Sequence[Image] = api.image_proxy.page(call, _filters(call, query), size, query.marker or None)
+    answer: dict[str, Any] = {"images": [view(image) for image in found]}
+    if links.is_full(found, size):
+        answer["images_links"] = links.next_page(call, found[-1].id)
     return answer
 
 

@@ -42,17 +42,17 @@ from minova.objects.server_changes import ServerChanges
 
 def list_servers(api: Collaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
-        rows, more = _rows(api, call, session)
+        rows, full = _rows(api, call, session)
     form = Form(call)
-    return _page(call, [brief(form, row) for row in rows], rows, more)
+    return _page(call, [brief(form, row) for row in rows], rows, full)
 
 
 def list_detail(api: Collaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
-        rows, more = _rows(api, call, session)
+        rows, full = _rows(api, call, session)
         shown = _views(api, call, session, rows)
         in_neutron = neutron_servers.ports_asked(api, session, [row.uuid for row in rows])
-    return _page(call, _with_groups(api, call, shown, in_neutron), rows, more)
+    return _page(call, _with_groups(api, call, shown, in_neutron), rows, full)
 
 
 def show(api: Collaborators, call: Call) -> dict[str, Any]:
@@ -223,10 +223,10 @@ def find(call: Call, session: Session, *, deleted: bool = False) -> models.Insta
 
 
 class Page(NamedTuple):
-    """`more`: further rows follow."""
+    """`full`: another page may follow."""
 
     rows: Sequence[InstanceRow] = ()
-    more: bool = False
+    full: bool = False
 
 
 def _rows(api: Collaborators, call: Call, session: Session) -> Page:
@@ -240,15 +240,15 @@ def _rows(api: Collaborators, call: Call, session: Session) -> Page:
         return Page()
     try:
         zone = api.conf.scheduler.default_availability_zone
-        rows = instances.instances(session, wanted, order, query.marker or None, size + 1, zone)
+        rows = instances.instances(session, wanted, order, query.marker or None, size, zone)
     except LookupError:
         raise errors.BadRequest(f"marker [{query.marker}] not found") from None
-    return Page(rows[:size], more=len(rows) > size)
+    return Page(rows, full=links.is_full(rows, size))
 
 
-def _page(call: Call, shown: list[Any], rows: Sequence[InstanceRow], more: bool) -> dict[str, Any]:
+def _page(call: Call, shown: list[Any], rows: Sequence[InstanceRow], full: bool) -> dict[str, Any]:
     answer: dict[str, Any] = {"servers": shown}
-    if more:
+    if full:
         answer["servers_links"] = links.next_page(call, rows[-1].uuid)
     return answer
 

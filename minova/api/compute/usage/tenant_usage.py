@@ -165,5 +165,5 @@ def _links(
 ) -> dict[str, tuple[links.Link, ...]]:
     """Of the next page, as Nova has it: where this one is full."""
     paged = call.since("2.40") or call.shows_all
-    full = bool(rows) and len(rows) == page_size(query.limit, api.conf.api.max_limit)
+    full = links.is_full(rows, page_size(query.limit, api.conf.api.max_limit))
     return {key: links.next_page(call, rows[-1].uuid)} if paged and full else {}

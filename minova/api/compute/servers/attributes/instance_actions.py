@@ -95,7 +95,7 @@ def index(api: Collaborators, call: Call) -> dict[str, Any]:
         chosen = [action for action in chosen if action.id in later]
     shown = chosen if size is None else chosen[:size]
     answer: dict[str, Any] = {"instanceActions": [_action(call, action, raw) for action in shown]}
-    if shown and len(shown) < len(chosen):
+    if size is not None and links.is_full(shown, size):
         answer["links"] = links.next_page(call, shown[-1].request_id)
     return answer
 

@@ -10,7 +10,7 @@ from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import servers
 from minova.api.http import times
 from minova.api.http.call import Call
-from minova.api.http.links import Link, next_page, of_thing
+from minova.api.http.links import Link, is_full, next_page, of_thing
 from minova.api.http.microversions import History, added
 from minova.api.http.structs import Page, is_true, page_size
 from minova.api.policies.enforcer import Target
@@ -124,14 +124,13 @@ def index(api: Collaborators, call: Call) -> dict[str, Any]:
         if is_true(query.hidden):
             rows = []
         elif paged:
-            rows = migrations.newest_first(session, wanted, query.marker, size + 1)
+            rows = migrations.newest_first(session, wanted, query.marker, size)
         else:
             rows = migrations.oldest_first(session, wanted, size)
-        shown = rows[:size]
-        numbers = migrations.flavor_ids(session, _flavorids(shown))
-    answer: dict[str, Any] = {"migrations": [_view(call, row, numbers) for row in shown]}
-    if shown and len(rows) > size:
-        answer["migrations_links"] = next_page(call, shown[-1].value.uuid)
+        numbers = migrations.flavor_ids(session, _flavorids(rows))
+    answer: dict[str, Any] = {"migrations": [_view(call, row, numbers) for row in rows]}
+    if paged and is_full(rows, size):
+        answer["migrations_links"] = next_page(call, rows[-1].value.uuid)
     return answer
 
 

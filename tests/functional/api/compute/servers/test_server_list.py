@@ -31,7 +31,7 @@ def test_pages_follow_each_other_newest_first(stocked: Cloud) -> None:
     for number in range(7):
         stocked.make_server(f"s{number}")
     assert follow(stocked, "/v2.1/servers", limit=3) == [["s6", "s5", "s4"], ["s3", "s2", "s1"], ["s0"]]
-    assert follow(stocked, "/v2.1/servers/detail", limit=7) == [["s6", "s5", "s4", "s3", "s2", "s1", "s0"]]
+    assert follow(stocked, "/v2.1/servers/detail", limit=7) == [["s6", "s5", "s4", "s3", "s2", "s1", "s0"], []]
     assert follow(stocked, "/v2.1/servers", limit=0) == [[]]
     assert follow(stocked, "/v2.1/servers", limit=4, sort_dir="asc") == [["s0", "s1", "s2", "s3"], ["s4", "s5", "s6"]]
 
