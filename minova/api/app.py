@@ -12,11 +12,11 @@ from minova.api.access.failure_table import FailureTable
 from minova.api.compute.collaborators import Collaborators as ComputeCollaborators
 from minova.api.compute.definition import ComputeDefinition
 from minova.api.compute.servers.networks.neutron import PATIENCE as NEUTRON_PATIENCE
-from minova.api.compute.waiting import WaitingRequests
 from minova.api.description import PATH as DESCRIPTION
 from minova.api.description import DescriptionDefinition
 from minova.api.http import app as http
 from minova.api.http.call import PROJECT_IN_PATH
+from minova.api.http.waiting import WaitingRequests
 from minova.api.image.collaborators import Collaborators as ImageCollaborators
 from minova.api.image.definition import ImageDefinition
 from minova.api.image.importing.guard import allowed_networks
@@ -177,7 +177,7 @@ def make_app(
         servers, images = with_glance(conf, servers, images)
     if conf.neutron.backend == "neutron":
         servers = with_neutron(conf, servers)
-    networks = NetworkCollaborators(conf=conf, db=db, conductor=conductor)
+    networks = NetworkCollaborators(conf=conf, db=db, conductor=conductor, waiting=waiting)
     return App(
         http.make_app(ComputeDefinition(servers), authenticate, policy),
         http.make_app(ImageDefinition(images), authenticate, policy) if images.remote is None else _not_here,

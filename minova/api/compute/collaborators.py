@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from oslo_config import cfg
 
-from minova.api.compute.waiting import WaitingRequests
+from minova.api.http.waiting import WaitingRequests
 from minova.api.image.collaborators import ImageService
 from minova.api.image.proxy import ImageProxy
 from minova.api.image.view import BuiltInImages

@@ -11,8 +11,9 @@ from minova.api.http.structs import Int64
 from minova.api.network import common
 from minova.api.network.collaborators import Collaborators
 from minova.api.network.common import Text, Unset
+from minova.api.network.removal import delete_once_free
 from minova.api.policies.enforcer import Target
-from minova.db.networks import networks
+from minova.db.networks import networks, ports
 from minova.objects.network import DEFAULT_MTU, FLAT, LOCAL, VLAN, Network
 
 Mtu = Annotated[int, msgspec.Meta(ge=68, le=65535)]
@@ -148,7 +149,13 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def delete(api: Collaborators, call: Call) -> None:
-    api.conductor.delete_network(call.ctx, network_id=_owned(api, call).id)
+    network_id = _owned(api, call).id
+    delete_once_free(
+        api,
+        call,
+        lambda: api.conductor.delete_network(call.ctx, network_id=network_id),
+        lambda session: ports.only_going_on_network(session, network_id),
+    )
 
 
 def _owned(api: Collaborators, call: Call) -> Network:

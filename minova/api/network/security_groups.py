@@ -10,8 +10,9 @@ from minova.api.http.call import Call
 from minova.api.network import common
 from minova.api.network.collaborators import Collaborators
 from minova.api.network.common import Text, Unset
+from minova.api.network.removal import delete_once_free
 from minova.api.policies.enforcer import Target
-from minova.db.networks import security_groups
+from minova.db.networks import ports, security_groups
 from minova.objects.network import DEFAULT_GROUP, SecurityGroup, SecurityGroupRule
 
 
@@ -96,7 +97,12 @@ def delete(api: Collaborators, call: Call) -> None:
     group = _owned(api, call)
     if group.is_default and not call.ctx.is_admin:
         raise errors.SecurityGroupCannotRemoveDefault("Insufficient rights for removing default security group.")
-    api.conductor.delete_security_group(call.ctx, group_id=group.id)
+    delete_once_free(
+        api,
+        call,
+        lambda: api.conductor.delete_security_group(call.ctx, group_id=group.id),
+        lambda session: ports.only_going_of_group(session, group.id),
+    )
 
 
 def _owned(api: Collaborators, call: Call) -> SecurityGroup:

@@ -12,8 +12,9 @@ from minova.api.http.structs import Int64
 from minova.api.network import common, networks
 from minova.api.network.collaborators import Collaborators
 from minova.api.network.common import Text, Unset
+from minova.api.network.removal import delete_once_free
 from minova.api.policies.enforcer import Target
-from minova.db.networks import subnets
+from minova.db.networks import ports, subnets
 from minova.objects import addresses
 from minova.objects.addresses import Block
 from minova.objects.network import HostRoute, Pool, Subnet
@@ -159,7 +160,13 @@ def _changed(subnet: Subnet, changes: dict[str, Any]) -> Subnet:
 
 
 def delete(api: Collaborators, call: Call) -> None:
-    api.conductor.delete_subnet(call.ctx, subnet_id=_owned(api, call).id)
+    subnet_id = _owned(api, call).id
+    delete_once_free(
+        api,
+        call,
+        lambda: api.conductor.delete_subnet(call.ctx, subnet_id=subnet_id),
+        lambda session: ports.only_going_of_subnet(session, subnet_id),
+    )
 
 
 def _gateway(block: Block, requested: str | Unset | None) -> str | None:

@@ -195,6 +195,31 @@ def mark_going(session: Session, uuid: str) -> None:
     session.connection().execute(update(Row).where(Row.uuid == uuid).values(status=GOING))
 
 
+def only_going_on_network(session: Session, network_uuid: str) -> bool:
+    """Whether the network has ports, and all of them are going."""
+    return _are_going(session, Row.network_id.in_(select(Net.id).where(Net.uuid == network_uuid)))
+
+
+def only_going_of_subnet(session: Session, subnet_uuid: str) -> bool:
+    """As `only_going_on_network`, of those that have addresses of the subnet."""
+    given = select(Allocation.port_id).join(models.Subnet, models.Subnet.id == Allocation.subnet_id)
+    return _are_going(session, Row.id.in_(given.where(models.Subnet.uuid == subnet_uuid)))
+
+
+def only_going_of_group(session: Session, group_uuid: str) -> bool:
+    """As `only_going_on_network`, of those that have the security group."""
+    of_port, group = models.PortSecurityGroup, models.SecurityGroup
+    having = select(of_port.port_id).join(group, group.id == of_port.group_id)
+    return _are_going(session, Row.id.in_(having.where(group.uuid == group_uuid)))
+
+
+def _are_going(session: Session, ports: ColumnElement[bool]) -> bool:
+    found = select(Row.id).where(ports)
+    if session.scalar(found.where(Row.status != GOING).limit(1)) is not None:
+        return False
+    return session.scalar(found.limit(1)) is not None
+
+
 def going_of(session: Session, instance_uuid: str, mac_address: str | None = None) -> list[str]:
     """The ids of those ports of a server that are going; of the one with this MAC address."""
     query = select(Row.uuid).where(Row.instance_uuid == instance_uuid, Row.status == GOING)

@@ -203,7 +203,7 @@ def _shown(api: Collaborators, group: SecurityGroup) -> dict[str, Any]:
 
 
 def _network(api: Collaborators) -> NetworkCollaborators:
-    return NetworkCollaborators(conf=api.conf, db=api.db, conductor=api.conductor)
+    return NetworkCollaborators(conf=api.conf, db=api.db, conductor=api.conductor, waiting=api.waiting)
 
 
 def _as(call: Call, rule: str, **more: Any) -> Call:

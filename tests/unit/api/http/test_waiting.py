@@ -3,7 +3,7 @@
 import pytest
 
 from minova import errors
-from minova.api.compute.waiting import MOST_OF_PROJECT, WaitingRequests
+from minova.api.http.waiting import MOST_OF_PROJECT, WaitingRequests
 
 
 def test_a_project_has_few_places_and_all_projects_together_have_a_bound() -> None:
