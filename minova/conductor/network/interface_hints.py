@@ -117,20 +117,21 @@ class _Stream:
         with self._worker.db.read() as session:
             members = changes.members | security_groups.of_instances(session, changes.servers)
             hosts = changes.hosts | security_groups.hosts_of(session, changes.rules)
-            naming = security_groups.hosts_naming(session, members)
         ctx = service_context()
         for host in sorted(hosts):
             self._computes.refresh_interfaces(ctx, host)
-        if naming:
-            self._tell_members(set().union(*naming.values()))
+        if members:
+            self._tell_members(members)
 
     def _tell_members(self, group_ids: Collection[str]) -> None:
-        """As they are after all changes that are told now, with new numbers. Those that are read after them get higher ones."""
+        """As they are after all changes that are told now, with new numbers. Those that are read after them get higher ones. Also without a
+        host to tell: a build that begins now is not to take members that were read before.
+        """
         numbers = self._worker.run(lambda session: group_members.number(session, group_ids))
         # The hosts after the numbers: a server that comes to another host in between reads members with the new ones.
         with self._worker.db.read() as session:
             naming = security_groups.hosts_naming(session, numbers.keys())
-            known = group_members.of_numbers(session, numbers)
+            known = group_members.of_numbers(session, numbers) if naming else {}
         for host, groups in sorted(naming.items()):
             told = tuple(known[group] for group in sorted(groups) if group in known)
             self._computes.refresh_members(service_context(), host, told)

@@ -227,20 +227,28 @@ def hosts_of(session: Session, uuids: Collection[str]) -> set[str]:
 
 
 def hosts_naming(session: Session, uuids: Collection[str]) -> dict[str, set[str]]:
-    """The hosts on which ports have groups whose rules name these, and which of these they name."""
+    """The hosts on which ports have groups whose rules name these, and which of these they name. Also hosts that are to build the servers
+    of such ports: their claims may be in progress.
+    """
     found: dict[str, set[str]] = {}
     named = aliased(Row)
     for chunk in chunked(sorted(uuids)):
-        naming = _hosts_of_ports(models.Instance.host, named.uuid).join(Rule, Rule.group_id == OfPort.group_id)
-        naming = naming.join(named, named.id == Rule.remote_group_id).where(named.uuid.in_(chunk))
-        for host, uuid in session.execute(naming.distinct()):
-            found.setdefault(host, set()).add(uuid)
+        for ports in (_hosts_of_ports(models.Instance.host, named.uuid), _hosts_of_builds(named.uuid)):
+            naming = ports.join(Rule, Rule.group_id == OfPort.group_id).join(named, named.id == Rule.remote_group_id)
+            for host, uuid in session.execute(naming.where(named.uuid.in_(chunk)).distinct()):
+                found.setdefault(host, set()).add(uuid)
     return found
 
 
 def _hosts_of_ports(*columns: Any) -> Select[Any]:
     query = select(*columns).select_from(models.Instance).join(Port, Port.instance_uuid == models.Instance.uuid)
     return query.join(OfPort, OfPort.port_id == Port.id).where(models.Instance.host.is_not(None))
+
+
+def _hosts_of_builds(*columns: Any) -> Select[Any]:
+    query = select(models.Task.host, *columns).select_from(models.Task)
+    query = query.join(Port, Port.instance_uuid == models.Task.instance_uuid)
+    return query.join(OfPort, OfPort.port_id == Port.id).where(models.Task.host.is_not(None))
 
 
 # -- objects -------------------------------------------------------------------------------------------------------------

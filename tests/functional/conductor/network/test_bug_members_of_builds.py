@@ -1,0 +1,59 @@
+"""A server was built with members of its groups that were no longer theirs, and its host did not hear of it for up to a minute."""
+
+from typing import Any
+
+import pytest
+
+from minova.db.networks import group_members
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
+from tests.functional.conductor.network_cases import network, on, port, rules_on, subnet
+
+
+@pytest.fixture(autouse=True)
+def _moment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All of a test is within it."""
+    monkeypatch.setattr(group_members, "RECENT", 600.0)
+
+
+def remotes(instance: Any) -> set[str]:
+    rules = [rule for vif in instance.network_info for rule in vif.rules or ()]
+    return {one for rule in rules for one in rule.remotes or ()}
+
+
+def delete(harness: ConductorHarness, server: str) -> None:
+    harness.delete(server)
+    harness.settle()
+    harness.conductor.instance_deleted(CTX, instance_uuid=server, host="a")
+    harness.settle()
+
+
+def running(harness: ConductorHarness, **more: Any) -> str:
+    (server,) = harness.create(1, **more)
+    harness.build("a", server)
+    harness.settle()
+    return server
+
+
+def test_group_without_hosts(harness: ConductorHarness) -> None:
+    """No host is told of its members, and what was read of them is old all the same."""
+    flat = network(harness, network_type="flat", physical_network="dc1")
+    subnet(harness, flat, "10.1.0.0/24")
+    first = running(harness, **on(flat))
+    rules_on(harness, "a")
+    delete(harness, first)
+    (second,) = harness.create(1, **on(flat))
+    port(harness, flat)
+    harness.settle()
+    assert remotes(harness.claim("a", second)) == {"10.1.0.3/32", "10.1.0.4/32"}
+
+
+def test_host_that_is_about_to_claim_is_told(harness: ConductorHarness) -> None:
+    """What the claim has read it may have read before."""
+    flat = network(harness, network_type="flat", physical_network="dc1")
+    subnet(harness, flat, "10.1.0.0/24")
+    harness.create(1, **on(flat))
+    host = harness.hosts["a"]
+    host.members.clear()
+    port(harness, flat)
+    harness.settle()
+    assert [members.ranges("", 4) for members in host.members] == [("10.1.0.2/31",)]
