@@ -24,6 +24,9 @@ pytestmark = pytest.mark.timeout(300)
 PROMPT: dict[str, object] = {"conductor__worker_lease": 9, "conductor__task_interval": 1}
 # Seconds until an action has ended that nothing disturbs, from a restart to a stable state, and of patience for a restart.
 UNDISTURBED, STABLE_WITHIN, RESTART_WITHIN = 10.0, 60.0, 120.0
+# Seconds that a process is down: half of the conductors that die are back after another one has taken over, and each further
+# second costs the periodic work of all others.
+DOWN_FOR = (0.5, 20.0)
 HOST = "host-0"
 # In which state an action begins, where that is not active.
 BEGINS_IN = {"unshelve": "shelved_offloaded"}
@@ -150,6 +153,7 @@ def test_a_server_is_stable_within_a_minute_after_the_restart(tmp_path: Path, ki
     cloud = Cloud(1, tmp_path, hosts=1, **PROMPT)
     try:
         cloud.world.faults = Faults(others_first=0.0)
+        cloud.world.down_for = DOWN_FOR
         cloud.world.run(30.0)
         cloud.create(1, 1)
         cloud.world.run(30.0)
@@ -194,6 +198,7 @@ def test_a_build_with_ports_leaves_none_too_many(tmp_path: Path, killed: str) ->
     cloud = Cloud(2, tmp_path, hosts=1, **PROMPT)
     try:
         cloud.world.faults = Faults(others_first=0.0)
+        cloud.world.down_for = DOWN_FOR
         cloud.world.run(30.0)
         steps = next(step for step in itertools.count(1) if not build_killed_at(cloud, step, names, step))
         assert steps > 3

@@ -37,6 +37,8 @@ LAST_RELEASE = json.loads((Path(__file__).parents[1] / "released" / "d8f8a1a.jso
 STEPS = (-3600.0, 3600.0)  # seconds by which a wall clock steps
 DEPTH = 3  # how many pieces of work may stand inside each other
 OUTAGE = 1.0
+# Seconds after which a process that died is back, at least and at most.
+DOWN_FOR = (0.5, 50.0)
 DATABASE = "database"
 
 
@@ -123,6 +125,7 @@ class World:
 
     def __init__(self, seed: int, url: str) -> None:
         self.random = random.Random(seed)
+        self.down_for = DOWN_FOR
         self.url = url
         self.now = 1_700_000_000.0
         self.faults = Faults()
@@ -169,7 +172,7 @@ class World:
         self._start_later(process)
 
     def _start_later(self, process: Process) -> None:
-        back_at = max(self.now + self.random.uniform(0.5, 50.0), self._down_until.get(process.name, 0.0))
+        back_at = max(self.now + self.random.uniform(*self.down_for), self._down_until.get(process.name, 0.0))
         if back_at < math.inf:
             self.later(back_at - self.now, None, lambda: self._back(process))
 
