@@ -47,7 +47,8 @@ class NoPauses(threading.Event):
 
 
 class ConductorHarness:
-    """`hosts` are registered and audited. `now` is everybody's clock, the database's too.
+    """`hosts` are registered and audited, unless the database has them already: `prepared`. `now` is everybody's clock, the
+    database's too.
 
     With `wall` only the database's wall clock is `now` and `step` seconds: the cloud clock is the real one, and moves with the
     conductors' periodic work. `host_step` is that of the conductors' own wall clocks.
@@ -59,6 +60,7 @@ class ConductorHarness:
         hosts: tuple[str, ...] = ("a", "b", "c"),
         notifier: Notifier | None = None,
         wall: bool = False,
+        prepared: bool = False,
         **options: Any,
     ) -> None:
         self.now = START
@@ -70,7 +72,7 @@ class ConductorHarness:
         self.scheduler = FakeScheduler(self.db)
         self.hosts = {name: FakeHost(name) for name in hosts}
         self.conductor = self.start("one")
-        for name in hosts:
+        for name in () if prepared else hosts:
             self.add_host(name)
         self.scheduler.order = list(hosts)
         self.tick(self.conductor)

@@ -1,16 +1,33 @@
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from sqlalchemy import delete
 
+from minova.db.models import Worker
 from tests.functional.conductor.conductor_harness import ConductorHarness
 from tests.tables import make_tables
 
 
-@pytest.fixture
-def harness(tmp_path: Path) -> Iterator[ConductorHarness]:
-    url = f"sqlite:///{tmp_path}/minova.sqlite"
+@pytest.fixture(scope="session")
+def database_with_hosts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file with the hosts of a harness, whose conductor is gone. Never opened: it is copied, since to make the hosts takes
+    as long as most tests.
+    """
+    file = tmp_path_factory.mktemp("harness") / "minova.sqlite"
+    url = f"sqlite:///{file}"
     make_tables(url)
     made = ConductorHarness(url)
+    with made.db.write() as session:
+        session.execute(delete(Worker))
+    made.close()
+    return file
+
+
+@pytest.fixture
+def harness(tmp_path: Path, database_with_hosts: Path) -> Iterator[ConductorHarness]:
+    shutil.copy(database_with_hosts, tmp_path / "minova.sqlite")
+    made = ConductorHarness(f"sqlite:///{tmp_path}/minova.sqlite", prepared=True)
     yield made
     made.close()
