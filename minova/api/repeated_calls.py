@@ -67,13 +67,11 @@ class RepeatingConductor:
 
         def send(ctx: RequestContext, **arguments: Any) -> Any:
             try:
-                return first(ctx, **arguments)
+                return _configured(name, lambda: first(ctx, **arguments))
             except errors.NoAnswer as error:
                 LOG.warning("%s: %s The call is repeated", name, error)
-            except errors.NetworkNotConfigured as error:
-                return self._elsewhere(name, lambda: repeat(ctx, **arguments), error)
             try:
-                return repeat(ctx, **arguments)
+                return _configured(name, lambda: repeat(ctx, **arguments))
             except (errors.NotFound, errors.Conflict) as error:
                 done = self._look(name, Repeated(ctx, arguments, error))
                 if done is None:
@@ -82,20 +80,21 @@ class RepeatingConductor:
 
         return send
 
-    @staticmethod
-    def _elsewhere(name: str, ask: Callable[[], Any], error: errors.NetworkNotConfigured) -> Any:
-        """Messages go to the conductors in turn. One without the network service has done nothing. Raises what the last one says."""
-        for _ in range(OTHERS):
-            LOG.warning("%s: %s Another one is asked", name, error)
-            try:
-                return ask()
-            except errors.NetworkNotConfigured as again:
-                error = again
-        raise error
-
     def _look(self, name: str, repeated: Repeated) -> Done | None:
         with self._db.read() as session:
             return _LOOKS[name](session, repeated)
+
+
+def _configured(name: str, ask: Callable[[], Any]) -> Any:
+    """What a conductor says that is configured for the network service of the request: messages go to the conductors in turn, and one
+    without it has done nothing. Raises what the last one says.
+    """
+    for _ in range(OTHERS):
+        try:
+            return ask()
+        except errors.NetworkNotConfigured as error:
+            LOG.warning("%s: %s Another one is asked", name, error)
+    return ask()
 
 
 def _never(session: Session, repeated: Repeated) -> Done | None:

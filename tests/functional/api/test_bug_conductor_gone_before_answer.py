@@ -230,6 +230,11 @@ def test_a_conductor_with_the_network_service_is_found(tmp_path: Path) -> None:
     no = errors.NetworkNotConfigured("Not here.")
     conductor, left = asked(no, no, "done")
     assert conductor.update_server(request) == "done"
+    # One has done it and is gone, and the next one cannot know.
+    gone = errors.NoAnswer("No answer.")
+    for answers in ((gone, no, no, "done"), (no, gone, no, "done")):
+        conductor, left = asked(*answers)
+        assert conductor.update_server(request) == "done"
     conductor, left = asked(*[no] * (OTHERS + 2))
     with pytest.raises(errors.NetworkNotConfigured):
         conductor.update_server(request)
