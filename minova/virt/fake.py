@@ -29,6 +29,7 @@ from minova.private_files import make_folder
 from minova.virt.driver import NO_DATA, NO_ROW, GuestData, RowHost
 
 HYPERVISOR_VERSION = 1
+LINES_OF_A_START = 12
 # All that a guest may ask for by its image or flavor.
 _TRAITS = (
     "COMPUTE_FIRMWARE_BIOS",
@@ -230,7 +231,11 @@ class FakeDriver:
             self._begin("power_on")
             domain = self._domain(instance.uuid)
             if domain.power_state is not PowerState.RUNNING:
-                console = f"{domain.console}{instance.hostname or instance.uuid} runs in a book only\n"
+                name = instance.hostname or instance.uuid
+                lines = [
+                    f"{name}: line {number} of a start in a book only\n" for number in range(1, LINES_OF_A_START + 1)
+                ]
+                console = "".join((domain.console, *lines))
                 self._write(msgspec.structs.replace(domain, power_state=wanted, console=console))
                 return wanted
             return PowerState.RUNNING
@@ -377,7 +382,7 @@ class FakeDriver:
         return frozenset()
 
     def bound_console_logs(self) -> None:
-        """Its guests print one line a start."""
+        """Its guests print LINES_OF_A_START lines a start."""
 
     def power_state(self, instance_uuid: str) -> PowerState | None:
         with self._lock:
@@ -386,11 +391,11 @@ class FakeDriver:
             return None if domain is None else domain.power_state
 
     def diagnostics(self, instance_uuid: str) -> GuestDiagnostics:
-        """Its guests use nothing."""
+        """Its guests use nothing. As Nova's fake driver it says that it is libvirt: clients know no fake one."""
         with self._lock:
             self._begin("diagnostics")
             memory_kb = self._domain(instance_uuid).memory_mb << 10
-        return GuestDiagnostics(driver="fake", memory_kb=memory_kb)
+        return GuestDiagnostics(driver="libvirt", memory_kb=memory_kb)
 
     def console(self, instance_uuid: str, console_type: ConsoleType) -> ConsoleAddress:
         """Of the enabled types, an address at which nothing listens."""

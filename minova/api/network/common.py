@@ -137,8 +137,11 @@ def owner_of(call: Call, project_id: str | None, tenant_id: str | None, rule: st
 
 
 def checked_name(what: str, text: str) -> str:
-    """May be empty, else as all names. Raises BadRequest."""
-    return names.checked(f"Invalid input for name: the {what} name", text) if text else text
+    """May be empty, and begin or end with spaces, as in Neutron. Else as all names. Raises BadRequest."""
+    inner = text.strip(" ")
+    if inner:
+        names.checked(f"Invalid input for name: the {what} name", inner)
+    return text
 
 
 def checked_text(field: str, text: str) -> str:

@@ -105,7 +105,7 @@ def test_a_guest_that_ends_by_itself_is_told(tmp_path: Path) -> None:
     assert fake.power_state(one.uuid) is PowerState.CRASHED
 
 
-@pytest.mark.parametrize(("tail", "lines"), [(None, 2), (0, 0), (1, 1), (9, 2)])
+@pytest.mark.parametrize(("tail", "lines"), [(None, 24), (0, 0), (1, 1), (99, 24)])
 def test_the_last_lines_of_a_console(tmp_path: Path, tail: int | None, lines: int) -> None:
     fake, one = driver(tmp_path), instance()
     fake.prepare(one, "hv1", 1, None)

@@ -29,13 +29,13 @@ def image_of(
 ) -> Image:
     """Of the caller's project. Its bytes are to come. Forbidden: too much metadata. BadRequest: the name.
 
-    `more`: further properties of the server's own. The metadata do not replace what the image says of its server.
+    `more`: further properties of the server's own. The metadata do not replace what the image says of its server, but for `image_type`, as in Nova.
     """
     limit = quotas.limits_of(session, conf, call.ctx.project_id)["metadata_items"]
     if UNLIMITED != limit < len(metadata):
         raise errors.Forbidden(f"Maximum number of metadata items exceeds {limit}.")
     base = instances.by_uuids(session, [row.uuid], networks=False)[row.uuid].image
-    own: dict[str, Any] = {"instance_uuid": row.uuid, "user_id": call.ctx.user_id, "image_type": SNAPSHOT}
+    own: dict[str, Any] = {"instance_uuid": row.uuid, "user_id": call.ctx.user_id}
     own |= {"base_image_ref": row.image_ref} if row.image_ref else {}
     shared = row.project_id != call.ctx.project_id
     own |= {"instance_owner": row.project_id} if shared else {}
@@ -51,5 +51,5 @@ def image_of(
         min_ram=0 if base is None else base.min_ram,
         visibility="shared" if shared else "private",
         owner=call.ctx.project_id,
-        properties={**properties, **metadata, **own, **more},
+        properties={**properties, "image_type": SNAPSHOT, **metadata, **own, **more},
     )

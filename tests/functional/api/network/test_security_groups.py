@@ -270,3 +270,10 @@ def test_rules_of_a_server_have_their_source_and_ports(
     (shown,) = found["rules"]
     assert (shown["from_port"], shown["to_port"]) == ports
     assert (shown["ip_range"], shown["group"]) == (source, named)
+
+
+def test_names_may_end_with_spaces_as_in_neutron(cloud: Cloud) -> None:
+    status, made = cloud.ask("POST", "/network/v2.0/security-groups", {"security_group": {"name": " web "}})
+    assert (status, made["security_group"]["name"]) == (201, " web ")
+    for name in ("web\n", "a\u0007", " " * 256):
+        assert cloud.ask("POST", "/network/v2.0/security-groups", {"security_group": {"name": name}})[0] == 400
