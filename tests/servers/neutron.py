@@ -13,7 +13,7 @@ from typing import Any
 import urllib3
 
 from tests.cluster import wait_for
-from tests.servers.keystone import openstack_python
+from tests.servers.keystone import PASSWORD, Keystone, openstack_python
 from tests.servers.private_server import PrivateServer
 
 AGENTS = "/agents-of-tests"
@@ -22,7 +22,7 @@ CONF = """
 [DEFAULT]
 core_plugin = ml2
 service_plugins =
-auth_strategy = noauth
+auth_strategy = {strategy}
 transport_url = {transport}
 api_paste_config = {folder}/paste.ini
 state_path = {folder}
@@ -30,6 +30,8 @@ log_file = {folder}/neutron.log
 notify_nova_on_port_status_changes = {notifies}
 notify_nova_on_port_data_changes = {notifies}
 send_events_interval = 1
+# `agent` says once that one is alive, and the machine may be very busy.
+agent_down_time = 3600
 [database]
 connection = sqlite:///{folder}/neutron.sqlite
 [oslo_concurrency]
@@ -51,18 +53,36 @@ username = admin
 password = admin
 endpoint = {nova}
 """
+KEYSTONE = """
+[keystone_authtoken]
+auth_type = password
+auth_url = {url}
+www_authenticate_uri = {url}
+username = admin
+password = {password}
+user_domain_name = Default
+project_name = admin
+project_domain_name = Default
+http_connect_timeout = 60
+"""
 # Without Keystone everybody is an administrator, and has no further role; minova's user has that of services, too.
 POLICY = '"service_api": "role:service or role:admin"\n'
 
 
 class Neutron(PrivateServer):
-    """`nova`: URL of the Compute API, which is told of events; empty: none is. `transport_url`: for agents that are real."""
+    """`nova`: URL of the Compute API, which is told of events; empty: none is. `transport_url`: for agents that are real. `keystone`: whose
+    users it serves, by its own policy; None: everybody is an administrator.
+    """
 
     name = "neutron"
     ports_needed = 1
 
-    def __init__(self, nova: str = "", transport_url: str = "kombu+memory://") -> None:
+    def __init__(
+        self, nova: str = "", transport_url: str = "kombu+memory://", keystone: Keystone | None = None
+    ) -> None:
         super().__init__()
+        self._keystone = keystone
+        self._token: str | None = None
         self._nova = nova
         self._transport_url = transport_url
 
@@ -76,9 +96,12 @@ class Neutron(PrivateServer):
             nova=self._nova or "http://127.0.0.1:9",
             notifies=bool(self._nova),
             transport=self._transport_url,
+            strategy="noauth" if self._keystone is None else "keystone",
         )
+        if self._keystone is not None:
+            conf += KEYSTONE.format(url=self._keystone.url, password=PASSWORD)
         (self.directory / "neutron.conf").write_text(conf)
-        (self.directory / "policy.yaml").write_text(POLICY)
+        (self.directory / "policy.yaml").write_text(POLICY if self._keystone is None else "{}")
 
     def command(self) -> list[str]:
         return [
@@ -101,7 +124,10 @@ class Neutron(PrivateServer):
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
         """Of the administrator."""
-        answer = urllib3.request(method, f"{self.url}{path}", json=body, retries=False, timeout=60)
+        if self._keystone is not None and self._token is None:
+            self._token = self._keystone.token()
+        headers = {} if self._token is None else {"X-Auth-Token": self._token}
+        answer = urllib3.request(method, f"{self.url}{path}", json=body, headers=headers, retries=False, timeout=60)
         assert answer.status < 300, answer.data
         return answer.json() if answer.data else None
 

@@ -27,7 +27,7 @@ LOG = logging.getLogger(__name__)
 # Ids in one question: they stand in its URL.
 MOST_IDS = 150
 # Seconds for which an answer about servers waits for the names of their groups: without them it is of use, too.
-PATIENCE = 3.0
+PATIENCE = 5.0
 # Repetitions of a change while others change the same port.
 TRIES = 5
 _OFTEN = "The ports of the server are being changed by others. Please try again in a moment."
