@@ -1,4 +1,4 @@
-"""Who the members of security groups are: the addresses of their ports, as ranges for the rules that name the groups."""
+"""The members of security groups: the addresses of their ports, as ranges for the rules that name the groups."""
 
 import ipaddress
 import time
@@ -78,9 +78,10 @@ def read_recent(session: Session, group_ids: Collection[int]) -> dict[int, Group
     recent = _recent.get(session.get_bind().engine, {})
     known = {one: last.members for one in group_ids if (last := recent.get(one)) is not None and last.at >= since}
     for chunk in chunked(sorted(known)):
-        current = {row.id: row.members_revision for row in session.execute(_BY_ID, {"some": chunk})}
+        current = {row.id: (row.uuid, row.members_revision) for row in session.execute(_BY_ID, {"some": chunk})}
         for one in chunk:
-            if current.get(one) != known[one].revision:
+            # SQLite gives a new group the row's id of one that is gone.
+            if current.get(one) != (known[one].group_id, known[one].revision):
                 del known[one]
     missing = set(group_ids) - known.keys()
     return known | read(session, missing) if missing else known
@@ -96,8 +97,8 @@ def _remember(session: Session, found: Mapping[int, GroupMembers]) -> None:
 
 
 def number(session: Session, uuids: Collection[str]) -> dict[str, int]:
-    """New numbers for the members of these groups, by the groups' ids. Who reads members after this is committed may give them its number:
-    changes that this number has missed get a higher one. Groups that are gone are left out.
+    """New numbers for the members of these groups, by the groups' ids. Members that are read after this is committed may have its number:
+    changes that they miss get a higher one. Groups that are gone are left out.
     """
     numbers: dict[str, int] = {}
     for chunk in chunked(sorted(uuids)):

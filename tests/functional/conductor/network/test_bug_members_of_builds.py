@@ -1,12 +1,15 @@
 """A server was built with members of its groups that were no longer theirs, and its host did not hear of it for up to a minute."""
 
+import uuid
 from typing import Any
 
+import msgspec
 import pytest
 
 from minova.db.networks import group_members
+from minova.objects.network import SecurityGroup
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
-from tests.functional.conductor.network_cases import network, on, port, rules_on, subnet
+from tests.functional.conductor.network_cases import PROJECT, let_in, network, on, port, rules_on, subnet
 
 
 @pytest.fixture(autouse=True)
@@ -57,3 +60,28 @@ def test_host_that_is_about_to_claim_is_told(harness: ConductorHarness) -> None:
     port(harness, flat)
     harness.settle()
     assert [members.ranges("", 4) for members in host.members] == [("10.1.0.2/31",)]
+
+
+def test_group_whose_row_has_the_id_of_one_that_is_gone(harness: ConductorHarness) -> None:
+    """SQLite gives ids of rows again."""
+    flat = network(harness, network_type="flat", physical_network="dc1", shared=True)
+    subnet(harness, flat, "10.1.0.0/24")
+    port(harness, flat)
+
+    def group(project_id: str) -> str:
+        made = SecurityGroup(id=str(uuid.uuid4()), name="web", project_id=project_id)
+        harness.conductor.create_security_group(CTX, group=made)
+        own = let_in(made.id, ethertype="IPv4", remote_group_id=made.id)
+        harness.conductor.create_security_group_rule(CTX, rule=msgspec.structs.replace(own, project_id=project_id))
+        return made.id
+
+    def in_group(group_id: str) -> dict[str, Any]:
+        return {"requested_networks": ({"network_id": flat.id, "security_groups": (group_id,)},)}
+
+    alien = group("other")
+    server = running(harness, **in_group(alien))
+    rules_on(harness, "a")
+    delete(harness, server)
+    harness.conductor.delete_security_group(CTX, group_id=alien)
+    (mine,) = harness.create(1, **in_group(group(PROJECT)))
+    assert remotes(harness.claim("a", mine)) == {"10.1.0.4/32"}
