@@ -107,19 +107,20 @@ def _meta_data(values: DriveValues, version: str) -> dict[str, Any]:
     if version >= LIBERTY:
         made["project_id"] = instance.project_id
     if version >= NEWTON:
-        made["devices"] = [*_tagged_devices(values)]
+        made["devices"] = [*_tagged_devices(values, version)]
     if version >= VICTORIA:
         cells = instance.numa_topology.cells if instance.numa_topology is not None else ()
         made["dedicated_cpus"] = sorted(cpu for cell in cells for cpu in cell.pcpuset)
     return made
 
 
-def _tagged_devices(values: DriveValues) -> Iterator[dict[str, Any]]:
-    """Those that have a tag. Nova says `none` for a bus and an address that it does not know."""
+def _tagged_devices(values: DriveValues, version: str) -> Iterator[dict[str, Any]]:
+    """Those that have a tag. Nova says `none` for a bus and an address that it does not know. No interface is a trusted one of SR-IOV."""
     unknown = {"bus": "none", "address": "none"}
+    trusted = {"vf_trusted": False} if version >= ROCKY else {}
     for vif in values.instance.network_info:
         if vif.tag is not None:
-            yield {"type": "nic", "mac": vif.mac_address, **unknown, "tags": [vif.tag]}
+            yield {"type": "nic", "mac": vif.mac_address, **unknown, **trusted, "tags": [vif.tag]}
     for name, tag in values.tagged_disks.items():
         yield {"type": "disk", "path": name, **unknown, "tags": [tag]}
 

@@ -197,9 +197,10 @@ def test_any_name_is_written_so_that_json_is_read(name: str) -> None:
 def test_devices_with_a_tag_are_listed_since_newton() -> None:
     tagged = msgspec.structs.replace(VIF, mac_address="52:54:00:00:00:02", tag="front")
     found = made({"tagged_disks": {"/dev/vdb": "scratch"}}, network_info=(VIF, tagged))
-    assert meta_data(found)["devices"] == [
-        {"type": "nic", "mac": "52:54:00:00:00:02", "bus": "none", "address": "none", "tags": ["front"]},
-        {"type": "disk", "path": "/dev/vdb", "bus": "none", "address": "none", "tags": ["scratch"]},
-    ]
-    assert meta_data(found, "2016-06-30")["devices"] == meta_data(found)["devices"]
+    nic = {"type": "nic", "mac": "52:54:00:00:00:02", "bus": "none", "address": "none", "tags": ["front"]}
+    disk = {"type": "disk", "path": "/dev/vdb", "bus": "none", "address": "none", "tags": ["scratch"]}
+    assert (
+        meta_data(found)["devices"] == meta_data(found, "2018-08-27")["devices"] == [nic | {"vf_trusted": False}, disk]
+    )
+    assert meta_data(found, "2017-02-22")["devices"] == meta_data(found, "2016-06-30")["devices"] == [nic, disk]
     assert "devices" not in meta_data(found, "2015-10-15")
