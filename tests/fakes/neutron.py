@@ -81,7 +81,7 @@ class FakeNeutron:
             key: value if isinstance(value, list) else [value] for key, value in filters.items() if key != "fields"
         }
         found = [one for one in books if all(one.get(key) in values for key, values in wanted.items())]
-        return [{key: one.get(key) for key in filters.get("fields", one)} for one in found]
+        return [{key: one[key] for key in filters.get("fields", one) if key in one} for one in found]
 
     def port(self, port_id: str, token: str | None = None) -> dict[str, Any] | None:
         self._begin("GET", port_id)

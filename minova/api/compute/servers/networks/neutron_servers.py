@@ -62,7 +62,7 @@ def group_names(api: Collaborators, call: Call, ports: Ports) -> dict[str, list[
     client, token = api.neutron.within(PATIENCE), token_of(api, call)
     try:
         found = _all(partial(client.ports, token, fields=["id", "security_groups"]), _flat(ports.values()))
-        groups = {port["id"]: port["security_groups"] for port in found}
+        groups = {port["id"]: _groups_in(port) for port in found}
         named = _all(partial(client.security_groups, token, fields=["id", "name"]), set(_flat(groups.values())))
     except errors.MinovaError as error:
         LOG.warning("Servers are shown without their security groups: %s", error)
@@ -81,7 +81,7 @@ def groups_of(
     """The security groups of these ports, and by id those that their rules name: as far as the caller may see them."""
     client, token = client_of(api, call), token_of(api, call)
     ports = _all(partial(client.ports, token), port_ids)
-    wanted = set(_flat(port["security_groups"] for port in ports))
+    wanted = set(_flat(_groups_in(port) for port in ports))
     groups = [_group(found) for found in _all(partial(client.security_groups, token), wanted)]
     known: dict[str, SecurityGroup | None] = {group.id: group for group in groups}
     remote = {rule.remote_group_id for group in groups for rule in group.rules if rule.remote_group_id is not None}
@@ -127,13 +127,19 @@ def _added(group_id: str, port: "Document") -> dict[str, Any] | None:
         raise errors.BadRequest(
             "Network requires port_security_enabled and subnet associated in order to apply security groups."
         )
-    groups = port["security_groups"]
+    groups = _groups_in(port)
     return None if group_id in groups else {"security_groups": [*groups, group_id]}
 
 
 def _removed(group_id: str, port: "Document") -> dict[str, Any] | None:
-    left = [each for each in port["security_groups"] if each != group_id]
-    return None if len(left) == len(port["security_groups"]) else {"security_groups": left}
+    groups = _groups_in(port)
+    return {"security_groups": [each for each in groups if each != group_id]} if group_id in groups else None
+
+
+def _groups_in(port: "Document") -> list[str]:
+    """A Neutron with `enable_security_group = false` shows none."""
+    groups: list[str] = port.get("security_groups") or []
+    return groups
 
 
 # -- addresses -----------------------------------------------------------------------------------------------------------

@@ -102,6 +102,18 @@ def test_a_neutron_that_is_away_hides_no_server(stocked: Cloud, neutron: FakeNeu
     assert stocked.ask("GET", f"/v2.1/servers/{server['id']}/os-security-groups")[0] == 503
 
 
+def test_a_neutron_without_security_groups_hides_no_server(stocked: Cloud, neutron: FakeNeutron, server: Json) -> None:
+    """`[securitygroup] enable_security_group = false`: its ports have no such field, and it has no such route."""
+    for port in neutron.books.values():
+        del port["security_groups"]
+    path = f"/v2.1/servers/{server['id']}"
+    neutron.lists.clear()
+    assert "security_groups" not in stocked.get(path)["server"]
+    assert len(stocked.get("/v2.1/servers/detail")["servers"]) == 1
+    assert stocked.get(f"{path}/os-security-groups") == {"security_groups": []}
+    assert {kind for kind, _ in neutron.lists} == {"ports"}
+
+
 def test_groups_with_their_rules(stocked: Cloud, neutron: FakeNeutron, server: Json) -> None:
     common = {"security_group_id": WEB, "tenant_id": "admin", "ethertype": "IPv4"}
     free = {"protocol": None, "port_range_min": None, "port_range_max": None, "remote_group_id": None}
