@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 from typing import Any
@@ -103,10 +104,12 @@ def glance(server: ScriptedGlance) -> ScriptedGlance:
     return server
 
 
-def client_of(*urls: str, tries: int = 3) -> GlanceClient:
+def client_of(*urls: str, tries: int = 3, **options: Any) -> GlanceClient:
     conf = configuration.load([], "test", files=[])
     conf.set_override("api_servers", list(urls), "glance")
     conf.set_override("num_retries", tries - 1, "glance")
+    for name, value in options.items():
+        conf.set_override(name, value, "glance")
     # A service user that needs no Keystone; keystoneauth calls its token "notused".
     loading.register_auth_conf_options(conf, "service_user")
     conf.set_override("auth_type", "none", "service_user")
@@ -225,6 +228,11 @@ def test_refusals_of_a_new_image_are_told_in_glances_words(client: GlanceClient,
         client.create({"id": ID}, "alices")
     glance.statuses = [409]
     client.create({"id": ID}, "alices")  # an earlier try made it, and its answer was lost
+
+
+def test_bytes_are_read_in_pieces_of_the_option(glance: ScriptedGlance) -> None:
+    with closing(client_of(glance.url, image_chunk_size=2).data(ID)) as data:
+        assert (data.length, list(data)) == (3, [b"ab", b"c"])
 
 
 def test_bytes_are_sent_once(client: GlanceClient, glance: ScriptedGlance) -> None:
