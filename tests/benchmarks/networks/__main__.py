@@ -94,14 +94,20 @@ class NetworkClient(Client):
         assert self.count("ERROR") == 0
 
     def every_server(self) -> list[str]:
-        """In pages: one answer has 1,000 at most."""
+        return self._every("/v2.1/servers?limit=1000", "servers")
+
+    def every_port(self, network: str) -> list[str]:
+        return self._every(f"{NETWORK}/ports?limit=1000&network_id={network}&fields=id", "ports")
+
+    def _every(self, path: str, kind: str) -> list[str]:
+        """The ids, in pages: one answer has 1,000 at most."""
         found: list[str] = []
         while True:
             marker = f"&marker={found[-1]}" if found else ""
-            page = self.ask("GET", f"/v2.1/servers?limit=1000{marker}")["servers"]
+            page = self.ask("GET", f"{path}{marker}")[kind]
             if not page:
                 return found
-            found += [str(server["id"]) for server in page]
+            found += [str(one["id"]) for one in page]
 
 
 def say(what: str, figure: float, unit: str) -> None:
@@ -121,7 +127,7 @@ def measure_ports(client: NetworkClient, network: str, count: int) -> None:
         list(pool.map(lambda _: client.port(network), range(last)))
         say(f"ports made on a network of {count}", last / seconds(begun), "a second")
     took = {}
-    ids = sorted(one["id"] for one in client.ports(f"network_id={network}&fields=id"))
+    ids = client.every_port(network)
     assert len(ids) == count
     for name, marker in (("first", ""), ("middle", f"&marker={ids[count // 2]}"), ("last", f"&marker={ids[-PAGE]}")):
         times = []
@@ -173,13 +179,13 @@ def measure_group(client: NetworkClient, hosts: Hosts, image: str, network: str,
 
 def measure_removal(client: NetworkClient, network: str) -> None:
     servers = client.every_server()
-    before = len(client.ports(f"network_id={network}&fields=id"))
+    before = len(client.every_port(network))
     begun = time.monotonic()
     with ThreadPoolExecutor(CLIENTS) as pool:
         list(pool.map(lambda server: client.ask("DELETE", f"/v2.1/servers/{server}"), servers))
     wait_for("all are gone", lambda: not client.ask("GET", "/v2.1/servers?limit=1")["servers"], 600.0)
     took = seconds(begun)
-    left = len(client.ports(f"network_id={network}&fields=id"))
+    left = len(client.every_port(network))
     say(f"deletion of {len(servers)} servers, which gives back {before - left} of {before} ports", took, "s")
     assert left == 0
 
@@ -209,9 +215,9 @@ def measure(client: NetworkClient, said: Hosts, hosts: int, ports: int, servers:
     image = client.image("i", "raw", b"\0" * 1024 * 1024)
     blue, full = client.network("blue", "10.1.0.0/16"), client.network("full", "10.2.0.0/16")
     measure_boots(client, image, blue, servers)
-    made = len(client.ports(f"network_id={blue}&fields=id"))
+    made = len(client.every_port(blue))
     client.fill(image, blue, servers - 1 - made)
-    members = len(client.ports(f"network_id={blue}&fields=id"))
+    members = len(client.every_port(blue))
     measure_group(client, said, image, blue, members, hosts)
     measure_removal(client, blue)
     measure_ports(client, full, ports)
