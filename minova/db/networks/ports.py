@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, delete, insert, or_, select, update
+from sqlalchemy import ColumnElement, bindparam, delete, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from minova.db import models
@@ -14,7 +14,7 @@ from minova.db.networks import security_groups
 from minova.db.networks.pages import Page, rows_of
 from minova.db.networks.subnets import by_row
 from minova.db.networks.vif_rules import pairs_of
-from minova.db.sql import chunked
+from minova.db.sql import chunked, in_list
 from minova.objects.network import FixedIp, Port
 from minova.objects.states import VmState
 
@@ -45,6 +45,9 @@ _CHANGING = (
     "host",
     "port_security_enabled",
 )
+# Built once: every new port asks them.
+_MACS = select(Row.mac_address).where(in_list(Row.mac_address))
+_TAKEN = select(Allocation.address).where(Allocation.subnet_id == bindparam("subnet"), in_list(Allocation.address))
 
 
 def find(session: Session, uuid: str) -> Port | None:
@@ -256,15 +259,14 @@ def remove(session: Session, port_id: int) -> None:
 
 def macs_among(session: Session, macs: Sequence[str]) -> set[str]:
     """Which of them ports have."""
-    return set(session.scalars(select(Row.mac_address).where(Row.mac_address.in_(macs))))
+    return set(session.scalars(_MACS, {"some": list(macs)}))
 
 
 # -- addresses: the network of the subnet is locked ----------------------------------------------------------------------
 
 
 def taken_among(session: Session, subnet_id: int, addresses: Sequence[str]) -> set[str]:
-    query = select(Allocation.address).where(Allocation.subnet_id == subnet_id, Allocation.address.in_(addresses))
-    return set(session.scalars(query))
+    return set(session.scalars(_TAKEN, {"subnet": subnet_id, "some": list(addresses)}))
 
 
 def taken(session: Session, subnet_id: int) -> Collection[str]:

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session, aliased
 
 from minova.db import models
 from minova.db.networks.pages import Page, rows_of
-from minova.db.sql import chunked
+from minova.db.sql import chunked, in_list
 from minova.objects.network import SecurityGroup, SecurityGroupRule
 
 Row, Rule, OfPort, Port = models.SecurityGroup, models.SecurityGroupRule, models.PortSecurityGroup, models.Port
@@ -26,6 +26,17 @@ _PLAIN_OF_RULE = (
     "revision_number",
     "created_at",
     "updated_at",
+)
+
+# Built once: every server with interfaces asks them.
+_LOCK = select(Row).where(in_list(Row.uuid)).order_by(Row.id).with_for_update()
+_DEFAULTS = select(Row.default_of, Row.uuid).where(in_list(Row.default_of))
+_RULES = select(Rule).where(in_list(Rule.group_id)).order_by(Rule.id)
+_OF_PORTS = (
+    select(OfPort.port_id, Row.id, Row.uuid)
+    .join(Row, Row.id == OfPort.group_id)
+    .where(in_list(OfPort.port_id))
+    .order_by(Row.id)
 )
 
 
@@ -68,13 +79,11 @@ def defaults_of(session: Session, project_ids: Collection[str]) -> dict[str, str
     """The ids of their default groups, by project."""
     if not project_ids:
         return {}
-    rows = session.execute(select(Row.default_of, Row.uuid).where(Row.default_of.in_(project_ids)))
-    return {str(project_id): uuid for project_id, uuid in rows}
+    return {str(project_id): uuid for project_id, uuid in session.execute(_DEFAULTS, {"some": sorted(project_ids)})}
 
 
 def without_default(session: Session, project_ids: Collection[str]) -> list[str]:
-    known = set(session.scalars(select(Row.default_of).where(Row.default_of.in_(project_ids))))
-    return sorted(set(project_ids) - known)
+    return sorted(set(project_ids) - defaults_of(session, project_ids).keys())
 
 
 def add(session: Session, group: SecurityGroup, at: datetime) -> int:
@@ -100,8 +109,8 @@ def lock_several(session: Session, uuids: Collection[str]) -> dict[str, models.S
     """By uuid, those that there are. Until the transaction ends they stay, and so do their rules."""
     if not uuids:
         return {}
-    query = select(Row).where(Row.uuid.in_(uuids)).order_by(Row.id).with_for_update()
-    return {row.uuid: row for row in session.scalars(query.execution_options(populate_existing=True))}
+    options = {"populate_existing": True}
+    return {row.uuid: row for row in session.scalars(_LOCK, {"some": sorted(uuids)}, execution_options=options)}
 
 
 def is_used(session: Session, group_id: int) -> bool:
@@ -165,7 +174,7 @@ def add_rules(
 def rules_of(session: Session, group_ids: Collection[int]) -> list[models.SecurityGroupRule]:
     rows: list[models.SecurityGroupRule] = []
     for chunk in chunked(sorted(group_ids)):
-        rows += session.scalars(select(Rule).where(Rule.group_id.in_(chunk)).order_by(Rule.id))
+        rows += session.scalars(_RULES, {"some": chunk})
     return rows
 
 
@@ -191,8 +200,7 @@ def of_ports(session: Session, port_ids: Collection[int]) -> dict[int, list[tupl
     """(id of the row, id) of the groups of each port."""
     found: dict[int, list[tuple[int, str]]] = {}
     for chunk in chunked(sorted(port_ids)):
-        query = select(OfPort.port_id, Row.id, Row.uuid).join(Row, Row.id == OfPort.group_id)
-        for port_id, row_id, uuid in session.execute(query.where(OfPort.port_id.in_(chunk)).order_by(Row.id)):
+        for port_id, row_id, uuid in session.execute(_OF_PORTS, {"some": chunk}):
             found.setdefault(port_id, []).append((row_id, uuid))
     return found
 

@@ -1,7 +1,7 @@
 """What ports let through, by the rules of their security groups, as hosts need it."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from sqlalchemy.orm import Session
@@ -35,22 +35,21 @@ def of_ports(
     named = {rule.remote_group_id for of_group in rules.values() for rule in of_group}
     read = group_members.read if members_now else group_members.read_recent
     members = read(session, {group for group in named if group is not None})
-    return {
-        port.id: _bounded(
-            port,
-            dict.fromkeys(
-                _vif_rule(rule, members, reaching(network.network_type, network.uuid))
-                for group, _ in groups.get(port.id, ())
-                for rule in rules.get(group, ())
-            ),
-        )
-        for port, network in secured
-    }
+    # Most ports of a project have the same groups.
+    known: dict[tuple[tuple[int, ...], str], tuple[VifRule, ...]] = {}
+    found: dict[int, tuple[VifRule, ...]] = {}
+    for port, network in secured:
+        reach = reaching(network.network_type, network.uuid)
+        of_port = tuple(group for group, _ in groups.get(port.id, ()))
+        if (of_port, reach) not in known:
+            every = (_vif_rule(rule, members, reach) for group in of_port for rule in rules.get(group, ()))
+            known[of_port, reach] = tuple(dict.fromkeys(every))
+        found[port.id] = _bounded(port, known[of_port, reach])
+    return found
 
 
-def _bounded(port: Port, rules: Iterable[VifRule]) -> tuple[VifRule, ...]:
+def _bounded(port: Port, every: tuple[VifRule, ...]) -> tuple[VifRule, ...]:
     """Rules that name a group stay: its members may be fewer soon."""
-    every = tuple(rules)
     kept = within_bound(every)
     if len(kept) == len(every):
         return kept

@@ -31,6 +31,18 @@ _ADDRESSES = (
     .where(in_list(Port.instance_uuid))
     .order_by(Subnet.id, IpAllocation.address)
 )
+_SUBNETS = (
+    select(
+        Subnet.network_id,
+        Subnet.uuid,
+        Subnet.cidr,
+        Subnet.gateway_ip,
+        Subnet.enable_dhcp,
+        Subnet.dns_nameservers,
+    )
+    .where(in_list(Subnet.network_id))
+    .order_by(Subnet.id)
+)
 
 
 def segments_of(session: Session, instance_uuid: str) -> set[str]:
@@ -128,7 +140,7 @@ def _vifs(
 def _subnets(session: Session, network_ids: Collection[int]) -> dict[int, tuple[VifSubnet, ...]]:
     found: dict[int, tuple[VifSubnet, ...]] = {}
     for chunk in chunked(sorted(network_ids)):
-        for row in session.scalars(select(Subnet).where(Subnet.network_id.in_(chunk)).order_by(Subnet.id)):
+        for row in session.execute(_SUBNETS, {"some": chunk}):
             subnet = VifSubnet(
                 id=row.uuid,
                 cidr=row.cidr,
