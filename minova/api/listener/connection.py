@@ -10,7 +10,7 @@ from typing import Any
 
 import httptools
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from minova.api.listener.limits import Lease, Limits
@@ -51,6 +51,8 @@ class Connection(HttpToolsProtocol):
         self._spent = self._stalled = 0.0
         # Whether the client sends no more.
         self._ended = False
+        # The request that is answered: `cycle` is the one that came last.
+        self._answered: RequestResponseCycle | None = None
         # Bytes of the current request that are body, and that are not; of its head alone; and bytes read after a refusal.
         self._body = self._framing = self._head = self._lingered = 0
 
@@ -62,6 +64,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._forsake()
         self._lease.release()
 
     def data_received(self, data: bytes) -> None:
@@ -152,6 +155,16 @@ class Connection(HttpToolsProtocol):
             self._enter(Phase.NEXT_REQUEST)
             self._lease.waits(True)
 
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._answered = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def _forsake(self) -> None:
+        """What the application still says to the request that it answers is not sent."""
+        if self._answered is not None:
+            self._answered.disconnected = True
+            self._answered.message_event.set()
+
     # -- limits
 
     def tick(self, seconds: float) -> None:
@@ -169,12 +182,11 @@ class Connection(HttpToolsProtocol):
 
     def refuse(self, status: int, message: str) -> None:
         """Answers and closes. What still comes is read for a moment: else the client would see a broken connection, not the answer."""
-        if self.cycle is not None and not self.cycle.response_complete and self.cycle.response_started:
+        running = self._answered
+        if running is not None and not running.response_complete and running.response_started:
             self.transport.abort()
             return
-        if self.cycle is not None:
-            self.cycle.disconnected = True
-            self.cycle.message_event.set()
+        self._forsake()
         text = message.encode()
         head = [b"content-type: text/plain; charset=utf-8", b"content-length: %d" % len(text), b"connection: close"]
         head += [name + b": " + value for name, value in self.server_state.default_headers]
