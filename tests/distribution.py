@@ -19,18 +19,26 @@ SEPARATE = ("tests/faults/", "tests/integration/db/test_conductor_on_servers.py"
 # Folders whose tests are handed out together. Of the first some take pages of the machine's memory, and others compare how much
 # it has; those of the second share a Keystone.
 VIRT = "tests/integration/virt/"
-TOGETHER = (VIRT, "tests/integration/keystone/")
+KEYSTONE = "tests/integration/keystone/"
+TOGETHER = (VIRT, KEYSTONE)
 # What takes longest begins first, so that no worker is left alone with it at the end.
 LONGEST = (
     "tests/integration/test_soak.py",
     "tests/integration/test_rolling_upgrade.py",
     VIRT,
+    KEYSTONE,
+    "tests/integration/neutron/",
+    "tests/integration/test_openstack_client.py",
     "tests/integration/test_host_identity.py",
     "tests/integration/test_wheel.py",
     "tests/integration/test_cloud.py",
     "tests/integration/test_servers_away.py",
     "tests/faults/test_the_harness_itself.py",
     "tests/faults/",
+    "tests/functional/compute/test_tracker_laws.py",
+    "tests/security/test_fuzzing.py",
+    "tests/security/test_rogue_compute.py",
+    "tests/functional/placement/test_whole_model.py",
     "tests/functional/conductor/",
 )
 
