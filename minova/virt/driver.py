@@ -39,6 +39,13 @@ class GuestData(msgspec.Struct, frozen=True, kw_only=True):
 NO_DATA = GuestData()
 
 
+def last_lines(text: str, length: int | None) -> str:
+    """None: all of it. Without the newline after the last one: clients that split the text there count as many lines as they asked for."""
+    if length is None:
+        return text
+    return "\n".join(text.removesuffix("\n").split("\n")[-length:]) if length > 0 else ""
+
+
 class Driver(Protocol):
     """Methods raise HypervisorUnavailable when the hypervisor does not answer, DiskFull when the disk is."""
 

@@ -26,7 +26,7 @@ from minova.objects.numa import NUMACell, NUMAPages, NUMATopology
 from minova.objects.states import PowerState
 from minova.objects.vif import GroupMembers, Vif
 from minova.private_files import make_folder
-from minova.virt.driver import NO_DATA, NO_ROW, GuestData, RowHost
+from minova.virt.driver import NO_DATA, NO_ROW, GuestData, RowHost, last_lines
 
 HYPERVISOR_VERSION = 1
 LINES_OF_A_START = 12
@@ -411,8 +411,7 @@ class FakeDriver:
     def console_output(self, instance_uuid: str, tail_length: int | None) -> str:
         with self._lock:
             self._begin("console_output")
-            lines = self._domain(instance_uuid).console.splitlines(keepends=True)
-        return "".join(lines if tail_length is None else lines[max(0, len(lines) - tail_length) :])
+            return last_lines(self._domain(instance_uuid).console, tail_length)
 
     def cpu_times(self, node: str) -> CpuTimes:
         """As if every vCPU of a running domain were busy, three quarters of that for the guest itself."""

@@ -29,7 +29,7 @@ from minova.objects.network import LOCAL
 from minova.objects.states import PowerState
 from minova.objects.vif import GroupMembers, Vif
 from minova.virt.config_drive.builder import ConfigDrives
-from minova.virt.driver import NO_DATA, NO_ROW, GuestData, RowHost
+from minova.virt.driver import NO_DATA, NO_ROW, GuestData, RowHost, last_lines
 from minova.virt.libvirt import diagnostics, guest_agent, power
 from minova.virt.libvirt.consoles import SerialPorts, port_of
 from minova.virt.libvirt.host import Host, exists, lookup, require
@@ -533,10 +533,7 @@ class LibvirtDriver:
     def console_output(self, instance_uuid: str, tail_length: int | None) -> str:
         with self._host.asked("Reading the console", domain_name(instance_uuid)) as connection:
             require(connection, instance_uuid)
-        text = self._disks.console_output(instance_uuid)
-        if tail_length is None:
-            return text
-        return "".join(text.splitlines(keepends=True)[-tail_length:]) if tail_length > 0 else ""
+        return last_lines(self._disks.console_output(instance_uuid), tail_length)
 
     def watch(self, changed: Callable[[str, PowerState], None]) -> None:
         def lifecycle(domain: Any, event: int, detail: int) -> None:

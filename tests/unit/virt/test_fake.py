@@ -113,6 +113,7 @@ def test_the_last_lines_of_a_console(tmp_path: Path, tail: int | None, lines: in
     fake.turn(one.uuid, PowerState.SHUTDOWN)
     fake.power_on(one)
     assert len(fake.console_output(one.uuid, tail).splitlines()) == lines
+    assert tail in (None, 0) or len(fake.console_output(one.uuid, tail).split("\n")) == lines
 
 
 def test_consoles_of_enabled_types_have_an_address_while_the_guest_runs(tmp_path: Path) -> None:
