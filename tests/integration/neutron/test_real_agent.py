@@ -115,7 +115,8 @@ def test_a_guest_is_wired_from_its_build_to_its_deletion(host: Host, peer: str) 
     path = f"/v2.1/servers/{server}/os-interface"
     second = cloud.ask("POST", path, {"interfaceAttachment": {"net_id": cloud.network["id"]}})["interfaceAttachment"]
     wait_for("the second one is wired", lambda: {one["status"] for one in cloud.ports(server)} == {"ACTIVE"})
-    assert inside.ask("cat /sys/class/net/eth1/address") == second["mac_addr"]
+    look = "cat /sys/class/net/eth1/address 2>/dev/null"
+    wait_for("the guest has found it", lambda: inside.ask(look) == second["mac_addr"])
     assert len(host.plugged()) == 2
     cloud.ask("DELETE", f"{path}/{second['port_id']}")
     wait_for("it is unplugged", lambda: len(host.plugged()) == 1)
