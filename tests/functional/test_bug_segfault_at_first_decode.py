@@ -10,8 +10,9 @@ import pytest
 from msgspec import inspect
 
 from minova import codecs
-from minova.api.compute.routes import ROUTES as COMPUTE_ROUTES
-from minova.api.image.routes import ROUTES as IMAGE_ROUTES
+from minova.api.compute.definition import ComputeDefinition
+from minova.api.image.definition import ImageDefinition
+from minova.api.network.definition import NetworkDefinition
 from minova.conductor.compute_messages import BuildExtras, BuildPlan
 from minova.contracts.base import methods_of
 from minova.contracts.compute import ComputeApi
@@ -56,10 +57,11 @@ def used() -> Iterator[tuple[str, Any]]:
         for column in table.columns:
             if isinstance(column.type, StructType):
                 yield f"{table.name}.{column.name}", column.type.struct
-    for route in (*COMPUTE_ROUTES, *IMAGE_ROUTES):
-        for kind in (route.query, route.body):
-            if kind is not None:
-                yield f"{route.method} {route.path}", kind
+    for definition in (ComputeDefinition, ImageDefinition, NetworkDefinition):
+        for route in definition.routes:
+            for kind in (route.query, route.body):
+                if kind is not None:
+                    yield f"{definition.service_type} {route.method} {route.path}", kind
     yield "payload of a build task", BuildPlan
     yield "what a request carries", BuildExtras
 
