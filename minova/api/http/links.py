@@ -48,15 +48,22 @@ def next_page(call: Call, marker: str) -> tuple[Link, ...]:
 
 
 def next_path(call: Call, marker: str) -> str:
-    """The path of the page after `marker`, with the same query."""
-    pairs: list[tuple[str, str]] = []
-    for key, value in call.request.params.items():
-        values: Sequence[str] = value if isinstance(value, list) else [value]
-        pairs += [(key, each) for each in values if key != "marker"]
-    return f"{call.request.path}?{urlencode([*pairs, ('marker', marker)])}"
+    """The path of the page after `marker`, with the same query. As in Nova, its parameters are sorted, and a new marker is the last one."""
+    pairs = _parameters(call)
+    before = sum(key < "marker" for key, _ in pairs) if "marker" in call.request.params else len(pairs)
+    return f"{call.request.path}?{urlencode([*pairs[:before], ('marker', marker), *pairs[before:]])}"
 
 
 def first_path(call: Call) -> str:
     """The path of the first page, with the same query."""
-    path = next_path(call, "").rpartition("marker=")[0]
-    return path.rstrip("?&")
+    query = urlencode(_parameters(call))
+    return f"{call.request.path}?{query}" if query else str(call.request.path)
+
+
+def _parameters(call: Call) -> list[tuple[str, str]]:
+    """Those of the query, but for the marker, sorted by their names."""
+    pairs: list[tuple[str, str]] = []
+    for key, value in sorted(call.request.params.items()):
+        values: Sequence[str] = value if isinstance(value, list) else [value]
+        pairs += [(key, each) for each in values if key != "marker"]
+    return pairs

@@ -136,6 +136,9 @@ def test_pages(cloud: Cloud) -> None:
     (link,) = cloud.get(f"{KEYPAIRS}?limit=2", **at("2.35"))["keypairs_links"]
     assert link["rel"] == "next"
     assert link["href"].endswith(f"{KEYPAIRS}?limit=2&marker=b")
+    # As in Nova, the parameters are sorted, and a marker that was there keeps its place.
+    (link,) = cloud.get(f"{KEYPAIRS}?user_id=admin&marker=a&limit=1", **at("2.35"))["keypairs_links"]
+    assert link["href"].endswith(f"{KEYPAIRS}?limit=1&marker=b&user_id=admin")
     status, answer = cloud.ask("GET", f"{KEYPAIRS}?marker=x", **at("2.35"))
     assert (status, answer["badRequest"]["message"]) == (400, "Marker x could not be found.")
     assert cloud.ask("GET", f"{KEYPAIRS}?limit=-1", **at("2.35"))[0] == 400
