@@ -12,6 +12,7 @@ from keystoneauth1.session import Session
 from oslo_config import cfg
 
 from minova import errors
+from minova.outages import Outage
 from minova.service_session import endpoint_of, session_of
 
 LOG = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ class NeutronClient:
 
     All methods raise ServiceUnavailable if Neutron does not answer, and what it refuses as an error of its kind. `token`: of the user
     for whom it is asked; None: as the user of `[neutron]`. `most`: seconds that one request, also for a token, takes at most;
-    None: `[neutron] timeout`.
+    None: `[neutron] timeout`. `outage`: whether it answers, all requests of this client and of those made `within` it.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class NeutronClient:
         self._sleep = sleep
         self._clock = clock
         self._until: float | None = None
+        self.outage = Outage("Neutron", LOG, clock)
         self._override = options.endpoint_override
         self._catalog = endpoint_of(session, options)
 
@@ -161,8 +163,9 @@ class NeutronClient:
                     **more,
                 )
             except keystone_errors.ClientException as error:
-                LOG.warning("Neutron, %s %s: %s", method, path, error)
+                self.outage.failed(f"{method} {path}: {error}")
                 continue
+            self.outage.answered()
             if answer.status_code < 300:
                 try:
                     return answer.json() if answer.content else None

@@ -16,18 +16,25 @@ class Outage:
         self._lock = threading.Lock()
         self._since: float | None = None
         self._failures = 0
+        self._last = float("-inf")
 
     def failed(self, reason: object) -> None:
         """The first failure is logged with its reason; the others are counted."""
         with self._lock:
             self._failures += 1
+            self._last = self._ticks()
             first = self._since is None
             if first:
-                self._since = self._ticks()
+                self._since = self._last
         if first:
             self._log.warning("%s does not answer: %s", self._what, reason)
         else:
             self._log.debug("%s still does not answer: %s", self._what, reason)
+
+    def failed_within(self, seconds: float) -> bool:
+        """Whether the outage lasts, and the last failure was so short a time ago."""
+        with self._lock:
+            return self._since is not None and self._ticks() - self._last < seconds
 
     def answered(self) -> None:
         if self._since is None:

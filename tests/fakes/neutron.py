@@ -1,10 +1,12 @@
 """A Neutron that keeps books: networks, security groups, and ports that agents bind. It can end, as a killed conductor would see it, at any request."""
 
 import itertools
+import logging
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from minova import errors
+from minova.outages import Outage
 
 NETWORK = {"id": "net-1", "name": "blue", "mtu": 1450, "subnets": ["sub-1"]}
 SUBNET = {
@@ -39,6 +41,7 @@ class FakeNeutron:
         self.lists: list[tuple[str, dict[str, Any]]] = []
         self.tokens: set[str | None] = set()
         self.requests = 0
+        self.outage = Outage("Neutron", logging.getLogger(__name__))
         self._numbers = itertools.count(1)
 
     def _begin(self, kind: str = "", port_id: str = "") -> None:

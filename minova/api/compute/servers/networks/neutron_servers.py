@@ -28,6 +28,8 @@ LOG = logging.getLogger(__name__)
 MOST_IDS = 150
 # Seconds for which an answer about servers waits for the names of their groups: without them it is of use, too.
 PATIENCE = 5.0
+# Seconds after a question without an answer in which no other answer about servers waits: each one holds a thread of the API.
+QUIET = 10.0
 # Repetitions of a change while others change the same port.
 TRIES = 5
 _OFTEN = "The ports of the server are being changed by others. Please try again in a moment."
@@ -57,7 +59,7 @@ def require_neutron(api: Collaborators, row: models.Instance) -> None:
 
 def group_names(api: Collaborators, call: Call, ports: Ports) -> dict[str, list[str]]:
     """The names of the security groups that Neutron shows the caller, by server: two questions for all of them. None if Neutron is away."""
-    if not any(ports.values()) or api.neutron is None:
+    if not any(ports.values()) or api.neutron is None or api.neutron.outage.failed_within(QUIET):
         return {}
     client, token = api.neutron.within(PATIENCE), token_of(api, call)
     try:

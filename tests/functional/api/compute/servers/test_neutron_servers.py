@@ -102,6 +102,19 @@ def test_a_neutron_that_is_away_hides_no_server(stocked: Cloud, neutron: FakeNeu
     assert stocked.ask("GET", f"/v2.1/servers/{server['id']}/os-security-groups")[0] == 503
 
 
+def test_a_neutron_that_hangs_holds_up_one_answer_in_a_while(
+    stocked: Cloud, neutron: FakeNeutron, server: Json
+) -> None:
+    """Each one holds a thread of the API for seconds."""
+    path = f"/v2.1/servers/{server['id']}"
+    neutron.outage.failed("no answer within 5 s")
+    before = neutron.requests
+    assert "security_groups" not in stocked.get(path)["server"]
+    assert neutron.requests == before
+    neutron.outage.answered()
+    assert "security_groups" in stocked.get(path)["server"]
+
+
 def test_a_neutron_without_security_groups_hides_no_server(stocked: Cloud, neutron: FakeNeutron, server: Json) -> None:
     """`[securitygroup] enable_security_group = false`: its ports have no such field, and it has no such route."""
     for port in neutron.books.values():
