@@ -75,7 +75,7 @@ def test_server_has_what_its_command_line_says(stocked: Cli) -> None:
     assert (shown.get("description"), shown["tags"]) == (None, [])
     assert stocked("server", "set", "said").code == stocked("server", "unset", "said").code == 2
 
-    assert json_output(stocked("server", "show", "said", "--diagnostics", "-f", "json"))["driver"] == "fake"
+    assert json_output(stocked("server", "show", "said", "--diagnostics", "-f", "json"))["driver"] == "libvirt"
     succeed(stocked("server", "lock", "said", "--reason", "it is mended"))
     assert json_output(stocked("server", "show", "said", "-f", "json"))["locked_reason"] == "it is mended"
     succeed(stocked("server", "unlock", "said"))
