@@ -114,8 +114,8 @@ def test_ephemeral_disks_and_swap_of_a_new_server(cloud: Cloud, stocked: Cli) ->
     create = ("server", "create", "web", "--flavor", "roomy", "--image", "guest")
     succeed(stocked(*create, "--ephemeral", "size=1,format=ext3", "--swap", "32"))
     assert cloud.conductor.requests[-1].block_device_mapping == (
-        {"size_mb": 1024, "guest_format": "ext3", "bus": None},
-        {"size_mb": 32, "guest_format": "swap", "bus": None},
+        {"size_mb": 1024, "guest_format": "ext3", "bus": None, "tag": None},
+        {"size_mb": 32, "guest_format": "swap", "bus": None, "tag": None},
     )
     assert "larger than the instance type allows" in stocked(*create, "--ephemeral", "size=4").err
     assert "'large' is not a disk such as size=1,format=ext4" in stocked(*create, "--ephemeral", "large").err
