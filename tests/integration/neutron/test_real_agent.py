@@ -120,6 +120,8 @@ def test_a_guest_is_wired_from_its_build_to_its_deletion(host: Host, peer: str) 
     assert len(host.plugged()) == 2
     cloud.ask("DELETE", f"{path}/{second['port_id']}")
     wait_for("it is unplugged", lambda: len(host.plugged()) == 1)
+    # The host has not said so yet: a reboot would end the detachment, and the server would have both again.
+    wait_for("the server has lost it", lambda: len(cloud.ports(server)) == 1)
 
     cloud.ask("POST", f"/v2.1/servers/{server}/action", {"reboot": {"type": "HARD"}})
     wait_for("it runs again", lambda: cloud.show(server)["status"] == "ACTIVE", 180)
