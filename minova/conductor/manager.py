@@ -208,8 +208,7 @@ class ConductorManager:
     def _of_neutron(self) -> list[PeriodicTask]:
         neutron = self.collaborators.neutron
         if neutron is None:
-            worker = self.collaborators.worker
-            look = lambda: attachments.warn_of_foreign_ports(worker)  # noqa: E731
+            look = functools.partial(attachments.warn_of_foreign_ports, self.collaborators.worker)
             return [PeriodicTask(name="warn_of_neutron_ports", interval=FORSAKEN_INTERVAL, work=look)]
         tasks = [
             PeriodicTask(name="clean_neutron_ports", interval=CLEAN_INTERVAL, work=neutron.clean),

@@ -10,6 +10,8 @@ from minova.objects.physical_networks import segment_of
 
 # Of one port, on its host: each costs a command of iptables or two, and libvirt takes descriptions of 4 MiB.
 MOST_RANGES = 2000
+# How `device_owner` of servers' ports begins.
+OWNER = "compute:"
 # Interfaces of one server.
 MOST_NICS = 16
 # `RequestedNic.service` and `Vif.network_type` of an interface whose port is in Neutron.
@@ -177,6 +179,11 @@ class NewInterface(RequestedNic, frozen=True, kw_only=True):
     """An interface that a server shall have from now on. `id`: of the port that is made for it, if none is named."""
 
     id: str
+
+
+def device_owner(availability_zone: str | None) -> str:
+    """Of the ports of a server in this zone."""
+    return f"{OWNER}{availability_zone or 'nova'}"
 
 
 def network_name(network_id: str) -> str:

@@ -39,13 +39,8 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
         plural = f"{self.name}s"
         path = f"/v2.0/{plural.replace('_', '-')}"
         single, answer = f"{path}/{{{self.name}_id}}", {self.name: self.answer}
-        read, write = f"get_{self.name}", f"update_{self.name}"
-        update = (
-            Route(method="PUT", path=single, rule=write, handler=self.update, answer=answer, body=self.changes)
-            if self.update
-            else None
-        )
-        return (
+        read = f"get_{self.name}"
+        routes = [
             Route(
                 method="GET",
                 path=path,
@@ -64,9 +59,19 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
                 status=201,
             ),
             Route(method="GET", path=single, rule=read, handler=self.show, answer=answer, query=FieldsQuery),
-            *(() if update is None else (update,)),
             Route(method="DELETE", path=single, rule=f"delete_{self.name}", handler=self.delete, status=204),
-        )
+        ]
+        if self.update is not None:
+            update = Route(
+                method="PUT",
+                path=single,
+                rule=f"update_{self.name}",
+                handler=self.update,
+                answer=answer,
+                body=self.changes,
+            )
+            routes.insert(3, update)
+        return tuple(routes)
 
 
 _RESOURCES = (

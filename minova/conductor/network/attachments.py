@@ -21,7 +21,6 @@ from minova.codecs import Decoder
 from minova.conductor.network.interface_hints import InterfaceHints
 from minova.conductor.network.ports import NewPort, Ports, not_found, require_free
 from minova.conductor.network.security_groups import SecurityGroups
-from minova.conductor.network.servers import DEFAULT_ZONE
 from minova.conductor.quotas import Quotas
 from minova.conductor.tasks.worker import Worker
 from minova.context import service_context
@@ -30,7 +29,7 @@ from minova.db.networks import neutron_ports, ports
 from minova.db.quotas import give
 from minova.db.servers.instances import LockedInstance
 from minova.objects.network import AddressRequest, Port
-from minova.objects.vif import MOST_NICS, NEUTRON, NewInterface, RequestedNic
+from minova.objects.vif import MOST_NICS, NEUTRON, NewInterface, RequestedNic, device_owner
 
 LOG = logging.getLogger(__name__)
 _INTERFACE = Decoder(NewInterface)
@@ -67,7 +66,7 @@ class Attachments:
             raise errors.Forbidden(f"Maximum number of ports exceeded: a server may have {MOST_NICS}.")
         number = max(numbers, default=-1) + 1
         zone = session.scalar(select(Instance.availability_zone).where(Instance.uuid == instance.uuid))
-        owner = f"compute:{zone or DEFAULT_ZONE}"
+        owner = device_owner(zone)
         if wanted.service == NEUTRON:
             return self._attach_neutrons(session, instance, wanted, number, owner)
         self._when_committed(session, lambda: self._hints.servers_changed([instance.uuid]))

@@ -1,7 +1,7 @@
 """Tells hosts that what their interfaces let through has changed. The rows are written already.
 
-rules, ports: the host is told that there is something new, and asks for all of its interfaces.
-members of a group: the host gets the members, with a number, and asks nothing. They are read once, for all hosts.
+rules, ports: the message says only that something has changed. The host asks for all of its interfaces.
+members of a group: the message has all members, with a number. The host asks nothing, and a conductor reads the members once for all hosts.
 
 A lost message costs time: each host also asks from time to time by itself.
 """
@@ -21,8 +21,8 @@ from minova.db.networks import group_members, security_groups
 LOG = logging.getLogger(__name__)
 
 
-# Seconds between two works. Hosts are to hear of changed rules and ports within a second. Each new member of a group costs a message
-# to all hosts of its members, so a stream of new servers is told in few messages. A guest that boots needs longer than that.
+# Seconds between two messages to a host. Changes of rules and ports reach hosts within a second. A new member of a group is a message to
+# each host that has members, so new members of one second share a message. A guest takes longer than that to boot.
 RULES_INTERVAL, MEMBERS_INTERVAL = 0.4, 1.0
 
 

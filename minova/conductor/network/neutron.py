@@ -17,9 +17,9 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.conductor.network.neutron_cleaning import LIMIT, OWNER, NeutronCleaning
+from minova.conductor.network.neutron_cleaning import LIMIT, NeutronCleaning
 from minova.conductor.network.neutron_limits import Rounds, Turns
-from minova.conductor.network.servers import DEFAULT_ZONE, Allocation, nics_of
+from minova.conductor.network.servers import Allocation, nics_of
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.db.models import Instance, NeutronPort
@@ -30,7 +30,7 @@ from minova.objects.port_features import refusal_reason
 from minova.objects.port_marks import interface_of, is_marked, mark
 from minova.objects.server_request import CreateServers
 from minova.objects.states import TaskState
-from minova.objects.vif import NEUTRON, UNBOUND, Vif, VifAddress, VifSubnet
+from minova.objects.vif import NEUTRON, UNBOUND, Vif, VifAddress, VifSubnet, device_owner
 
 LOG = logging.getLogger(__name__)
 Document = Mapping[str, Any]
@@ -67,7 +67,7 @@ class NeutronPorts:
             for nic in nics.values():
                 if nic.port_id in locked:
                     raise errors.PortInUse(f"Port {nic.port_id} is still in use.")
-            owner = f"{OWNER}{creation.request.availability_zone or DEFAULT_ZONE}"
+            owner = device_owner(creation.request.availability_zone)
             for instance_uuid in creation.instance_uuids:
                 neutron_ports.add(session, instance_uuid, creation.ctx.project_id, owner, nics)
 

@@ -24,7 +24,6 @@ LOG = logging.getLogger(__name__)
 LIMIT = 50
 # Neutron is told once more, after every request of before has ended.
 AGAIN = timedelta(minutes=5)
-OWNER = "compute:"
 _FREE = {"device_id": "", "device_owner": "", "binding:host_id": ""}
 
 

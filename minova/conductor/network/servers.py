@@ -16,10 +16,9 @@ from minova.db.models import Port as PortRow
 from minova.db.networks import ports, vifs
 from minova.objects.network import AddressRequest, Port
 from minova.objects.server_request import CreateServers, ServerRequest
-from minova.objects.vif import RequestedNic, Vif
+from minova.objects.vif import RequestedNic, Vif, device_owner
 
 _NICS = Decoder(tuple[RequestedNic, ...])
-DEFAULT_ZONE = "nova"
 
 
 class Allocation(NamedTuple):
@@ -28,6 +27,13 @@ class Allocation(NamedTuple):
     ctx: RequestContext
     request: CreateServers
     instance_uuids: Sequence[str]
+
+
+class LockedForServers(NamedTuple):
+    """The ports that servers are to get, and the rows that these are made of."""
+
+    new: Sequence[NewPort]
+    rows: LockedForPorts
 
 
 def nics_of(request: ServerRequest) -> tuple[RequestedNic, ...]:
@@ -44,12 +50,8 @@ def new_ports(request: CreateServers) -> int:
     return sum(nic.port_id is None and not nic.service for nic in nics_of(request))
 
 
-def _owner(request: CreateServers) -> str:
-    return f"compute:{request.availability_zone or DEFAULT_ZONE}"
-
-
 def _new_ports(creations: Sequence[Allocation]) -> list[NewPort]:
-    """Those that these servers have not got yet. Their ids are new each time."""
+    """Those that these servers have not got yet, with ids of their own."""
     return [
         NewPort(
             creation.ctx,
@@ -58,7 +60,7 @@ def _new_ports(creations: Sequence[Allocation]) -> list[NewPort]:
                 network_id=nic.network_id,
                 project_id=creation.ctx.project_id,
                 device_id=instance_uuid,
-                device_owner=_owner(creation.request),
+                device_owner=device_owner(creation.request.availability_zone),
                 security_groups=nic.security_groups,
                 tag=nic.tag,
             ),
@@ -89,7 +91,7 @@ class ServerPorts:
         """After the transaction: the addresses of the new servers are members of their groups."""
         self._hints.servers_changed(instance_uuids)
 
-    def lock(self, session: Session, creations: Sequence[Allocation]) -> LockedForPorts:
+    def lock(self, session: Session, creations: Sequence[Allocation]) -> LockedForServers:
         """What these creations need. Locked in the order that all writers keep.
 
         NetworkNotFound, PortNotFound, SecurityGroupNotFound: it is gone since the API has seen it.
@@ -97,16 +99,17 @@ class ServerPorts:
         nics = [nic for creation in creations for nic in nics_of(creation.request)]
         ports.lock_several(session, {nic.port_id for nic in nics if nic.port_id is not None})
         # Also the networks of ports that are there.
-        return self._ports.lock(session, _new_ports(creations), {nic.network_id for nic in nics})
+        new = _new_ports(creations)
+        return LockedForServers(new, self._ports.lock(session, new, {nic.network_id for nic in nics}))
 
-    def allocate(self, session: Session, creations: Sequence[Allocation], locked: LockedForPorts) -> None:
+    def allocate(self, session: Session, creations: Sequence[Allocation], locked: LockedForServers) -> None:
         """Each server gets its interfaces. IpAddressGenerationFailure: too few addresses are left. PortInUse: another server has it."""
         for creation in creations:
-            owner = _owner(creation.request)
+            owner = device_owner(creation.request.availability_zone)
             for number, nic in enumerate(nics_of(creation.request)):
                 if nic.port_id is not None:
                     self._take(session, nic, creation.instance_uuids[0], number, owner)
-        self._ports.add(session, _new_ports(creations), locked)
+        self._ports.add(session, locked.new, locked.rows)
 
     def bind(self, instance_uuid: str, attempt: int, host: str) -> tuple[Vif, ...]:
         """They need no binding: a host that has their networks makes what they need of it."""

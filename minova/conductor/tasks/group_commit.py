@@ -16,7 +16,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Report(Protocol):
-    """What a host says. `ctx` is of the request that it belongs to."""
+    """What is to be written. `ctx` is of the request that it belongs to."""
 
     @property
     def ctx(self) -> RequestContext: ...

@@ -48,7 +48,9 @@ def add(
 
 
 def expect(session: Session, instance_uuid: str, project_id: str, nic: RequestedNic, at: datetime) -> None:
-    """A port is made for the server now, which it may never get: a row as of an interface that it has lost, of which Neutron was told."""
+    """The API is about to make a port for the server. Writes a row of an interface that is released and cleaned already: if the API dies,
+    the cleaning finds the row and looks for the port.
+    """
     values = {
         "instance_uuid": instance_uuid,
         "nic": 0,

@@ -206,8 +206,9 @@ class ConductorHarness:
         self.settle()
         return made
 
-    def active(self, host: str = "a") -> str:
-        (uuid,) = self.create()
+    def active(self, host: str = "a", **more: Any) -> str:
+        """A server that runs on this host."""
+        (uuid,) = self.create(**more)
         self.build(host, uuid)
         return uuid
 

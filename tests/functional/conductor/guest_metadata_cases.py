@@ -40,11 +40,7 @@ class GuestMetadataCases:
         subnet(harness, local, "10.1.0.0/24")
         mine = port(harness, local)
         nics = ({"network_id": local.id, "tag": "new"}, {"network_id": local.id, "port_id": mine.id, "tag": "mine"})
-        made = request(1, requested_networks=nics)
-        (uuid,) = harness.conductor.create_servers(CTX, made).instance_uuids
-        harness.settle()
-        harness.claim("a", uuid)
-        harness.succeed("a", uuid)
+        uuid = harness.active(requested_networks=nics)
         found = harness.conductor.metadata_of_instance(CTX, instance_uuid=uuid, project_id=CTX.project_id)
         assert [vif.tag for vif in found.instance.network_info] == ["new", "mine"]
 

@@ -413,10 +413,7 @@ class SecurityGroupCases:
         """The rows first; a message then, and what a host asks by itself is the same."""
         flat = network(harness, network_type="flat", physical_network="dc1")
         subnet(harness, flat, "10.1.0.0/24")
-        (server,) = harness.conductor.create_servers(CTX, request(1, **on(flat))).instance_uuids
-        harness.settle()
-        harness.claim("a", server)
-        harness.succeed("a", server)
+        harness.active(**on(flat))
         host = harness.hosts["a"]
         ((port_id, rules),) = rules_on(harness, "a").items()
         ((vif,),) = harness.conductor.interfaces_of_host(CTX, host="a").values()
@@ -472,10 +469,7 @@ class SecurityGroupCases:
         """A project could stop its guests' host: each range is a rule there, for each rule that names the group."""
         flat = network(harness, network_type="flat", physical_network="dc1")
         subnet(harness, flat, "10.1.0.0/24")
-        (server,) = harness.conductor.create_servers(CTX, request(1, **on(flat))).instance_uuids
-        harness.settle()
-        harness.claim("a", server)
-        harness.succeed("a", server)
+        harness.active(**on(flat))
         scattered = tuple(
             AddressPair(ip_address=f"192.{number >> 7}.{2 * number & 255}.1/32") for number in range(MOST_RANGES)
         )
@@ -497,10 +491,7 @@ class SecurityGroupCases:
         """
         flat = network(harness, network_type="flat", physical_network="dc1")
         subnet(harness, flat, "10.1.0.0/24")
-        (server,) = harness.conductor.create_servers(CTX, request(1, **on(flat))).instance_uuids
-        harness.settle()
-        harness.claim("a", server)
-        harness.succeed("a", server)
+        harness.active(**on(flat))
         harness.settle()
         with harness.db.read() as session:
             (default,) = session.scalars(select(models.SecurityGroup.uuid))
@@ -523,10 +514,7 @@ class SecurityGroupCases:
         """Each needs all members. What a host asks for is what is there now, and hosts hear of later members by themselves."""
         flat = network(harness, network_type="flat", physical_network="dc1")
         subnet(harness, flat, "10.1.0.0/24")
-        (server,) = harness.conductor.create_servers(CTX, request(1, **on(flat))).instance_uuids
-        harness.settle()
-        harness.claim("a", server)
-        harness.succeed("a", server)
+        server = harness.active(**on(flat))
         harness.settle()
 
         def in_messages() -> list[tuple[str, ...]]:

@@ -31,8 +31,7 @@ def delete(harness: ConductorHarness, server: str) -> None:
 
 
 def running(harness: ConductorHarness, **more: Any) -> str:
-    (server,) = harness.create(1, **more)
-    harness.build("a", server)
+    server = harness.active(**more)
     harness.settle()
     return server
 

@@ -14,7 +14,7 @@ from minova.db import models
 from minova.objects import addresses
 from minova.objects.port_features import refusal_reason
 from minova.objects.port_marks import mark
-from minova.objects.vif import MOST_NICS, NEUTRON, NewInterface, RequestedNic
+from minova.objects.vif import MOST_NICS, NEUTRON, NewInterface, RequestedNic, device_owner
 
 if TYPE_CHECKING:  # its packages take a part of the start that other clouds need not wait for
     from minova.neutron_client import Document, NeutronClient
@@ -161,7 +161,7 @@ def new_interface(api: Collaborators, call: Call, row: models.Instance, nic: Wan
         "network_id": found.network_id,
         "tenant_id": row.project_id,
         "device_id": row.uuid,
-        "device_owner": f"compute:{row.availability_zone or 'nova'}",
+        "device_owner": device_owner(row.availability_zone),
         **mark(row.uuid),
     }
     if found.ip_address is not None:
