@@ -23,7 +23,7 @@ from minova.conductor.network.interface_hints import InterfaceHints
 from minova.conductor.network.networks import Networks, Subnets
 from minova.conductor.network.ports import Ports
 from minova.conductor.network.security_groups import SecurityGroups
-from minova.conductor.network.servers import Allocation, ServerPorts
+from minova.conductor.network.servers import Allocation, ServerPorts, new_ports
 from minova.conductor.quotas import Quotas
 from minova.conductor.servers.attributes import ServerAttributes
 from minova.conductor.servers.create import counted
@@ -134,7 +134,8 @@ class RowConductor:
             self._server_ports.allocate(session, allocations, self._server_ports.lock(session, allocations))
             return created
 
-        self._server_ports.prepare(ctx, request)
+        if new_ports(request):
+            self._security_groups.ensure_default([ctx.project_id])
         self._db.run(lambda session: quotas.count_first(session, ctx.project_id))
         created: CreatedServers = self._do("create_servers", work)
         return created
@@ -182,7 +183,7 @@ class RowConductor:
                 self._end_action(session, ctx, instance_uuid, BY_KIND[action])
 
         if action == ATTACH_INTERFACE.kind:
-            self._attachments.prepare(ctx.project_id, arguments or {})
+            self._security_groups.ensure_default([ctx.project_id])
             self._db.run(lambda session: quotas.count_first(session, ctx.project_id))
         self._do("start_action", work)
 

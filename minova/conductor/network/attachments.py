@@ -10,7 +10,7 @@ delete: the port is GOING from then on: the server no longer has it, and its add
 import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from sqlalchemy import event, select
@@ -31,6 +31,7 @@ from minova.db.servers.instances import LockedInstance
 from minova.objects.network import AddressRequest, Port
 from minova.objects.vif import MOST_NICS, NEUTRON, NewInterface, RequestedNic, device_owner
 
+T = TypeVar("T")
 LOG = logging.getLogger(__name__)
 _INTERFACE = Decoder(NewInterface)
 
@@ -46,14 +47,12 @@ class Attachments:
         self._hints = hints
         self._quotas = quotas
 
-    def prepare(self, project_id: str, arguments: Mapping[str, Any]) -> None:
-        """Before the transaction: a new port needs the default group of its project."""
-        wanted = interface_in(arguments)
-        if wanted.service != NEUTRON and wanted.port_id is None and wanted.security_groups is None:
-            self._groups.ensure_default([project_id])
+    def repeat(self, attempt: Callable[[], T]) -> T:
+        """A new port needs the default group of its project."""
+        return self._groups.repeat(attempt)
 
     def attach(self, session: Session, instance: LockedInstance, wanted: NewInterface) -> str:
-        """The id of the port that the locked instance has from now on. Within `Quotas.run`.
+        """The id of the port that the locked instance has from now on. Within `repeat` and `Quotas.run`.
 
         Raises PortNotFound, NetworkNotFound and PortInUse as the creation of a server.
         Raises IpAddressGenerationFailure if no address is left, Forbidden if the server has too many interfaces.

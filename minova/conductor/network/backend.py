@@ -9,21 +9,22 @@ describe: its interfaces, of rows alone
 `release` and `describe` are of rows, whichever service has a server's networks: `minova/db/networks/vifs.py`.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.network.servers import Allocation, nics_of
-from minova.context import RequestContext
 from minova.objects.server_request import CreateServers
 from minova.objects.vif import Vif
 
+T = TypeVar("T")
+
 
 class NetworkBackend(Protocol):
-    def prepare(self, ctx: RequestContext, request: CreateServers) -> None:
-        """Before the transaction that writes its servers."""
+    def repeat(self, attempt: Callable[[], T]) -> T:
+        """Runs the transaction that writes servers, and once more when what it lacked is made."""
         ...
 
     def lock(self, session: Session, creations: Sequence[Allocation]) -> Any:
@@ -63,9 +64,9 @@ class NetworkBackends:
     def __init__(self, backends: Mapping[str, NetworkBackend]) -> None:
         self._backends = backends
 
-    def prepare(self, ctx: RequestContext, request: CreateServers) -> None:
+    def repeat(self, request: CreateServers, attempt: Callable[[], T]) -> T:
         """NetworkNotConfigured: this conductor is not configured for its service; nothing is written."""
-        self._of(request).prepare(ctx, request)
+        return self._of(request).repeat(attempt)
 
     def lock(self, session: Session, creations: Sequence[Allocation]) -> Locked:
         by_service = _by_service(creations)

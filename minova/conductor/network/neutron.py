@@ -11,7 +11,7 @@ then, and again later:       clean: its ports are deleted, those of users unboun
 import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -21,17 +21,16 @@ from minova.conductor.network.neutron_cleaning import LIMIT, NeutronCleaning
 from minova.conductor.network.neutron_limits import Rounds, Turns
 from minova.conductor.network.servers import Allocation, nics_of
 from minova.conductor.tasks.worker import Worker
-from minova.context import RequestContext
 from minova.db.models import Instance, NeutronPort
 from minova.db.networks import neutron_ports
 from minova.neutron_client import NeutronClient
 from minova.objects.network import AddressPair
 from minova.objects.port_features import refusal_reason
 from minova.objects.port_marks import interface_of, is_marked, mark
-from minova.objects.server_request import CreateServers
 from minova.objects.states import TaskState
 from minova.objects.vif import NEUTRON, UNBOUND, Vif, VifAddress, VifSubnet, device_owner
 
+T = TypeVar("T")
 LOG = logging.getLogger(__name__)
 Document = Mapping[str, Any]
 # Seconds that one bind asks Neutron, all in all: far less than AGAIN, so that the second look at a deleted server comes after it.
@@ -51,8 +50,9 @@ class NeutronPorts:
         self._cleaning = NeutronCleaning(worker, client, self._turns, ticks)
         self._looks: Rounds[str] = Rounds("Neutron does not show the ports of instance", ticks)
 
-    def prepare(self, ctx: RequestContext, request: CreateServers) -> None:
-        """Nothing: the API has asked Neutron."""
+    def repeat(self, attempt: Callable[[], T]) -> T:
+        """It lacks nothing: the API has asked Neutron."""
+        return attempt()
 
     def lock(self, session: Session, creations: Sequence[Allocation]) -> set[str]:
         """The ports of these requests that servers have."""

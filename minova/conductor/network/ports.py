@@ -19,7 +19,7 @@ from minova.batch_queue import BatchQueue, QueuedRequest
 from minova.conductor.network.interface_hints import InterfaceHints
 from minova.conductor.network.networks import changed, require
 from minova.conductor.network.networks import not_found as not_found_network
-from minova.conductor.network.security_groups import SecurityGroups, lock_groups
+from minova.conductor.network.security_groups import SecurityGroups, lock_for_ports, lock_groups
 from minova.conductor.quotas import Quotas, refused
 from minova.conductor.tasks.group_commit import GroupCommit
 from minova.conductor.tasks.worker import Worker
@@ -61,17 +61,16 @@ class NewPort(NamedTuple):
 
 
 class LockedForPorts(NamedTuple):
-    """Rows by the ids of networks and of groups; `defaults`: the ids of the default groups, by project."""
+    """Rows by the ids of networks and of groups."""
 
     networks: Mapping[str, NetworkRow]
     groups: Mapping[str, GroupRow]
-    defaults: Mapping[str, str]
 
     def groups_of(self, port: Port) -> list[GroupRow]:
         """Those that a new port has."""
-        default = self.defaults.get(port.project_id)
-        named = {default} - {None} if _has_default(port) else set(_named_groups(port))
-        return sorted((self.groups[str(uuid)] for uuid in named), key=lambda row: row.id)
+        if _has_default(port):
+            return [row for row in self.groups.values() if row.default_of == port.project_id]
+        return sorted((self.groups[uuid] for uuid in set(_named_groups(port))), key=lambda row: row.id)
 
 
 def _has_default(port: Port) -> bool:
@@ -117,12 +116,10 @@ class Ports:
         IpAddressGenerationFailure: there is none. IpAddressAlreadyAllocated, MacAddressInUse: another port has it.
         """
         _check_security(port)
-        if port.security_groups is None and port.port_security_enabled:
-            self._groups.ensure_default([port.project_id])
         new = NewPort(ctx, port, fixed_ips)
         for tried in range(TRIES):
             try:
-                made = self._quotas.repeat(lambda: self._creations.run(new))
+                made = self._groups.repeat(lambda: self._quotas.repeat(lambda: self._creations.run(new)))
                 self._hints.members_changed(made.security_groups or ())
                 return made
             except OverQuota as error:
@@ -140,15 +137,17 @@ class Ports:
         return self.add(session, new, locked)
 
     def lock(self, session: Session, new: Sequence[NewPort], network_ids: Collection[str] = ()) -> LockedForPorts:
-        """What these ports are made of, and these networks. Raises NetworkNotFound, SecurityGroupNotFound, and BadRequest: one has too many groups."""
+        """What these ports are made of, and these networks. Within `SecurityGroups.repeat`.
+
+        Raises NetworkNotFound, SecurityGroupNotFound, and BadRequest if one has too many groups.
+        """
         wanted = {*network_ids, *(each.port.network_id for each in new)}
         locked = networks.lock_several(session, wanted)
         for missing in sorted(wanted - locked.keys()):
             raise not_found_network(missing)
         projects = {each.port.project_id for each in new if _has_default(each.port)}
-        defaults = security_groups.defaults_of(session, projects)
         named = {group for each in new for group in _named_groups(each.port)}
-        return LockedForPorts(locked, lock_groups(session, named | set(defaults.values())), defaults)
+        return LockedForPorts(locked, lock_for_ports(session, named, projects))
 
     def add(self, session: Session, new: Sequence[NewPort], locked: LockedForPorts) -> list[Port]:
         """In the transaction of the caller, who has taken the quota; in as many statements as one."""

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.network.interface_hints import InterfaceHints
 from minova.conductor.network.networks import changed
-from minova.conductor.quotas import Quotas, refused
+from minova.conductor.quotas import TRIES, Quotas, refused
 from minova.conductor.tasks.worker import Worker
 from minova.db.models import SecurityGroup as Row
 from minova.db.networks import security_groups
@@ -21,6 +21,14 @@ from minova.db.quotas import OverQuota, give
 from minova.objects.network import DEFAULT_GROUP, EGRESS, INGRESS, SecurityGroup, SecurityGroupRule
 
 T = TypeVar("T")
+
+
+class DefaultGroupMissing(Exception):
+    """A new port of this project needs its default group, which a transaction of its own makes."""
+
+    def __init__(self, project_id: str) -> None:
+        super().__init__(project_id)
+        self.project_id = project_id
 
 
 class SecurityGroups:
@@ -39,6 +47,17 @@ class SecurityGroups:
                 self._quotas.run(lambda session, owner=project_id: self._add_default(session, owner))  # type: ignore[misc]
             except IntegrityError:  # another transaction has just made it
                 continue
+
+    def repeat(self, attempt: Callable[[], T]) -> T:
+        """Repeats what raises DefaultGroupMissing. Raises ServiceUnavailable if it raises that again and again."""
+        for _ in range(TRIES):
+            try:
+                return attempt()
+            except DefaultGroupMissing as error:
+                self.ensure_default([error.project_id])
+        raise errors.ServiceUnavailable(
+            "The default security group of this project changes too often. Please try again."
+        )
 
     def _add_default(self, session: Session, project_id: str) -> None:
         group = SecurityGroup(
@@ -148,6 +167,20 @@ def lock_groups(session: Session, group_ids: Collection[str]) -> Mapping[str, Ro
     locked = security_groups.lock_several(session, group_ids)
     for missing in sorted(set(group_ids) - locked.keys()):
         raise not_found(missing)
+    return locked
+
+
+def lock_for_ports(session: Session, group_ids: Collection[str], project_ids: Collection[str]) -> Mapping[str, Row]:
+    """By id, these groups and the default groups of these projects. Raises SecurityGroupNotFound, DefaultGroupMissing."""
+    locked: Mapping[str, Row]
+    if group_ids:
+        # One statement locks them all, in the order of all writers.
+        defaults = security_groups.defaults_of(session, project_ids)
+        locked = lock_groups(session, {*group_ids, *defaults.values()})
+    else:
+        locked = security_groups.lock_defaults(session, project_ids)
+    for missing in sorted(set(project_ids) - {row.default_of for row in locked.values()}):
+        raise DefaultGroupMissing(missing)
     return locked
 
 

@@ -1,8 +1,8 @@
 """The ports of servers: made or taken in the transaction that writes the servers, given back in the one that ends them."""
 
 import uuid
-from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple, TypeVar
 
 from sqlalchemy.orm import Session
 
@@ -18,6 +18,7 @@ from minova.objects.network import AddressRequest, Port
 from minova.objects.server_request import CreateServers, ServerRequest
 from minova.objects.vif import RequestedNic, Vif, device_owner
 
+T = TypeVar("T")
 _NICS = Decoder(tuple[RequestedNic, ...])
 
 
@@ -82,10 +83,9 @@ class ServerPorts:
         self._groups = groups
         self._hints = hints
 
-    def prepare(self, ctx: RequestContext, request: CreateServers) -> None:
-        """Before the transaction: new ports need the default group of their project."""
-        if any(nic.port_id is None and nic.security_groups is None for nic in nics_of(request)):
-            self._groups.ensure_default([ctx.project_id])
+    def repeat(self, attempt: Callable[[], T]) -> T:
+        """New ports need the default group of their project."""
+        return self._groups.repeat(attempt)
 
     def allocated(self, instance_uuids: Collection[str]) -> None:
         """After the transaction: the addresses of the new servers are members of their groups."""

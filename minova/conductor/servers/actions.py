@@ -220,8 +220,6 @@ class ServerActions:
             # A wrong state is said first, and the scheduler is not waited for in a transaction.
             self._worker.run(lambda session: _allowed(_locked_instance(session, instance_uuid), request))
             self._rebuilds.require(ctx, instance_uuid, request.rebuilt.image)
-        if action is ATTACH_INTERFACE:
-            self._attachments.prepare(self._owner_of(instance_uuid), arguments)
         message = self._begun(request)
         if message is None:
             return
@@ -236,21 +234,17 @@ class ServerActions:
         """
         if not request.takes_quota:
             return self._starts.run(request)
+
+        def attempt() -> ActionMessage | None:
+            return self._quotas.run(lambda session: self._start_all(session, [request])[0])
+
         try:
             for _ in range(MAC_TRIES - 1):
                 with suppress(IntegrityError):  # another transaction has taken the same MAC address
-                    return self._quotas.run(lambda session: self._start_all(session, [request])[0])
-            return self._quotas.run(lambda session: self._start_all(session, [request])[0])
+                    return self._attachments.repeat(attempt)
+            return self._attachments.repeat(attempt)
         except OverQuota as error:
             raise refused(error) from None
-
-    def _owner_of(self, instance_uuid: str) -> str:
-        """Its project. NotFound: there is no such server."""
-        with self._worker.db.read() as session:
-            found = instances.by_uuids(session, [instance_uuid]).get(instance_uuid)
-        if found is None:
-            raise errors.NotFound(f"Instance {instance_uuid} could not be found.")
-        return found.project_id
 
     def delete_port(self, ctx: RequestContext, instance_uuid: str, port_id: str) -> None:
         """Of a server, which loses its interface first: the port is going until then, and for its users it is gone. As in Neutron, no

@@ -90,13 +90,13 @@ class Servers:
             self._require_computes("Config drives")
         if request.requested_networks:
             self._require_computes("Interfaces of servers")
-            self._networks.prepare(ctx, request)
         if request.block_device_mapping:
             self._require_computes("Several local disks")
         asked, refusal = request, None
         for _ in range(TRIES):
             try:
-                return self._quotas.repeat(partial(self._create, ctx, asked, key_pair))
+                create = partial(self._create, ctx, asked, key_pair)
+                return self._networks.repeat(request, partial(self._quotas.repeat, create))
             except OverQuota as error:
                 refusal = refusal or self._refusal(error, request)
                 fits = fitting(counted(request), error.used, error.limits, asked.max_count)

@@ -68,22 +68,23 @@ def read(session: Session, group_ids: Collection[int]) -> dict[int, GroupMembers
     return found
 
 
-def read_recent(session: Session, group_ids: Collection[int]) -> dict[int, GroupMembers]:
+def read_recent(session: Session, groups: Mapping[int, tuple[str, int]]) -> dict[int, GroupMembers]:
     """As `read`, but up to RECENT seconds old: of changes that it misses the hosts that had the groups' rules before this are told.
 
-    A number that was raised since means that they were told already, maybe by another conductor, and maybe without the host for
+    `groups`: ids and numbers of the groups as they were just read, by the ids of the rows. A number that was raised since means that they were told already, maybe by another conductor, and maybe without the host for
     which this is read. Then the members are read anew.
     """
     since = time.monotonic() - RECENT
     recent = _recent.get(session.get_bind().engine, {})
-    known = {one: last.members for one in group_ids if (last := recent.get(one)) is not None and last.at >= since}
-    for chunk in chunked(sorted(known)):
-        current = {row.id: (row.uuid, row.members_revision) for row in session.execute(_BY_ID, {"some": chunk})}
-        for one in chunk:
-            # SQLite gives a new group the row's id of one that is gone.
-            if current.get(one) != (known[one].group_id, known[one].revision):
-                del known[one]
-    missing = set(group_ids) - known.keys()
+    # Also the ids are compared: SQLite gives a new group the row's id of one that is gone.
+    known = {
+        one: last.members
+        for one, current in groups.items()
+        if (last := recent.get(one)) is not None
+        and last.at >= since
+        and current == (last.members.group_id, last.members.revision)
+    }
+    missing = groups.keys() - known.keys()
     return known | read(session, missing) if missing else known
 
 

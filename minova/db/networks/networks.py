@@ -10,13 +10,15 @@ from sqlalchemy.orm import Session
 
 from minova.db import models
 from minova.db.networks.pages import Page, rows_of
-from minova.db.sql import chunked
+from minova.db.sql import chunked, in_list
 from minova.objects.network import FLAT, LOCAL, VLAN, Network
 
 Row = models.Network
 _COLUMNS = tuple(name for name in Network.__struct_fields__ if name not in ("id", "subnets"))
 # What a change may change.
 _CHANGING = ("name", "description", "admin_state_up", "shared", "external", "mtu")
+# Built once: every new port locks one.
+_LOCK = select(Row).where(in_list(Row.uuid)).order_by(Row.id).with_for_update()
 
 
 def find(session: Session, uuid: str) -> Network | None:
@@ -76,8 +78,8 @@ def lock_several(session: Session, uuids: Collection[str]) -> dict[str, models.N
     """By uuid, those that there are; locked in the order of all writers."""
     if not uuids:
         return {}
-    query = select(Row).where(Row.uuid.in_(uuids)).order_by(Row.id).with_for_update()
-    return {row.uuid: row for row in session.scalars(query.execution_options(populate_existing=True))}
+    options = {"populate_existing": True}
+    return {row.uuid: row for row in session.scalars(_LOCK, {"some": sorted(uuids)}, execution_options=options)}
 
 
 def lock_local(session: Session) -> None:

@@ -47,6 +47,7 @@ _CHANGING = (
 )
 # Built once: every new port asks them.
 _MACS = select(Row.mac_address).where(in_list(Row.mac_address))
+_NOTE_LAST = update(models.Subnet).where(models.Subnet.id == bindparam("subnet")).values(last_address=bindparam("last"))
 _TAKEN = select(Allocation.address).where(Allocation.subnet_id == bindparam("subnet"), in_list(Allocation.address))
 
 
@@ -298,9 +299,7 @@ def allocated(session: Session, port_id: int) -> list[tuple[int, str]]:
 
 def note_last(session: Session, subnet_id: int, address: str) -> None:
     """The next one is looked for after it."""
-    session.connection().execute(
-        update(models.Subnet).where(models.Subnet.id == subnet_id).values(last_address=address)
-    )
+    session.connection().execute(_NOTE_LAST, {"subnet": subnet_id, "last": address})
 
 
 def _to_objects(session: Session, rows: Sequence[models.Port]) -> list[Port]:

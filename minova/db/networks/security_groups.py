@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Select, delete, exists, func, insert, or_, select, update
 from sqlalchemy.orm import Session, aliased
@@ -30,14 +30,28 @@ _PLAIN_OF_RULE = (
 
 # Built once: every server with interfaces asks them.
 _LOCK = select(Row).where(in_list(Row.uuid)).order_by(Row.id).with_for_update()
+_LOCK_DEFAULTS = select(Row).where(in_list(Row.default_of)).order_by(Row.id).with_for_update()
 _DEFAULTS = select(Row.default_of, Row.uuid).where(in_list(Row.default_of))
 _RULES = select(Rule).where(in_list(Rule.group_id)).order_by(Rule.id)
+_REMOTE = aliased(Row)
+_RULES_WITH_REMOTES = (
+    select(Rule, _REMOTE.uuid, _REMOTE.members_revision)
+    .outerjoin(_REMOTE, _REMOTE.id == Rule.remote_group_id)
+    .where(in_list(Rule.group_id))
+    .order_by(Rule.id)
+)
 _OF_PORTS = (
     select(OfPort.port_id, Row.id, Row.uuid)
     .join(Row, Row.id == OfPort.group_id)
     .where(in_list(OfPort.port_id))
     .order_by(Row.id)
 )
+
+
+class RuleWithRemote(NamedTuple):
+    rule: models.SecurityGroupRule
+    remote_uuid: str | None
+    remote_revision: int | None
 
 
 # -- groups --------------------------------------------------------------------------------------------------------------
@@ -113,6 +127,14 @@ def lock_several(session: Session, uuids: Collection[str]) -> dict[str, models.S
     return {row.uuid: row for row in session.scalars(_LOCK, {"some": sorted(uuids)}, execution_options=options)}
 
 
+def lock_defaults(session: Session, project_ids: Collection[str]) -> dict[str, models.SecurityGroup]:
+    """As `lock_several`: the default groups of these projects."""
+    if not project_ids:
+        return {}
+    values, options = {"some": sorted(project_ids)}, {"populate_existing": True}
+    return {row.uuid: row for row in session.scalars(_LOCK_DEFAULTS, values, execution_options=options)}
+
+
 def is_used(session: Session, group_id: int) -> bool:
     """Whether a port has it."""
     return bool(session.scalar(select(exists().where(OfPort.group_id == group_id))))
@@ -175,6 +197,14 @@ def rules_of(session: Session, group_ids: Collection[int]) -> list[models.Securi
     rows: list[models.SecurityGroupRule] = []
     for chunk in chunked(sorted(group_ids)):
         rows += session.scalars(_RULES, {"some": chunk})
+    return rows
+
+
+def rules_with_remotes(session: Session, group_ids: Collection[int]) -> list[RuleWithRemote]:
+    """The rules of these groups, each with the id of the group that it names and the number of that group's members."""
+    rows: list[RuleWithRemote] = []
+    for chunk in chunked(sorted(group_ids)):
+        rows += (RuleWithRemote(*row) for row in session.execute(_RULES_WITH_REMOTES, {"some": chunk}))
     return rows
 
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import delete, exists, insert, or_, select, update
+from sqlalchemy import bindparam, delete, exists, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from minova.codecs import Decoder
@@ -14,6 +14,8 @@ from minova.db.networks.pages import Page, rows_of
 from minova.objects.network import LOCAL, HostRoute, Pool, Subnet
 
 Row, Net = models.Subnet, models.Network
+# Built once: every new port asks for them.
+_OF_NETWORK = select(Row).where(Row.network_id == bindparam("network")).order_by(Row.id)
 _POOLS = Decoder(tuple[Pool, ...])
 _ROUTES = Decoder(tuple[HostRoute, ...])
 _PLAIN = (
@@ -55,8 +57,7 @@ def by_row(session: Session, filters: Mapping[str, Sequence[Any]]) -> dict[str, 
 
 
 def of_network(session: Session, network_id: int) -> list[models.Subnet]:
-    query = select(Row).where(Row.network_id == network_id).order_by(Row.id)
-    return list(session.scalars(query.execution_options(populate_existing=True)))
+    return list(session.scalars(_OF_NETWORK, {"network": network_id}, execution_options={"populate_existing": True}))
 
 
 def ranges_of_local(session: Session) -> list[str]:

@@ -30,11 +30,13 @@ def of_ports(
     secured = [(port, network) for port, network in ports if port.port_security_enabled]
     groups = security_groups.of_ports(session, {port.id for port, _ in secured})
     rules: dict[int, list[SecurityGroupRule]] = {}
-    for rule in security_groups.rules_of(session, {group for of_port in groups.values() for group, _ in of_port}):
+    named: dict[int, tuple[str, int]] = {}
+    with_rules = {group for of_port in groups.values() for group, _ in of_port}
+    for rule, remote_uuid, remote_revision in security_groups.rules_with_remotes(session, with_rules):
         rules.setdefault(rule.group_id, []).append(rule)
-    named = {rule.remote_group_id for of_group in rules.values() for rule in of_group}
-    read = group_members.read if members_now else group_members.read_recent
-    members = read(session, {group for group in named if group is not None})
+        if rule.remote_group_id is not None:
+            named[rule.remote_group_id] = (str(remote_uuid), int(remote_revision or 0))
+    members = group_members.read(session, named) if members_now else group_members.read_recent(session, named)
     # Most ports of a project have the same groups.
     known: dict[tuple[tuple[int, ...], str], tuple[VifRule, ...]] = {}
     found: dict[int, tuple[VifRule, ...]] = {}

@@ -19,17 +19,12 @@ from minova.objects.vif import Vif, VifAddress, VifRule, VifSubnet
 _Numbered: TypeAlias = dict[str, list[tuple[int, Vif]]]
 # Built once: every build asks them.
 _PORTS = (
-    select(Port, Network)
+    select(Port, Network, Subnet.uuid, IpAllocation.address)
     .join(Network, Network.id == Port.network_id)
+    .outerjoin(IpAllocation, IpAllocation.port_id == Port.id)
+    .outerjoin(Subnet, Subnet.id == IpAllocation.subnet_id)
     .where(in_list(Port.instance_uuid))
-    .order_by(Port.nic, Port.id)
-)
-_ADDRESSES = (
-    select(IpAllocation.port_id, Subnet.uuid, IpAllocation.address)
-    .join(Subnet, Subnet.id == IpAllocation.subnet_id)
-    .join(Port, Port.id == IpAllocation.port_id)
-    .where(in_list(Port.instance_uuid))
-    .order_by(Subnet.id, IpAllocation.address)
+    .order_by(Port.nic, Port.id, Subnet.id, IpAllocation.address)
 )
 _SUBNETS = (
     select(
@@ -95,26 +90,26 @@ def _built_in(
 ) -> _Numbered:
     found: _Numbered = {}
     for chunk in chunked(sorted(set(instance_uuids))):
-        every = [(row[0], row[1]) for row in session.execute(_PORTS, {"some": chunk})]
-        rows = [row for row in every if going or row[0].status != GOING]
-        if rows:
-            of_ports = vif_rules.of_ports(session, rows, members_now=members_now) if rules else {}
-            found.update(_vifs(session, rows, chunk, of_ports))
+        addresses: dict[tuple[Port, Network], list[VifAddress]] = {}
+        for port, network, subnet, address in session.execute(_PORTS, {"some": chunk}):
+            if going or port.status != GOING:
+                of_port = addresses.setdefault((port, network), [])
+                if address is not None:
+                    of_port.append(VifAddress(subnet_id=subnet, ip_address=address))
+        if addresses:
+            of_ports = vif_rules.of_ports(session, list(addresses), members_now=members_now) if rules else {}
+            found.update(_vifs(session, addresses, of_ports))
     return found
 
 
 def _vifs(
     session: Session,
-    rows: Sequence[tuple[Port, Network]],
-    instance_uuids: Sequence[str],
+    addresses: Mapping[tuple[Port, Network], Sequence[VifAddress]],
     rules: Mapping[int, tuple[VifRule, ...]],
 ) -> _Numbered:
-    addresses: dict[int, list[VifAddress]] = {}
-    for port_id, subnet, address in session.execute(_ADDRESSES, {"some": instance_uuids}):
-        addresses.setdefault(port_id, []).append(VifAddress(subnet_id=subnet, ip_address=address))
-    subnets = _subnets(session, {network.id for _, network in rows})
+    subnets = _subnets(session, {network.id for _, network in addresses})
     found: _Numbered = {}
-    for port, network in rows:
+    for (port, network), of_port in addresses.items():
         vif = Vif(
             port_id=port.uuid,
             mac_address=port.mac_address,
@@ -125,7 +120,7 @@ def _vifs(
             segmentation_id=network.segmentation_id,
             mtu=network.mtu,
             admin_state_up=port.admin_state_up,
-            addresses=tuple(addresses.get(port.id, ())),
+            addresses=tuple(of_port),
             subnets=subnets.get(network.id, ()),
             port_security_enabled=port.port_security_enabled,
             allowed_address_pairs=vif_rules.pairs_of(port),
