@@ -9,14 +9,19 @@ from collections.abc import Callable
 from contextlib import closing
 from functools import cache
 from pathlib import Path
+from typing import Any, TypeAlias
 
-from sqlalchemy import delete, insert
+from sqlalchemy import Table, delete, exists, insert, literal, select, union_all
 from sqlalchemy.engine import make_url
+from sqlalchemy.orm import Session
 
 from minova.db import models
 from minova.db.engine import Database
 from minova.db.models.clock import ROW, Clock, EpochNow
 from minova.db.upgrade import upgrade
+
+# By the names of their tables.
+Rows: TypeAlias = dict[str, list[dict[str, Any]]]
 
 
 def make_tables(url: str, now: float | None = None) -> None:
@@ -33,10 +38,45 @@ def delete_rows(url: str) -> None:
     """Leave the tables as they were made. Only numbers that the database gives go on."""
     db = Database(url)
     with db.write() as session:
-        for table in reversed(models.Base.metadata.sorted_tables):
-            session.connection().execute(delete(table))
+        _delete(session)
         session.execute(insert(Clock).values(id=ROW, value=EpochNow(), wall=EpochNow()))
     db.close()
+
+
+def copy_rows(url: str) -> Rows:
+    db = Database(url)
+    with db.read() as session:
+        full = _with_rows(session)
+        rows = {table.name: [dict(row._mapping) for row in session.execute(select(table))] for table in full}
+    db.close()
+    return rows
+
+
+def put_rows(url: str, rows: Rows) -> None:
+    """These in place of all that there are. They must have been copied from this database: so no number of theirs is given again."""
+    db = Database(url)
+    with db.write() as session:
+        _delete(session)
+        for table in models.Base.metadata.sorted_tables:
+            if table.name in rows:
+                session.connection().execute(insert(table), rows[table.name])
+    db.close()
+
+
+def _delete(session: Session) -> None:
+    for table in reversed(_with_rows(session)):
+        session.connection().execute(delete(table))
+
+
+def _with_rows(session: Session) -> list[Table]:
+    """In the order in which rows may be inserted. Most tables are empty: one statement for all takes less than one for each."""
+    every = models.Base.metadata.sorted_tables
+    full = set(
+        session.scalars(
+            union_all(*(select(literal(one.name)).where(exists(select(1).select_from(one))) for one in every))
+        )
+    )
+    return [table for table in every if table.name in full]
 
 
 def _make(url: str, make: Callable[[str], object], now: float | None = None) -> None:

@@ -23,6 +23,8 @@ class MariaDB(PrivateServer):
     """`url` is one database for all; `fresh_url()` makes an empty one."""
 
     name = "mariadb"
+    # Else the driver reads all authorities of the system for each connection, in case that the server has TLS.
+    tls = "&ssl_disabled=true"
     ports_needed = 1
 
     def __init__(self, directory: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
@@ -100,13 +102,14 @@ class MariaDB(PrivateServer):
         )
 
     def _url(self, database: str) -> str:
-        return f"mysql+pymysql://root@127.0.0.1:{self.ports[0]}/{database}?charset=utf8mb4"
+        return f"mysql+pymysql://root@127.0.0.1:{self.ports[0]}/{database}?charset=utf8mb4{self.tls}"
 
 
 class SecureMariaDB(MariaDB):
     """Over TLS alone for the user `secure`, who must show a certificate of the same authority."""
 
     name = "mariadb-secure"
+    tls = ""
 
     def __init__(self, authority: Authority, directory: Path | None = None) -> None:
         super().__init__(directory)

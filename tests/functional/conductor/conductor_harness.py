@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 from oslo_config import cfg
-from sqlalchemy import select
+from sqlalchemy import delete, select
 
 from minova import conf as configuration
 from minova.cmd.conductor import make_manager
@@ -325,6 +325,14 @@ class ConductorHarness:
     def count(self, model: Any) -> int:
         with self.db.read() as session:
             return len(session.scalars(select(model)).all())
+
+
+def make_hosts(url: str) -> None:
+    """Registered and audited, for harnesses that are `prepared`. The conductor that did it is gone."""
+    made = ConductorHarness(url)
+    with made.db.write() as session:
+        session.execute(delete(models.Worker))
+    made.close()
 
 
 def request(count: int = 1, **more: Any) -> CreateServers:

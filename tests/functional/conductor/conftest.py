@@ -3,10 +3,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import delete
 
-from minova.db.models import Worker
-from tests.functional.conductor.conductor_harness import ConductorHarness
+from tests.functional.conductor.conductor_harness import ConductorHarness, make_hosts
 from tests.tables import make_tables
 
 
@@ -18,10 +16,7 @@ def database_with_hosts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("harness") / "minova.sqlite"
     url = f"sqlite:///{file}"
     make_tables(url)
-    made = ConductorHarness(url)
-    with made.db.write() as session:
-        session.execute(delete(Worker))
-    made.close()
+    make_hosts(url)
     return file
 
 

@@ -5,13 +5,25 @@ from collections.abc import Iterator
 import pytest
 
 from tests.functional.conductor.cases import ConductorCases
-from tests.functional.conductor.conductor_harness import ConductorHarness
+from tests.functional.conductor.conductor_harness import ConductorHarness, make_hosts
+from tests.tables import Rows, copy_rows, put_rows
+
+
+@pytest.fixture(scope="session")
+def hosts() -> dict[str, Rows]:
+    """By database, the rows of the hosts of a harness: to make them takes longer than most tests."""
+    return {}
 
 
 @pytest.fixture(params=["postgresql_tables", "mariadb_tables"])
-def harness(request: pytest.FixtureRequest) -> Iterator[ConductorHarness]:
+def harness(request: pytest.FixtureRequest, hosts: dict[str, Rows]) -> Iterator[ConductorHarness]:
     url: str = request.getfixturevalue(request.param)
-    made = ConductorHarness(url)
+    if url in hosts:
+        put_rows(url, hosts[url])
+    else:
+        make_hosts(url)
+        hosts[url] = copy_rows(url)
+    made = ConductorHarness(url, prepared=True)
     yield made
     made.close()
 

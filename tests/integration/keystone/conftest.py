@@ -49,7 +49,7 @@ def documented(block: str, url: str = "") -> list[str]:
 @pytest.fixture(scope="session")
 def keystone() -> Iterator[Keystone]:
     """alice is member of the project demo, rita reader; otto is member of other."""
-    with Keystone() as server:
+    with Keystone(cached=True) as server:
         openstack(server.client_environment(), *documented(USERS))
         for project in ("demo", "other"):
             server.add_project(project)
