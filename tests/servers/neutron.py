@@ -70,16 +70,14 @@ POLICY = '"service_api": "role:service or role:admin"\n'
 
 
 class Neutron(PrivateServer):
-    """`nova`: URL of the Compute API, which is told of events; empty: none is. `transport_url`: for agents that are real. `keystone`: whose
+    """`nova`: URL of the Compute API, which is told of events; empty: none is. `transport_url`: for agents that are real; kombu+memory would keep a processor busy. `keystone`: whose
     users it serves, by its own policy; None: everybody is an administrator.
     """
 
     name = "neutron"
     ports_needed = 1
 
-    def __init__(
-        self, nova: str = "", transport_url: str = "kombu+memory://", keystone: Keystone | None = None
-    ) -> None:
+    def __init__(self, nova: str = "", transport_url: str = "fake://", keystone: Keystone | None = None) -> None:
         super().__init__()
         self._keystone = keystone
         self._token: str | None = None
