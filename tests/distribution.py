@@ -16,11 +16,11 @@ WAITING = "tests/integration/"
 COMPUTING_WORKERS = 3
 # Files whose tests are handed out one by one: they are long, and share nothing.
 SEPARATE = ("tests/faults/", "tests/integration/db/test_conductor_on_servers.py")
-# Folders whose tests are handed out together. Of the first some take pages of the machine's memory, and others compare how much
-# it has; those of the second share a Keystone.
 VIRT = "tests/integration/virt/"
 KEYSTONE = "tests/integration/keystone/"
-TOGETHER = (VIRT, KEYSTONE)
+# Scopes whose tests are handed out together, by how they begin: those with Keystone share one, and of those with guests one file
+# takes pages of the machine's memory, and the other compares how much it has.
+TOGETHER = {KEYSTONE: KEYSTONE, f"{VIRT}test_numa_guests.py": f"{VIRT}memory", f"{VIRT}test_guest.py": f"{VIRT}memory"}
 # What takes longest begins first, so that no worker is left alone with it at the end.
 LONGEST = (
     "tests/integration/test_soak.py",
@@ -50,9 +50,9 @@ class Distribution(LoadScopeScheduling):  # type: ignore[misc]  # of a library w
         super().__init__(config, log)
 
     def _split_scope(self, nodeid: str) -> str:
-        for folder in TOGETHER:
-            if nodeid.startswith(folder):
-                return folder
+        for start, scope in TOGETHER.items():
+            if nodeid.startswith(start):
+                return scope
         return nodeid if nodeid.startswith(SEPARATE) else nodeid.partition("::")[0]
 
     def _assign_work_unit(self, node: WorkerController) -> None:
