@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 
 from minova import threads
-from tests import limits, policies, statements
+from tests import limits, policies, routers, statements
 from tests.distribution import Distribution
 from tests.servers.authority import Authority
 from tests.servers.libvirtd import Libvirtd
@@ -32,6 +32,7 @@ settings.load_profile("minova")
 limits.lift()
 statements.share()
 policies.share()
+routers.share()
 
 # Whichever test is collected first may import oslo.messaging before minova does.
 threads.use_native()

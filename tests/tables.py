@@ -57,10 +57,22 @@ def put_rows(url: str, rows: Rows) -> None:
     db = Database(url)
     with db.write() as session:
         _delete(session)
-        for table in models.Base.metadata.sorted_tables:
-            if table.name in rows:
-                session.connection().execute(insert(table), rows[table.name])
+        _insert(session, rows)
     db.close()
+
+
+def add_rows(url: str, rows: Rows) -> None:
+    """Beside those that there are, of a SQLite file: it gives numbers after the highest one that there is."""
+    db = Database(url)
+    with db.write() as session:
+        _insert(session, rows)
+    db.close()
+
+
+def _insert(session: Session, rows: Rows) -> None:
+    for table in models.Base.metadata.sorted_tables:
+        if table.name in rows:
+            session.connection().execute(insert(table), rows[table.name])
 
 
 def _delete(session: Session) -> None:

@@ -5,6 +5,7 @@ from typing import Any, TypeAlias
 
 import falcon
 import msgspec
+from falcon.routing import DefaultRouter
 
 from minova import errors
 from minova.api.access.auth import Authenticator
@@ -24,22 +25,28 @@ def make_app(
     definition: ApiDefinition, authenticate: Authenticator, policy: Policy, before: Sequence[Any] = ()
 ) -> Application:
     """`before`: middleware that runs before the caller is identified."""
-    for route in definition.routes:
-        _check_policy(definition, route)
-    app: Application = falcon.App(middleware=[*before, Identify(definition, authenticate, policy)])
+    middleware = [*before, Identify(definition, authenticate, policy)]
+    app: Application = falcon.App(middleware=middleware, router=make_router(type(definition)))
     app.resp_options.default_media_type = definition.default_media_type  # type: ignore[assignment]
     # falcon has handlers of its own for the second: the most specific one wins.
     for kind in (Exception, falcon.HTTPError):
         app.add_error_handler(kind, _error_handler(definition))
-    paths: dict[str, list[Route]] = {}
-    for route in definition.routes:
-        paths.setdefault(route.path, []).append(route)
-    for path, routes in paths.items():
-        app.add_route(path, _Resource(definition, routes))
     return app
 
 
-def _check_policy(definition: ApiDefinition, route: Route) -> None:
+def make_router(definition: type[ApiDefinition]) -> DefaultRouter:
+    """The routes of an API. They hold nothing of one application: each request brings its definition. ValueError: a route has no policy."""
+    paths: dict[str, list[Route]] = {}
+    for route in definition.routes:
+        _check_policy(definition, route)
+        paths.setdefault(route.path, []).append(route)
+    router = DefaultRouter()
+    for path, routes in paths.items():
+        router.add_route(path, _Resource(routes, automatic_options=definition.automatic_options))
+    return router
+
+
+def _check_policy(definition: type[ApiDefinition], route: Route) -> None:
     if route.rule is None and not route.actions and route.path not in definition.public:
         raise ValueError(f"{route.method} {route.path} has no policy: who may call it?")
 
@@ -47,14 +54,14 @@ def _check_policy(definition: ApiDefinition, route: Route) -> None:
 class _Resource:
     """All methods of one path, as falcon wants them: attributes `on_get`, `on_post`..."""
 
-    def __init__(self, definition: ApiDefinition, routes: Sequence[Route]) -> None:
+    def __init__(self, routes: Sequence[Route], *, automatic_options: bool) -> None:
         by_method: dict[str, list[Route]] = {}
         for route in routes:
             by_method.setdefault(route.method, []).append(route)
         allowed = list(by_method)
         for method, of_method in by_method.items():
-            setattr(self, f"on_{method.lower()}", _responder(definition, of_method, allowed))
-        if not definition.automatic_options:
+            setattr(self, f"on_{method.lower()}", _responder(of_method, allowed))
+        if not automatic_options:
             for method in set(falcon.HTTP_METHODS) - by_method.keys():
                 setattr(self, f"on_{method.lower()}", _not_allowed(allowed))
 
@@ -66,8 +73,9 @@ def _not_allowed(allowed: Sequence[str]) -> Responder:
     return respond
 
 
-def _responder(definition: ApiDefinition, routes: Sequence[Route], allowed: Sequence[str]) -> Responder:
+def _responder(routes: Sequence[Route], allowed: Sequence[str]) -> Responder:
     def respond(request: falcon.Request, response: falcon.Response, **path: str) -> None:
+        definition: ApiDefinition = request.context.definition
         version = request.context.version
         route = next((route for route in routes if route.since <= version <= route.until), None)
         if route is None:

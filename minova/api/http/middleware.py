@@ -24,8 +24,8 @@ class QueryTooLong(errors.MinovaError):
 
 
 class Identify:
-    """Drops what may be forged of the client's address, and refuses pages of other origins. Puts `request_id`, `version`, `ctx` and
-    `access` into the request's context. `version` is None until it is negotiated.
+    """Drops what may be forged of the client's address, and refuses pages of other origins. Puts `definition`, `request_id`, `version`, `ctx`
+    and `access` into the request's context. `version` is None until it is negotiated.
     """
 
     def __init__(self, definition: ApiDefinition, authenticate: Authenticator, policy: Policy) -> None:
@@ -37,6 +37,7 @@ class Identify:
 
     def process_request(self, request: falcon.Request, response: falcon.Response) -> None:
         drop_forged(request.env, self._trusted)
+        request.context.definition = self._definition
         request_id = new_request_id()
         request.context.request_id = request_id
         response.set_header("x-openstack-request-id", request_id)

@@ -1,9 +1,11 @@
 """The API's application over a database file, a conductor that writes rows, and computes that have consoles."""
 
 import json
+import tempfile
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import falcon.testing
 import pytest
@@ -17,7 +19,7 @@ from minova.objects.console import ConsoleAddress
 from minova.objects.diagnostics import GuestDiagnostics
 from minova.objects.node_audit import NodeAudit
 from tests.fakes.row_conductor import RowConductor
-from tests.tables import create_all
+from tests.tables import Rows, add_rows, copy_rows, create_all
 
 Json = dict[str, Any]
 # For requests whose answers have minova's own fields, and those of later microversions.
@@ -70,11 +72,13 @@ class Cloud:
     """`options` are overrides of [api], and policy_file. Requests answer (status, document). `url`: of a database instead of a file."""
 
     def __init__(self, folder: Path, *, url: str | None = None, **options: Any) -> None:
-        self.conf = configuration.load([], "test", files=[])
+        self.conf = configuration.new()
+        self.conf([], project="minova", default_config_files=[])
         self.conf.set_override("state_path", str(folder))
         for name, value in options.items():
             self.conf.set_override(name, value, group="oslo_policy" if name == "policy_file" else "api")
-        url = url or f"sqlite:///{folder}/minova.sqlite"
+        self._has_file = url is None
+        self.url = url = url or f"sqlite:///{folder}/minova.sqlite"
         create_all(url)
         self.db = Database(url)
         self.readonly = Database(url, readonly=True)
@@ -136,15 +140,44 @@ class Cloud:
         return made
 
     def with_catalogue(self) -> "Cloud":
-        """A flavor and an image, which `make_server` takes."""
-        self._flavor = self.make_flavor()
-        self._image = self.make_image()
+        """A flavor and an image, which `make_server` takes. Of a cloud in a file they are copied: it must have no others, nor quotas."""
+        if not self._has_file:
+            self._flavor, self._image = self.make_flavor(), self.make_image()
+            return self
+        made = _catalogue()
+        self._flavor, self._image = dict(made.flavor), dict(made.image)
+        add_rows(self.url, made.rows)
+        self.images.mkdir(exist_ok=True)
+        (self.images / str(made.image["id"])).write_bytes(made.data)
         return self
 
     @property
     def server(self) -> Json:
         """A body that is right, for tests to spoil."""
         return {"name": "vm", "flavorRef": self._flavor["id"], "imageRef": self._image["id"]}
+
+
+class Catalogue(NamedTuple):
+    """`rows` are those of the flavor and the image, `data` the image's bytes."""
+
+    flavor: Json
+    image: Json
+    rows: Rows
+    data: bytes
+
+
+@cache
+def _catalogue() -> Catalogue:
+    """Made by requests once in each process of tests: that takes as long as a short test."""
+    with tempfile.TemporaryDirectory() as folder:
+        cloud = Cloud(Path(folder))
+        try:
+            before = copy_rows(cloud.url)
+            flavor, image = cloud.make_flavor(), cloud.make_image()
+            rows = {name: rows for name, rows in copy_rows(cloud.url).items() if name not in before}
+            return Catalogue(flavor, image, rows, (cloud.images / str(image["id"])).read_bytes())
+        finally:
+            cloud.close()
 
 
 @pytest.fixture
