@@ -70,7 +70,7 @@ def _logging_that_a_test_set_up_ends_with_it() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def rabbitmq() -> Iterator[RabbitMQ]:
     """The node itself, shared by all tests: whoever stops it must start it again."""
-    with RabbitMQ() as server:
+    with RabbitMQ(vhosts=40) as server:
         yield server
 
 
