@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -179,9 +180,12 @@ def libvirt_uri(libvirtd: Libvirtd) -> str:
 
 
 @pytest.fixture(scope="session")
-def guest_image() -> Path:
-    """A bootable qcow2 that prints MINOVA-GUEST READY on its serial console. Never written to: make overlays."""
+def guest_image(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bootable qcow2 that prints MINOVA-GUEST READY on its serial console. Never written to: make overlays.
+
+    It lies where the tests write, which is memory in a whole run: while a boot loader waits for a disk, an emulated processor works.
+    """
     result = subprocess.run([BUILD_GUEST], capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL)
     if result.returncode != 0:
         pytest.fail(f"{BUILD_GUEST} failed\n{result.stderr}")
-    return Path(result.stdout.strip())
+    return Path(shutil.copy(result.stdout.strip(), tmp_path_factory.mktemp("guest")))

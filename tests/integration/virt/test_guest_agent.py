@@ -18,7 +18,7 @@ STORED = "grep ^root: /etc/shadow | cut -d: -f2"
 
 FLAVOR = (
     *("--ram", "128", "--ephemeral", "1", "--swap", "64"),
-    *("--property", "quota:disk_read_bytes_sec=7340032", "--property", "quota:disk_total_iops_sec=300"),
+    *("--property", "quota:disk_read_bytes_sec=73400320", "--property", "quota:disk_total_iops_sec=3000"),
 )
 
 
@@ -27,7 +27,7 @@ def require_limits(site: Site) -> None:
     with site.domain() as domain:
         for device in ("vda", "vdb", "vdc"):
             limits = domain.blockIoTune(device, 0)
-            assert (limits["read_bytes_sec"], limits["total_iops_sec"]) == (7340032, 300)
+            assert (limits["read_bytes_sec"], limits["total_iops_sec"]) == (73400320, 3000)
 
 
 def hash_inside(site: Site, password: str) -> str:
