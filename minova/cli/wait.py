@@ -90,7 +90,7 @@ class LiveProgress(Progress):
 
 
 def wait_for_builds(ask: Ask, servers: Sequence[Json], progress: Progress, timeout: float) -> list[Json]:
-    """Polls until each is ACTIVE or ERROR. Returns them in their order. Raises Gone, or TimedOut after `timeout` seconds."""
+    """Polls until none is in BUILD. Returns them in their order. Raises Gone, or TimedOut after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     waits = pauses()
     progress.show(servers)
@@ -126,7 +126,7 @@ def wait_until_gone(client: Client, server: Json, progress: Progress, timeout: f
 
 
 def wait_for_status(client: Client, server: Json, progress: Progress, timeout: float) -> Json:
-    """Ask until nothing is in progress any more; answers the server as it is then. Gone, TimedOut."""
+    """Polls until nothing is in progress, whatever the status is meanwhile. Returns the server as it is then. Raises Gone, or TimedOut."""
     deadline = time.monotonic() + timeout
     for pause in pauses():
         (server,) = _asked(one_server(client.without_retries(), server["id"]), progress, deadline)
@@ -194,7 +194,8 @@ def pauses() -> Iterator[float]:
 
 
 def _done(server: Json) -> bool:
-    return server["status"] in {"ACTIVE", "ERROR", "DELETED"} and server.get(TASK_STATE) != "deleting"
+    """Once it is built, anything may follow: its guest may shut itself down, and others may reboot it."""
+    return server["status"] != "BUILD" and server.get(TASK_STATE) != "deleting"
 
 
 def _state(server: Json) -> str:

@@ -8,6 +8,8 @@ import threading
 import uuid
 from typing import Any
 
+from minova.objects.server_status import status_of
+
 Json = dict[str, Any]
 
 ACTIVE: tuple[Json, ...] = ({"status": "ACTIVE", "vm_state": "active", "host": "host1", "power_state": 1},)
@@ -214,12 +216,13 @@ class ComputeApi:
 
     def act(self, identity: str, key: str) -> None:
         """A server action: in progress at the next question, done at the one after. Scripts of `actions` go before."""
-        before = self.server(identity)["status"]
+        vm_state = self.server(identity)[EXTENDED["vm_state"]]
         begun, ended = ACTIONS[key]
         ending = self.actions.get(key, ended)
         action = {"action": key.removeprefix("os-"), "message": self.action_messages.get(key)}
         self.instance_actions.setdefault(identity, []).insert(0, action)
-        self._scripts[identity] = [{"status": before, "task_state": begun or None, "host": "host1"}, ending]
+        status = str(status_of(vm_state, begun or None))
+        self._scripts[identity] = [{"status": status, "task_state": begun or None, "host": "host1"}, ending]
 
     def page(self, key: str, items: list[Json], query: Json, path: str) -> Json:
         """A page of a listing, with the link to the next one as the two APIs have it."""

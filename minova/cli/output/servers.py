@@ -18,6 +18,8 @@ NODE = "OS-EXT-SRV-ATTR:hypervisor_hostname"
 DOMAIN = "OS-EXT-SRV-ATTR:instance_name"
 ZONE = "OS-EXT-AZ:availability_zone"
 LAUNCHED = "OS-SRV-USG:launched_at"
+# Where a build, an image, a rebuild or a move may be in progress.
+WITH_PROGRESS = frozenset({"BUILD", "ACTIVE", "REBUILD", "RESIZE", "MIGRATING"})
 
 EXTENDED = (ZONE, HOST, NODE, DOMAIN, POWER_STATE, TASK_STATE, STATE, LAUNCHED)
 
@@ -161,7 +163,7 @@ def fields(server: Json, names: Names) -> dict[str, Any]:
     shown |= {name: value for name, value in given.items() if value is not None}
     if "tags" in server:
         shown["tags"] = Words(server["tags"])
-    if server.get("status") in {"BUILD", "ACTIVE"} and "progress" in server:
+    if server.get("status") in WITH_PROGRESS and "progress" in server:
         shown["progress"] = server["progress"]
     if server.get("fault"):
         shown["fault"] = Fault(server["fault"])

@@ -145,7 +145,7 @@ class InstanceFilter(msgspec.Struct, frozen=True, kw_only=True):
     user_id: str | None = None
     patterns: tuple[tuple[str, Pattern], ...] = ()
     vm_states: tuple[str, ...] | None = None
-    task_state: str | None = None
+    task_states: tuple[str, ...] | None = None
     host: str | None = None
     flavorid: str | None = None
     image_ref: str | None = None
@@ -252,7 +252,6 @@ def _conditions(wanted: InstanceFilter) -> list[ColumnElement[bool]]:
     equal: list[tuple[InstrumentedAttribute[Any], Any]] = [
         (Instance.project_id, wanted.project_id),
         (Instance.user_id, wanted.user_id),
-        (Instance.task_state, wanted.task_state),
         (Instance.host, wanted.host),
         (Instance.image_ref, wanted.image_ref),
         (Instance.uuid, wanted.uuid),
@@ -264,8 +263,8 @@ def _conditions(wanted: InstanceFilter) -> list[ColumnElement[bool]]:
         conditions.append(Instance.vm_state != VmState.SOFT_DELETED)
     if wanted.deleted is not None:
         conditions.append(Instance.deleted_at.is_not(None) if wanted.deleted else Instance.deleted_at.is_(None))
-    if wanted.vm_states is not None:
-        conditions.append(Instance.vm_state.in_(wanted.vm_states))
+    among = ((Instance.vm_state, wanted.vm_states), (Instance.task_state, wanted.task_states))
+    conditions += [column.in_(values) for column, values in among if values is not None]
     for key, pattern in wanted.patterns:
         if _in_database(key, pattern):
             conditions.append(_text_condition(key, pattern))

@@ -3,7 +3,7 @@
 import pytest
 from sqlalchemy import select, update
 
-from minova.api.compute.servers.view import status_of
+from minova.api.compute.servers.view import shown_status
 from minova.db import models
 from minova.objects.states import PowerState
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
@@ -21,7 +21,7 @@ def test_a_guest_that_shut_itself_down_is_shutoff_and_keeps_what_it_holds(
     report(harness, uuid, state)
     report(harness, uuid, state)
     assert harness.state(uuid) == "stopped/None on a"
-    assert status_of(harness.instance(uuid)) == "SHUTOFF"
+    assert shown_status(harness.instance(uuid)) == "SHUTOFF"
     assert harness.instance(uuid).power_state == state
     assert harness.actions(uuid) == [("create", "Success"), ("stop", "Success")]
     assert harness.allocated() == {uuid: "a"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from minova.cli.output.columns import printable
-from minova.cli.wait import LiveProgress, Progress, TimedOut, failures, wait_until_gone
+from minova.cli.wait import LiveProgress, Progress, TimedOut, failures, wait_for_builds, wait_until_gone
 
 
 class Clock:
@@ -96,6 +96,15 @@ def test_a_delete_that_takes_too_long_says_why(fault: dict[str, str] | None, sai
         stuck["fault"] = fault
     with pytest.raises(TimedOut, match=said):
         wait_until_gone(Api(stuck), stuck, Progress(io.StringIO()), timeout=0.0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("status", "task"), [("ACTIVE", None), ("ERROR", None), ("SHUTOFF", None), ("REBOOT", "rebooting")]
+)
+def test_a_build_has_ended_whatever_followed_it(status: str, task: str | None) -> None:
+    answers = [server("web", task="spawning"), server("web", status, task)]
+    built = wait_for_builds(lambda: [answers.pop(0)], [server("web")], Progress(io.StringIO()), timeout=60)
+    assert ([one["status"] for one in built], answers) == ([status], [])
 
 
 def test_names_do_not_act_on_the_terminal() -> None:

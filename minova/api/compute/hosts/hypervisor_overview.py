@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.hosts import hypervisors
-from minova.api.compute.servers.view import STATUS
 from minova.api.http import times
 from minova.api.http.call import Call
 from minova.db import models
@@ -22,6 +21,7 @@ from minova.objects.node_audit import ENCODED, Drift, NodeAudit
 from minova.objects.numa import NUMACell
 from minova.objects.pci import PciDevice
 from minova.objects.physical_networks import segment_of
+from minova.objects.server_status import Status, status_of
 
 
 class Pages(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ class Cell(msgspec.Struct, frozen=True, kw_only=True):
 class ServerOnHost(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str
-    status: str
+    status: Status
     task_state: str | None
     vcpus: int
     memory_mb: int
@@ -223,7 +223,7 @@ def _server(row: models.Instance) -> ServerOnHost:
     return ServerOnHost(
         id=row.uuid,
         name=row.display_name,
-        status=STATUS[row.vm_state],
+        status=status_of(row.vm_state, row.task_state),
         task_state=row.task_state,
         vcpus=row.flavor.vcpus,
         memory_mb=row.flavor.memory_mb,

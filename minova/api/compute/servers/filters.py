@@ -6,7 +6,6 @@ from typing import NamedTuple
 import msgspec
 
 from minova import errors
-from minova.api.compute.servers.view import STATUS
 from minova.api.http import times
 from minova.api.http.call import Call
 from minova.api.http.microversions import History, added, changed
@@ -14,6 +13,7 @@ from minova.api.http.structs import Page, check_sort_keys
 from minova.db.api_queries.instances import PATTERN_TEXTS, PATTERN_VALUES, SORT_KEYS, InstanceFilter
 from minova.db.api_queries.patterns import Pattern, parse
 from minova.objects.server_changes import MAX_TAGS
+from minova.objects.server_status import states_of
 from minova.objects.states import VmState
 
 TRUE = {"1", "t", "true", "on", "y", "yes", ""}
@@ -174,8 +174,8 @@ def check_names(names: Collection[str]) -> None:
 
 
 def check_status(call: Call, query: ServersQuery) -> None:
-    """Raises BadRequest for states that there are not, since 2.38; before, they match nothing."""
-    if query.status and call.since("2.38") and not {status.upper() for status in query.status} & {*STATUS.values()}:
+    """Raises BadRequest if none of them is a status, since 2.38; before, they match nothing."""
+    if query.status and call.since("2.38") and states_of(query.status) is None:
         raise errors.BadRequest("Invalid status value")
 
 
@@ -204,17 +204,17 @@ def wanted(query: ServersQuery, project_id: str, rights: Rights) -> InstanceFilt
     if not rights.all_filters:
         query = msgspec.structs.replace(query, **dict.fromkeys(ADMIN_FIELDS))
     patterns = _patterns(query)
-    states = _vm_states(query)
+    states = _states(query)
     images = {image for image in (query.image, query.image_ref) if image is not None}
-    if patterns is None or states == () or len(images) > 1:
+    if patterns is None or states is None or len(images) > 1:
         return None
     since, before = times.span(query.changes_since, query.changes_before)
     return InstanceFilter(
         project_id=(query.project_id or query.tenant_id) if every_project else project_id,
         user_id=query.user_id,
         patterns=patterns,
-        vm_states=states,
-        task_state=query.task_state,
+        vm_states=states.vm_states,
+        task_states=states.task_states,
         host=query.host,
         flavorid=query.flavor,
         image_ref=images.pop() if images else None,
@@ -228,7 +228,7 @@ def wanted(query: ServersQuery, project_id: str, rights: Rights) -> InstanceFilt
         tags_any=_tags(query.tags_any),
         not_tags=_tags(query.not_tags),
         not_tags_any=_tags(query.not_tags_any),
-        deleted=_deleted(query, states, rights),
+        deleted=_deleted(query, states.vm_states, rights),
     )
 
 
@@ -242,10 +242,10 @@ def _tags(text: str | None) -> tuple[str, ...]:
 
 def _deleted(query: ServersQuery, states: tuple[str, ...] | None, rights: Rights) -> bool | None:
     deleted = query.deleted is not None and query.deleted.lower() in TRUE - {""}
-    if states is not None and VmState.DELETED in states and not deleted:
+    if states == (VmState.DELETED,) and not deleted:
         if not rights.is_admin:
             raise errors.Forbidden("Only administrators may list deleted servers.")
-        return True if states == (VmState.DELETED,) else None
+        return True
     if (query.changes_since is not None or query.changes_before is not None) and query.deleted is None:
         return None  # changes include deletions
     return deleted
@@ -278,15 +278,22 @@ def _config_drive(value: str | None) -> bool | None:
     return boolean("config_drive", value)
 
 
-def _vm_states(query: ServersQuery) -> tuple[str, ...] | None:
-    """None: any. A status that there is not matches nothing."""
-    states = None
-    if query.status:
-        statuses = {status.upper() for status in query.status}
-        states = tuple(state for state, status in STATUS.items() if status in statuses)
-    if query.vm_state is not None:
-        states = (query.vm_state,) if states is None or query.vm_state in states else ()
-    return states
+class _States(NamedTuple):
+    """Each None: any."""
+
+    vm_states: tuple[str, ...] | None
+    task_states: tuple[str, ...] | None
+
+
+def _states(query: ServersQuery) -> _States | None:
+    """As in Nova, those of the statuses win over those that are asked for beside them. None: none of the statuses is one, which matches nothing."""
+    asked = _States(
+        None if query.vm_state is None else (query.vm_state,), None if query.task_state is None else (query.task_state,)
+    )
+    if not query.status:
+        return asked
+    found = states_of(query.status)
+    return None if found is None else _States(found.vm_states, found.task_states or asked.task_states)
 
 
 def order(query: ServersQuery, *, is_admin: bool = True, keys: SortKeys = FIRST_KEYS) -> list[tuple[str, bool]]:

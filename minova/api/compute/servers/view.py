@@ -18,26 +18,14 @@ from minova.objects import disk_config
 from minova.objects.failures import text_of
 from minova.objects.flavor import Flavor
 from minova.objects.request_spec import RequestSpec
-from minova.objects.states import TaskState, VmState
+from minova.objects.server_status import Status, status_of
+from minova.objects.states import TaskState
 from minova.objects.vif import Vif
 
-# vm_state -> status, as Nova shows them.
-STATUS: dict[str, str] = {
-    VmState.BUILDING: "BUILD",
-    VmState.ACTIVE: "ACTIVE",
-    VmState.PAUSED: "PAUSED",
-    VmState.SUSPENDED: "SUSPENDED",
-    VmState.STOPPED: "SHUTOFF",
-    VmState.RESCUED: "RESCUE",
-    VmState.RESIZED: "VERIFY_RESIZE",
-    VmState.SOFT_DELETED: "SOFT_DELETED",
-    VmState.DELETED: "DELETED",
-    VmState.ERROR: "ERROR",
-    VmState.SHELVED: "SHELVED",
-    VmState.SHELVED_OFFLOADED: "SHELVED_OFFLOADED",
-}
-WITH_PROGRESS = {"ACTIVE", "BUILD", "REBUILD", "RESIZE", "VERIFY_RESIZE", "MIGRATING"}
-WITH_FAULT = {"ERROR", "DELETED"}
+WITH_PROGRESS = frozenset(
+    (Status.ACTIVE, Status.BUILD, Status.REBUILD, Status.RESIZE, Status.VERIFY_RESIZE, Status.MIGRATING)
+)
+WITH_FAULT = frozenset((Status.ERROR, Status.DELETED))
 
 
 class ServerBrief(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +68,7 @@ class FaultView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class ServerView(ServerBrief, frozen=True, kw_only=True):
     """Empty strings and lists stand where Nova has them for what is not there. OS-EXT-SRV-ATTR and `host_status` are for administrators."""
 
-    status: str
+    status: Status
     tenant_id: str
     user_id: str
     metadata: dict[str, str]
@@ -202,8 +190,8 @@ class Form:
         self.has_flavor_specs = self.embeds_flavor and call.permits(FLAVOR_SPECS)
 
 
-def status_of(row: ShownInstance) -> str:
-    return "DELETED" if row.deleted_at is not None else STATUS.get(row.vm_state, "UNKNOWN")
+def shown_status(row: ShownInstance) -> Status:
+    return Status.DELETED if row.deleted_at is not None else status_of(row.vm_state, row.task_state)
 
 
 def host_id(project_id: str, host: str | None) -> str:
@@ -217,7 +205,7 @@ def brief(form: Form, row: ShownInstance) -> ServerBrief:
 
 def view(form: Form, row: ShownInstance, parts: Parts) -> ServerView:
     """Until a server has a host, the zone that was asked for is shown."""
-    status = status_of(row)
+    status = shown_status(row)
     fault = parts.fault
     complete = ServerView(
         id=row.uuid,
@@ -308,7 +296,7 @@ def _hints(spec: RequestSpec | None) -> dict[str, list[Any]]:
 
 def shows_fault(row: ShownInstance) -> bool:
     """As in Nova, and while a delete goes on: its host may be unable to do it."""
-    return status_of(row) in WITH_FAULT or row.task_state == TaskState.DELETING
+    return shown_status(row) in WITH_FAULT or row.task_state == TaskState.DELETING
 
 
 def _fault(form: Form, fault: models.InstanceFault) -> FaultView:

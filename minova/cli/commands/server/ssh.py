@@ -113,12 +113,19 @@ def own_options(words: Sequence[str]) -> set[str]:
     return found
 
 
+# In these a guest runs, or starts again at once. A live migration leaves it running.
+_RUNNING = frozenset({"ACTIVE", "RESCUE", "REBOOT", "HARD_REBOOT", "PASSWORD", "MIGRATING", "VERIFY_RESIZE"})
+
+
 def _require_running(server: Json) -> None:
     name, status = server["name"], server.get("status")
-    if status in {"ACTIVE", "RESCUE", "REBOOT", "HARD_REBOOT", "PASSWORD", "VERIFY_RESIZE"}:
+    if status in _RUNNING:
         return
     todo = {
         "BUILD": "It is being built: wait for it with minova server show.",
+        "REBUILD": "Its disks are being made anew: wait for it with minova server show.",
+        "RESIZE": "Its size is being changed: wait for it with minova server show.",
+        "REVERT_RESIZE": "It gets its former size back: wait for it with minova server show.",
         "SHUTOFF": f"Start it: minova server start {name}",
         "PAUSED": f"Let it go on: minova server unpause {name}",
         "SUSPENDED": f"Let it go on: minova server resume {name}",

@@ -214,6 +214,13 @@ def test_show_in_every_form(api: ApiServer, cli: Cli, form: str) -> None:
     assert NO_HOST in result.out
 
 
+@pytest.mark.parametrize(("status", "is_shown"), [("REBUILD", True), ("MIGRATING", True), ("PAUSED", False)])
+def test_progress_is_shown_where_there_may_be_some(api: ApiServer, cli: Cli, status: str, is_shown: bool) -> None:
+    api.add_server("web", ({"status": status, "host": "host1"},), progress=40)
+    shown = json.loads(cli("server", "show", "web", "-f", "json").out)
+    assert shown.get("progress") == (40 if is_shown else None)
+
+
 def test_the_power_state_is_a_word_for_people_and_a_number_for_programs(api: ApiServer, cli: Cli) -> None:
     api.add_server("web")
     assert "| Running" in cli("server", "show", "web").out
@@ -288,6 +295,27 @@ def test_actions_take_names_and_ids_and_wait(api: ApiServer, cli: Cli, verb: lis
     assert result.code == 0, result.err
     assert [server["status"] for server in api.servers.values()] == [status, status]
     assert [sent for method, path, sent in api.requests if method == "POST"] == [body] * 2
+
+
+@pytest.mark.parametrize(
+    ("verb", "meanwhile"),
+    [
+        (["reboot"], "REBOOT reboot_started"),
+        (["rebuild"], "REBUILD rebuild_spawning"),
+        (["stop"], "ACTIVE powering-off"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_action_is_waited_for_whatever_the_status_is_meanwhile(
+    api: ApiServer, cli: Cli, verb: list[str], meanwhile: str
+) -> None:
+    one = api.add_server("one")["id"]
+    result = cli("server", *verb, "one", "--wait")
+    assert result.code == 0, result.err
+    assert [line.partition("one: ")[2] for line in result.err.splitlines()] == [
+        f"{meanwhile} on host1",
+        f"{api.servers[one]['status']} on host1",
+    ]
 
 
 def test_a_shelve_may_go_on_with_an_offload(api: ApiServer, cli: Cli) -> None:

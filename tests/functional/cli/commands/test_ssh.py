@@ -147,6 +147,15 @@ def test_a_command_and_options_go_to_ssh(api: ApiServer, cli: Cli, home: Path, p
     assert ran(program)[2:] == [FRONT, *own]
 
 
+@pytest.mark.parametrize("status", ["REBOOT", "MIGRATING"])
+def test_a_guest_that_runs_meanwhile(
+    api: ApiServer, cli: Cli, home: Path, program: Path, image: Any, status: str
+) -> None:
+    api.add_server("web", ({**ACTIVE[0], "status": status},), addresses=ADDRESSES)
+    assert cli("server", "ssh", "web").code == 0
+    assert ran(program)[-1] == FRONT
+
+
 @pytest.mark.parametrize(
     ("words", "letters"),
     [
@@ -176,6 +185,12 @@ def test_the_exit_code_is_that_of_the_command(
 
 BAD: dict[str, tuple[dict[str, Any], tuple[str, ...], int, str]] = {
     "stopped": ({"script": (*ACTIVE, STOPPED)}, (), 1, "Start it: minova server start web"),
+    "rebuilt now": (
+        {"script": ({**ACTIVE[0], "status": "REBUILD", "task_state": "rebuild_spawning"},)},
+        (),
+        1,
+        "Its disks are being made anew: wait for it with minova server show.",
+    ),
     "no network": ({"addresses": {}}, (), 1, "no address, because it is on no network"),
     "no such version": (
         {"addresses": {"back": ADDRESSES["back"]}},

@@ -39,7 +39,7 @@ def server(stocked: Cloud) -> Server:
 def test_what_is_not_named_stays(stocked: Cloud, server: Server) -> None:
     image = stocked.make_image("new")["id"]
     status, answer = server.rebuild({"imageRef": image})
-    assert (status, {*answer["server"]}) == (202, SHOWN)
+    assert (status, {*answer["server"]}, answer["server"]["status"]) == (202, SHOWN, "REBUILD")
     assert (server.sent["image"]["id"], server.sent["changes"]) == (image, {"config_drive": False})
 
 

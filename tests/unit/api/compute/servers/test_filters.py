@@ -34,7 +34,13 @@ MEANINGS: list[tuple[dict[str, str], dict[str, Any]]] = [
     ({"deleted": "true"}, {"deleted": True}),
     ({"status": "active"}, {"vm_states": ("active",)}),
     ({"status": "SHUTOFF"}, {"vm_states": ("stopped",)}),
-    ({"status": "DELETED"}, {"vm_states": ("deleted",), "deleted": True}),
+    ({"status": "DELETED"}, {"vm_states": ("deleted",), "task_states": None, "deleted": True}),
+    ({"status": "DELETED", "deleted": "0"}, {"deleted": True}),
+    ({"status": "PASSWORD"}, {"vm_states": ("active",), "task_states": ("updating_password",), "deleted": False}),
+    ({"status": "ACTIVE", "task_state": "rebooting"}, {"vm_states": ("active",), "task_states": ("rebooting",)}),
+    ({"status": "MIGRATING", "task_state": "x"}, {"vm_states": ("active", "paused"), "task_states": ("migrating",)}),
+    ({"status": "ACTIVE", "vm_state": "error"}, {"vm_states": ("active",)}),
+    ({"task_state": "rebooting"}, {"vm_states": None, "task_states": ("rebooting",)}),
     ({"vm_state": "error"}, {"vm_states": ("error",)}),
     ({"name": "^a"}, {"patterns": (("display_name", Pattern("^a", "a%")),)}),
     ({"key_name": "k+"}, {"patterns": (("key_name", Pattern("k+", None)),)}),
@@ -59,7 +65,7 @@ def test_what_a_query_means(query: dict[str, str], meaning: dict[str, Any]) -> N
 
 NOTHING = [
     {"status": "HAPPY"},
-    {"status": "ACTIVE", "vm_state": "error"},
+    {"status": "HAPPY", "vm_state": "error"},
     {"kernel_id": "a"},
     {"ramdisk_id": "."},
     {"root_device_name": "/dev/sda"},
