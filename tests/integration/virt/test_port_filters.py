@@ -71,7 +71,8 @@ class Pair(NamedTuple):
         self.driver.refresh_interfaces({self.front.uuid: (msgspec.structs.replace(vif, **values),)})
 
     def pings(self, *options: str) -> bool:
-        command = f"ping -c 2 -w 4 {' '.join(options)} >/dev/null 2>&1 && echo yes || echo no"
+        # Busybox waits for 10 s after the last one unless -W says otherwise.
+        command = f"ping -c 2 -W 4 {' '.join(options)} >/dev/null 2>&1 && echo yes || echo no"
         return self.inside_front.ask(command) == "yes"
 
 
@@ -140,7 +141,7 @@ def test_guests_read_their_own_metadata_alone(pair: Pair) -> None:
     def get(path: str, seconds: int = 20) -> str:
         request = f"GET {path} HTTP/1.0"
         # Its standard input stays open: the service takes the end of what a client sends for the end of the connection.
-        send = f'{{ printf "{request}\\r\\n\\r\\n"; sleep 5; }}'
+        send = f'{{ printf "{request}\\r\\n\\r\\n"; sleep 2; }}'
         return f"{send} | timeout {seconds} nc 169.254.169.254 80"
 
     # The guest's own wget is broken.
