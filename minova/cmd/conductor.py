@@ -37,7 +37,10 @@ from minova.conductor.placement_audit import PlacementAudit
 from minova.conductor.purge import Purge
 from minova.conductor.quotas import Quotas
 from minova.conductor.reconcile import Reconcile
-from minova.conductor.servers.actions import ServerActions
+from minova.conductor.servers.actions.begin import BeginActions
+from minova.conductor.servers.actions.end import EndActions
+from minova.conductor.servers.actions.reports import ActionReports
+from minova.conductor.servers.actions.requests import ServerActions
 from minova.conductor.servers.attributes import ServerAttributes
 from minova.conductor.servers.build import BuildInstances
 from minova.conductor.servers.build_reports import BuildReports
@@ -150,7 +153,12 @@ def make_manager(
     images = Images(worker, quotas)
     rebuilds = HostCheck(db, dry_runs or scheduler)
     attachments = Attachments(ports, security_groups, hints, quotas, worker.at)
-    actions = ServerActions(conf, worker, computes, liveness, quotas, images, levels, rebuilds, attachments=attachments)
+    begins = BeginActions(conf, worker, computes, quotas, images, attachments)
+    ends = EndActions(worker, attachments, begins)
+    action_reports = ActionReports(conf, worker, attachments, begins, ends)
+    actions = ServerActions(
+        worker, liveness, quotas, attachments, begins, ends, action_reports, levels=levels, rebuilds=rebuilds
+    )
     registry = task_registry(
         conf, worker, computes, builds=builds, reports=reports, terminate=terminate, actions=actions
     )
@@ -169,6 +177,7 @@ def make_manager(
         shelving=Shelving(conf, worker, builds, actions),
         deletions=Deletions(conf, worker, terminate, actions, liveness),
         actions=actions,
+        action_reports=action_reports,
         consoles=Consoles(conf, worker),
         guest_metadata=GuestMetadatas(worker),
         attributes=ServerAttributes(worker, quotas, conf.scheduler.default_availability_zone),

@@ -31,7 +31,8 @@ from minova.conductor.placement_audit import PlacementAudit
 from minova.conductor.purge import HISTORY_INTERVAL, PURGE_INTERVAL, TRIM_INTERVAL, Purge
 from minova.conductor.quotas import Quotas
 from minova.conductor.reconcile import Reconcile
-from minova.conductor.servers.actions import ServerActions
+from minova.conductor.servers.actions.reports import ActionReports
+from minova.conductor.servers.actions.requests import ServerActions
 from minova.conductor.servers.attributes import ServerAttributes
 from minova.conductor.servers.build_reports import BuildReports
 from minova.conductor.servers.create import Servers
@@ -107,6 +108,7 @@ class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
     deletions: Deletions
     shelving: Shelving
     actions: ServerActions
+    action_reports: ActionReports
     consoles: Consoles
     guest_metadata: GuestMetadatas
     attributes: ServerAttributes
@@ -530,7 +532,7 @@ class ConductorManager:
 
     def interface_detached(self, ctx: RequestContext, instance_uuid: str, mac_address: str, host: str) -> None:
         self.collaborators.services.heard(host, ctx.process)
-        self.collaborators.actions.interface_detached(instance_uuid, mac_address, host)
+        self.collaborators.action_reports.interface_detached(instance_uuid, mac_address, host)
 
     def bind_interfaces(self, ctx: RequestContext, instance_uuid: str, attempt: int, host: str) -> tuple[Vif, ...]:
         self.collaborators.services.heard(host, ctx.process)
@@ -653,19 +655,19 @@ class ConductorManager:
         self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str, again: bool = False
     ) -> None:
         self.collaborators.services.heard(host, ctx.process)
-        self.collaborators.actions.begin_action(instance_uuid, action_id, host, again=again)
+        self.collaborators.action_reports.begin_action(instance_uuid, action_id, host, again=again)
 
     def action_progressed(
         self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str, task_state: str
     ) -> None:
         self.collaborators.services.heard(host, ctx.process)
-        self.collaborators.actions.action_progressed(instance_uuid, action_id, host, task_state)
+        self.collaborators.action_reports.action_progressed(instance_uuid, action_id, host, task_state)
 
     def action_succeeded(
         self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str, power_state: int
     ) -> None:
         self.collaborators.services.heard(host, ctx.process)
-        self.collaborators.actions.action_succeeded(instance_uuid, action_id, host, power_state)
+        self.collaborators.action_reports.action_succeeded(instance_uuid, action_id, host, power_state)
 
     def action_failed(
         self,
@@ -680,8 +682,8 @@ class ConductorManager:
     ) -> None:
         self.collaborators.services.heard(host, ctx.process)
         failure = Failure(kind=kind, details=reason)
-        actions = self.collaborators.actions
-        actions.action_failed(instance_uuid, action_id, host, failure, power_state, untouched=untouched)
+        reports = self.collaborators.action_reports
+        reports.action_failed(instance_uuid, action_id, host, failure, power_state, untouched=untouched)
 
     def report_power_states(self, ctx: RequestContext, host: str, states: dict[str, int]) -> None:
         self.collaborators.services.heard(host, ctx.process)

@@ -22,7 +22,7 @@ from minova.retry import retry_call
 from tests.released.describe import contracts
 
 OLD: dict[str, Any] = json.loads((Path(__file__).parents[1] / "released" / "d8f8a1a.json").read_text())
-# Values that no service writes before every service knows them: `conductor.servers.actions` asks for the levels first.
+# Values that no service writes before every service knows them: `conductor.servers.actions.requests` asks for the levels first.
 ONCE_ALL_KNOW = {step.value for action in ACTIONS for step in action.progress}
 CONTRACTS: tuple[Any, ...] = (ConductorApi, ComputeApi, SchedulerApi)
 

@@ -122,6 +122,12 @@ def shelved_columns(
     return values
 
 
+def has_shelved_image(session: Session, instance: LockedInstance) -> bool:
+    """Whether the disk of a shelved server is kept in its image. Without it the disk on the host is the only one."""
+    image = images.find(session, instance.shelved_image_id) if instance.shelved_image_id is not None else None
+    return image is not None and image.status == "active"
+
+
 def forget_shelved_image(session: Session, instance_uuid: str, image_id: str, at: datetime) -> None:
     """The locked instance has disks of its own again."""
     instances.set_attributes(session, instance_uuid, at, {"shelved_image_id": None, "shelved_at": None})

@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.hosts.liveness import Liveness
-from minova.conductor.servers.actions import ServerActions
+from minova.conductor.servers.actions.requests import ServerActions
 from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.servers.terminate import Terminate
 from minova.conductor.tasks.worker import Worker

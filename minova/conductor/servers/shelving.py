@@ -19,7 +19,7 @@ from oslo_config import cfg
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.conductor.servers.actions import ServerActions
+from minova.conductor.servers.actions.requests import ServerActions
 from minova.conductor.servers.build import SCHEDULE_WAIT, BuildInstances
 from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.tasks.pools import Kind

@@ -9,7 +9,7 @@ from oslo_config import cfg
 from sqlalchemy.orm import Session
 
 from minova.conductor.compute_messages import ComputeClient, builds_of
-from minova.conductor.servers.actions import ServerActions
+from minova.conductor.servers.actions.requests import ServerActions
 from minova.conductor.servers.build import BuildInstances
 from minova.conductor.servers.build_reports import BuildReports
 from minova.conductor.servers.terminate import Terminate

@@ -7,7 +7,8 @@ import pytest
 from sqlalchemy import event
 
 from minova import errors
-from minova.conductor.servers.actions import ActionRequest, Success
+from minova.conductor.servers.actions.begin import ActionRequest
+from minova.conductor.servers.actions.reports import Success
 from minova.conductor.servers.build import Reservation, Scheduled
 from minova.conductor.servers.create import Creation, spec_of
 from minova.db import models, quotas
@@ -212,9 +213,10 @@ class GroupCommitCases:
         assert [one.instance.uuid for one in begun] == uuids
         states = ["active/powering-off on a", "active/rebooting_hard on a", "active/powering-off on a"]
         assert [harness.state(uuid) for uuid in uuids] == states
+        ends: Any = harness.conductor.collaborators.action_reports._successes.run_all
         reports = [done(one.instance.uuid, one.action_id) for one in begun]
         reports[2] = done(uuids[2], begun[2].action_id, host="b")
-        assert commits_of(harness, lambda: actions._successes.run_all(reports)) == 1
+        assert commits_of(harness, lambda: ends(reports)) == 1
         states = ["stopped/None on a", "active/None on a", "active/powering-off on a"]
         assert [harness.state(uuid) for uuid in uuids] == states
         assert [harness.actions(uuid)[1:] for uuid in uuids] == [

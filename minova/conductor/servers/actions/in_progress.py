@@ -1,0 +1,56 @@
+"""Server actions in progress, each locked with its instance and its task."""
+
+from collections.abc import Collection
+
+import msgspec
+from sqlalchemy.orm import Session
+
+from minova.conductor.servers.action_images import PAYLOAD
+from minova.db.models import Task, TaskStep
+from minova.db.servers import instances, tasks
+from minova.db.servers.instances import LockedInstance
+from minova.objects.server_actions import BY_KIND, ServerAction
+
+
+class LockedAction(msgspec.Struct, frozen=True, kw_only=True):
+    """A server action in progress, its task and its instance, both locked."""
+
+    action: ServerAction
+    instance: LockedInstance
+    task: Task
+
+    @property
+    def port_id(self) -> str:
+        """Of an action of an interface."""
+        return str(PAYLOAD.from_builtins(self.task.payload).arguments["port_id"])
+
+
+def lock(session: Session, instance_uuid: str) -> LockedAction | None:
+    """The action of that instance, if one is in progress."""
+    return lock_all(session, [instance_uuid]).get(instance_uuid)
+
+
+def lock_all(session: Session, instance_uuids: Collection[str]) -> dict[str, LockedAction]:
+    """The actions in progress of these instances."""
+    locked, found = instances.lock(session, instance_uuids), dict[str, LockedAction]()
+    for uuid, task in tasks.lock(session, instance_uuids).items():
+        action, instance = BY_KIND.get(task.kind), locked.get(uuid)
+        if action is None or instance is None or task.step != TaskStep.ACTION or instance.deleted:
+            continue
+        if action.is_in_progress(instance.state):
+            found[uuid] = LockedAction(action=action, instance=instance, task=task)
+    return found
+
+
+def lock_on(session: Session, instance_uuid: str, action_id: int, host: str) -> LockedAction | None:
+    """The action, if it is in progress on that host."""
+    locked = lock(session, instance_uuid)
+    return locked if locked is not None and is_on(locked, action_id, host) else None
+
+
+def is_on(locked: LockedAction, action_id: int, host: str) -> bool:
+    return (locked.task.action_id, locked.task.host) == (action_id, host)
+
+
+def locked_instance(session: Session, instance_uuid: str) -> LockedInstance | None:
+    return instances.lock(session, [instance_uuid]).get(instance_uuid)

@@ -1,0 +1,234 @@
+"""What hosts report of server actions. The fence is the id of the action's record: a report of any other is stale."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from oslo_config import cfg
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.conductor.network.attachments import Attachments
+from minova.conductor.notifications.instances import note
+from minova.conductor.servers.action_images import PAYLOAD, has_shelved_image
+from minova.conductor.servers.actions.begin import ActionMessage, ActionRequest, BeginActions, pause_after
+from minova.conductor.servers.actions.end import EndActions, Ending
+from minova.conductor.servers.actions.in_progress import LockedAction, is_on, lock_all, lock_on, locked_instance
+from minova.conductor.tasks.group_commit import GroupCommit
+from minova.conductor.tasks.worker import Worker
+from minova.context import RequestContext
+from minova.db.models import TaskStep
+from minova.db.servers import actions, instances, tasks
+from minova.log import bound_context
+from minova.objects.failures import Failure
+from minova.objects.server_actions import ATTACH_INTERFACE, BY_KIND, REBUILD, SHELVE, SHELVE_OFFLOAD
+from minova.objects.states import PowerState, TaskState
+
+_RESULT_UNKNOWN = Failure(
+    kind="ResultUnknown", details="the host was interrupted and does not know whether it was done"
+)
+
+
+class Chained(NamedTuple):
+    """An action that follows another one, of the same request."""
+
+    ctx: RequestContext
+    message: ActionMessage
+
+
+class Success(msgspec.Struct, frozen=True, kw_only=True):
+    """A host has done an action."""
+
+    ctx: RequestContext
+    instance_uuid: str
+    action_id: int
+    host: str
+    power_state: PowerState
+
+
+class ActionReports:
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        worker: Worker,
+        attachments: Attachments,
+        begins: BeginActions,
+        ends: EndActions,
+    ) -> None:
+        self._conf = conf
+        self._worker = worker
+        self._attachments = attachments
+        self._begins = begins
+        self._ends = ends
+        self._successes: GroupCommit[Success, Chained | None] = GroupCommit(worker, self._succeed_all)
+
+    def begin_action(self, instance_uuid: str, action_id: int, host: str, *, again: bool = False) -> None:
+        """StaleAttempt: the action is no longer in progress on that host, which must leave the instance alone.
+
+        `again`: the host is in the middle of it.
+        """
+
+        def work(session: Session) -> bool:
+            locked = lock_on(session, instance_uuid, action_id, host)
+            return locked is not None and self._go_on(session, locked, again=again)
+
+        with self._worker.db.read() as session:
+            begun = None if again else _begun_without_writing(session, instance_uuid, action_id, host)
+        if begun is None:
+            begun = self._worker.run(work)
+        if not begun:
+            raise errors.StaleAttempt(f"Action {action_id} of instance {instance_uuid} is not in progress on {host}")
+
+    def action_progressed(self, instance_uuid: str, action_id: int, host: str, task_state: str) -> None:
+        """StaleAttempt: the action is no longer in progress on that host. A step back changes no state."""
+
+        def work(session: Session) -> bool:
+            locked = lock_on(session, instance_uuid, action_id, host)
+            if locked is None:
+                return False
+            vm_state, before = locked.instance.state
+            progress = locked.action.progress
+            if before in progress and task_state in progress[progress.index(before) + 1 :]:
+                after, at = (vm_state, TaskState(task_state)), self._worker.at()
+                instances.transition(session, [instance_uuid], [(vm_state, before)], after, updated_at=at)
+            self._give_time(session, locked)
+            return True
+
+        if not self._worker.run(work):
+            raise errors.StaleAttempt(f"Action {action_id} of instance {instance_uuid} is not in progress on {host}")
+
+    def action_succeeded(self, instance_uuid: str, action_id: int, host: str, power_state: int) -> None:
+        """Idempotent; a stale report changes nothing. Reports that arrive at the same time share a transaction."""
+        state = _power_state(power_state) or PowerState.NOSTATE
+        chained = self._successes.run(
+            Success(ctx=bound_context(), instance_uuid=instance_uuid, action_id=action_id, host=host, power_state=state)
+        )
+        if chained is not None:
+            self._begins.send_again(chained.ctx, chained.message)
+
+    def action_failed(
+        self,
+        instance_uuid: str,
+        action_id: int,
+        host: str,
+        failure: Failure,
+        power_state: int | None = None,
+        *,
+        untouched: bool = False,
+    ) -> None:
+        """The instance is as before, or as the action's entry says. Idempotent; a stale report changes nothing.
+
+        `power_state`: the guest's now, if the host knows it. `untouched`: nothing has happened to the guest.
+        """
+        state = _power_state(power_state)
+
+        def work(session: Session) -> None:
+            locked = lock_on(session, instance_uuid, action_id, host)
+            if locked is not None:
+                # Else its guest may have the interface, and its addresses stay taken.
+                if locked.action is ATTACH_INTERFACE and untouched:
+                    self._attachments.release(session, instance_uuid, locked.port_id)
+                vm_state, task_state = locked.instance.state
+                changed = locked.action.has_changed(task_state)
+                as_before = untouched if changed is None else not changed
+                after = locked.action.after_failure(vm_state, state, untouched=as_before)
+                values = {} if state is None else {"power_state": int(state)}
+                self._ends.fail(session, locked, failure, after, **values)
+
+        self._worker.run(work)
+
+    def interface_detached(self, instance_uuid: str, mac_address: str, host: str) -> None:
+        """Idempotent. Of a port that is going: it goes. The report of another host changes nothing."""
+
+        def work(session: Session) -> None:
+            instance = locked_instance(session, instance_uuid)
+            if instance is not None and not instance.deleted and instance.host == host:
+                self._attachments.release_going(session, instance_uuid, mac_address)
+
+        self._worker.run(work)
+
+    def _go_on(self, session: Session, locked: LockedAction, *, again: bool) -> bool:
+        """False: it has begun before, and may not be done twice."""
+        action, uuid = locked.action, locked.task.instance_uuid
+        payload = PAYLOAD.from_builtins(locked.task.payload)
+        if not action.repeatable and not again:
+            if payload.begun:
+                self._ends.fail(session, locked, _RESULT_UNKNOWN)
+                return False
+            tasks.set_payload(session, locked.task, msgspec.to_builtins(msgspec.structs.replace(payload, begun=True)))
+        if action.notification and not (action.progress or again):
+            # No state tells of its start.
+            note(session, f"{action.notification}.start", [uuid], locked.instance.host)
+        if again:
+            # It has waited, for an image or for its guest: what follows gets its whole time.
+            self._give_time(session, locked)
+        vm_state, task_state = locked.instance.state
+        instances.step_through(
+            session, uuid, vm_state, action.steps(task_state, changes=again), updated_at=self._worker.at()
+        )
+        return True
+
+    def _give_time(self, session: Session, locked: LockedAction) -> None:
+        """Its host goes on with it: it gets all of `action_timeout` again."""
+        pause = pause_after(PAYLOAD.from_builtins(locked.task.payload).asks)
+        tasks.change(
+            session, [(locked.task, {})], pause, self._worker.now(), deadline_in=self._begins.time_for(locked.action)
+        )
+
+    def _succeed_all(self, session: Session, reports: Sequence[Success]) -> list[Chained | None]:
+        locked = lock_all(session, {report.instance_uuid for report in reports})
+        endings: dict[str, Ending] = {}
+        for report in reports:
+            done = locked.get(report.instance_uuid)
+            if done is None or not is_on(done, report.action_id, report.host):
+                continue
+            values: dict[str, Any] = {"power_state": int(report.power_state)}
+            if done.action is REBUILD:
+                values["launched_at"] = self._worker.at()
+            after = done.action.after_success(done.instance.state[0])
+            endings[report.instance_uuid] = Ending(locked=done, after=after, values=values)
+        self._ends.end_all(session, [*endings.values()])
+        chained = self._offload_all(session, [*endings.values()])
+        return [chained.pop(report.instance_uuid, None) for report in reports]
+
+    def _offload_all(self, session: Session, endings: Sequence[Ending]) -> dict[str, Chained]:
+        """By instance: the offloads of those that have just been shelved, if they do not stay on their hosts.
+
+        In the same transaction: no moment in which a server is idle and on its host, and nothing to lose between the two.
+        """
+        shelved = [ending.locked for ending in endings if ending.locked.action is SHELVE]
+        if not shelved or self._conf.shelved_offload_time != 0:
+            return {}
+        requests = []
+        for done in shelved:
+            asked = actions.request_of(session, done.task.action_id or 0)
+            ctx = RequestContext(request_id=asked.request_id, user_id=asked.user_id, project_id=asked.project_id)
+            requests.append(ActionRequest(ctx=ctx, action=SHELVE_OFFLOAD, instance_uuid=done.instance.uuid))
+        locked = instances.lock(session, [request.instance_uuid for request in requests])
+        # One whose image its owner has deleted by now stays on its host.
+        requests = [request for request in requests if has_shelved_image(session, locked[request.instance_uuid])]
+        if not requests:
+            return {}
+        messages = self._begins.begin_all(session, requests, locked)
+        return {
+            request.instance_uuid: Chained(request.ctx, message)
+            for request, message in zip(requests, messages, strict=True)
+        }
+
+
+def _power_state(number: int | None) -> PowerState | None:
+    """None: there is none, or none such."""
+    return PowerState(number) if number is not None and number in [*PowerState] else None
+
+
+def _begun_without_writing(session: Session, instance_uuid: str, action_id: int, host: str) -> bool | None:
+    """Whether the action is in progress on that host, where its beginning changes no row. None: it does."""
+    now = actions.in_progress(session, instance_uuid)
+    if now is None or (now.action_id, now.host) != (action_id, host):
+        return False
+    action = BY_KIND.get(now.kind)
+    if action is None or now.step != TaskStep.ACTION or not action.is_in_progress(now.state):
+        return False
+    if action.repeatable and len(action.steps(now.state[1], changes=False)) < 2:
+        return True
+    return None

@@ -1,0 +1,295 @@
+"""Server actions (`objects/server_actions.py`): the row says first what is wanted, then the host is asked until it has reported.
+
+(active, None) --stop--> (active, powering-off), task(stop) --message--> compute
+                             |  begin_action, action_succeeded ---> (stopped, None)
+                             |  action_failed, host down or too old, too slow ---> (active, None) with the reason
+                             |  delete ---> (active, deleting): the action has ended with an error
+                             |  a shelve, with shelved_offload_time 0: its offload begins in the same transaction
+                             '  a reboot HARD and a soft delete end those that they may interrupt, likewise; any action ends one without task states
+
+The id of the action's record is the fence: a message or a report of an action that is no longer in progress changes nothing.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.conductor.hosts.liveness import Liveness
+from minova.conductor.network.attachments import Attachments
+from minova.conductor.network.ports import TRIES as MAC_TRIES
+from minova.conductor.quotas import Quotas, refused
+from minova.conductor.servers import rebuild
+from minova.conductor.servers.action_images import PAYLOAD, has_shelved_image
+from minova.conductor.servers.actions.begin import (
+    OF_INTERFACES,
+    ActionMessage,
+    ActionRequest,
+    BeginActions,
+    pause_after,
+)
+from minova.conductor.servers.actions.end import EndActions, Ending
+from minova.conductor.servers.actions.in_progress import LockedAction, lock, locked_instance
+from minova.conductor.servers.actions.reports import ActionReports
+from minova.conductor.servers.finish import announce_hosts, servers_quota
+from minova.conductor.servers.locks import require_unlocked
+from minova.conductor.tasks.group_commit import GroupCommit
+from minova.conductor.tasks.worker import Worker
+from minova.context import RequestContext
+from minova.contracts.base import numbers
+from minova.db import quotas
+from minova.db.quotas import OverQuota
+from minova.db.servers import instances, tasks
+from minova.db.servers.instances import LockedInstance
+from minova.log import bound_context
+from minova.objects.failures import Failure, kind_of
+from minova.objects.server_actions import BY_KIND, DETACH_INTERFACE, REBUILD, SHELVE_OFFLOAD, SOFT_DELETE, ServerAction
+from minova.objects.states import VmState
+
+LOG = logging.getLogger(__name__)
+
+
+class ServerActions:
+    """`levels`: the version of each contract that every service serves, by topic, where it is known. `rebuilds`: None asks no
+    scheduler.
+    """
+
+    def __init__(
+        self,
+        worker: Worker,
+        liveness: Liveness,
+        quotas: Quotas,
+        attachments: Attachments,
+        begins: BeginActions,
+        ends: EndActions,
+        reports: ActionReports,
+        levels: Callable[[], Mapping[str, str]] = dict,
+        rebuilds: rebuild.HostCheck | None = None,
+    ) -> None:
+        self._worker = worker
+        self._liveness = liveness
+        self._quotas = quotas
+        self._attachments = attachments
+        self._begins = begins
+        self._ends = ends
+        self._reports = reports
+        self._levels = levels
+        self._rebuilds = rebuilds
+        self._starts: GroupCommit[ActionRequest, ActionMessage | None] = GroupCommit(worker, self._start_all)
+
+    def start(
+        self,
+        ctx: RequestContext,
+        instance_uuid: str,
+        kind: str,
+        arguments: Mapping[str, Any],
+        *,
+        override_lock: bool = False,
+    ) -> None:
+        """BadRequest: there is no such action. NotFound: there is no such server. Conflict: its state does not allow the
+        action, or its host is down. Forbidden: the quota of the image that it is to make.
+        """
+        action = BY_KIND.get(kind)
+        if action is None:
+            raise errors.BadRequest(f"There is no such server action: {kind[:64]}")
+        self.require_levels(action)
+        request = ActionRequest(
+            ctx=ctx,
+            action=action,
+            instance_uuid=instance_uuid,
+            arguments=arguments,
+            down_hosts=self._liveness.down_hosts(),
+            override_lock=override_lock,
+            rebuilt=rebuild.rebuilt_server(arguments) if action is REBUILD else None,
+        )
+        if request.rebuilt is not None and self._rebuilds is not None:
+            # A wrong state is said first, and the scheduler is not waited for in a transaction.
+            self._worker.run(lambda session: _allowed(locked_instance(session, instance_uuid), request))
+            self._rebuilds.require(ctx, instance_uuid, request.rebuilt.image)
+        message = self._begun(request)
+        if message is None:
+            return
+        try:
+            self._begins.send(ctx, message)
+        except errors.PeerTooOld as error:
+            self._refuse(message, Failure(kind=kind_of(error), details=str(error)))
+
+    def delete_port(self, ctx: RequestContext, instance_uuid: str, port_id: str) -> None:
+        """Of a server, which loses its interface first: the port is going until then, and for its users it is gone. As in Neutron, no
+        lock of the server stops it. Idempotent.
+
+        PortInUse: the state of the server does not allow that now. PortNotFound: it has gone meanwhile.
+        """
+        if self._worker.run(lambda session: self._delete_port(session, instance_uuid, port_id)):
+            return
+        arguments = {"port_id": port_id, "for_good": True}
+        try:
+            self.start(ctx, instance_uuid, DETACH_INTERFACE.kind, arguments, override_lock=True)
+        except errors.PortNotFound:
+            raise
+        except (errors.Conflict, errors.NotFound) as error:
+            raise errors.PortInUse(
+                f"Port {port_id} is in use by a server, and cannot be detached now: {error}"
+            ) from None
+
+    def require_levels(self, action: ServerAction) -> None:
+        """PeerTooOld: a service that runs would not understand an instance with the task state of the action."""
+        levels = self._levels()
+        for topic, needed in action.since.items():
+            if topic in levels and numbers(levels[topic]) < numbers(needed):
+                raise errors.PeerTooOld(
+                    f"{action.name} needs {topic} {needed}, and the oldest {topic} service that runs has {levels[topic]}"
+                )
+
+    def _begun(self, request: ActionRequest) -> ActionMessage | None:
+        """None: it follows another one. Forbidden: a quota. Actions that take none, and are asked for at the same time, share a
+        transaction.
+        """
+        if not request.takes_quota:
+            return self._starts.run(request)
+
+        def attempt() -> ActionMessage | None:
+            return self._quotas.run(lambda session: self._start_all(session, [request])[0])
+
+        try:
+            for _ in range(MAC_TRIES - 1):
+                with suppress(IntegrityError):  # another transaction has taken the same MAC address
+                    return self._attachments.repeat(attempt)
+            return self._attachments.repeat(attempt)
+        except OverQuota as error:
+            raise refused(error) from None
+
+    def _refuse(self, message: ActionMessage, failure: Failure) -> None:
+        """The host was not asked: the instance is as before."""
+        self._reports.action_failed(message.instance.uuid, message.action_id, message.host, failure, untouched=True)
+
+    # -- the task --------------------------------------------------------------------------------------------------
+
+    def resume(self, ctx: RequestContext, instance_uuid: str, action_id: int | None, epoch: int) -> None:
+        """Ask the host again; after `action_timeout` the action fails. One with secret arguments is waited for alone."""
+
+        def work(session: Session) -> ActionMessage | None:
+            locked = self._owned(session, instance_uuid, action_id, epoch)
+            if locked is None:
+                return None
+            now = self._worker.now()
+            if tasks.past_deadline(session, [instance_uuid], now):
+                details = f"the host has not reported within {self._begins.time_for(locked.action):g} s"
+                self._give_up(session, locked, Failure(kind="HostTooSlow", details=details))
+                return None
+            payload = PAYLOAD.from_builtins(locked.task.payload)
+            asked = msgspec.structs.replace(payload, asks=payload.asks + 1)
+            changed = {"payload": msgspec.to_builtins(asked)}
+            tasks.change(session, [(locked.task, changed)], pause_after(asked.asks), now)
+            if locked.action.secret:
+                # What it would be asked with is not known here.
+                return None
+            return self._begins.message(session, locked.action, locked.task)
+
+        message = self._worker.run(work)
+        if message is not None:
+            self._begins.send_again(ctx, message)
+
+    def expire(self, instance_uuid: str, action_id: int | None, epoch: int, failure: Failure) -> None:
+        """There is no use in waiting for its host: the action fails."""
+
+        def work(session: Session) -> None:
+            locked = self._owned(session, instance_uuid, action_id, epoch)
+            if locked is not None:
+                self._give_up(session, locked, failure)
+
+        self._worker.run(work)
+
+    def _give_up(self, session: Session, locked: LockedAction, failure: Failure) -> None:
+        """A deletion that was accepted holds without its host, which stops the guest once it is back."""
+        if locked.action is not SOFT_DELETE:
+            self._ends.fail(session, locked, failure)
+            return
+        LOG.warning("Instance %s is soft-deleted without its host: %s", locked.instance.uuid, failure.details)
+        after = SOFT_DELETE.after_success(locked.instance.state[0])
+        self._ends.end_all(session, [Ending(locked=locked, after=after)])
+
+    # -- transactions ----------------------------------------------------------------------------------------------
+
+    def required(
+        self, session: Session, instance_uuid: str, action: ServerAction, *, override_lock: bool
+    ) -> LockedInstance:
+        """The instance, locked, whatever its host; what is in progress ends. Raises NotFound and Conflict."""
+        request = ActionRequest(
+            ctx=bound_context(), action=action, instance_uuid=instance_uuid, override_lock=override_lock
+        )
+        instance = _allowed(locked_instance(session, instance_uuid), request)
+        self._ends.interrupt(session, instance, action, tasks.lock(session, [instance_uuid]).get(instance_uuid))
+        return instance
+
+    def mark_soft_deleted(self, session: Session, instance: LockedInstance) -> None:
+        """Of a locked instance whose host cannot be asked, and which no action is in progress of."""
+        at = self._worker.at()
+        after = (VmState.SOFT_DELETED, None)
+        busy = (instance.state[0], SOFT_DELETE.progress[0])
+        instances.transition(session, [instance.uuid], [instance.state], busy, updated_at=at)
+        instances.transition(session, [instance.uuid], [busy], after, updated_at=at, terminated_at=at)
+        quotas.give(session, instance.project_id, servers_quota(session, instance))
+        announce_hosts(session, {instance.host}, self._worker.now())
+
+    def _start_all(self, session: Session, requests: Sequence[ActionRequest]) -> list[ActionMessage | None]:
+        """None: it follows what is in progress. Raises NotFound and Conflict."""
+        uuids = {request.instance_uuid for request in requests}
+        if len(uuids) < len(requests):
+            raise errors.Conflict("two actions of one instance are not begun together")
+        locked, in_progress = instances.lock(session, uuids), tasks.lock(session, uuids)
+        begun: list[ActionRequest] = []
+        for request in requests:
+            uuid = request.instance_uuid
+            instance = _allowed(locked.get(uuid), request)
+            if request.action is SHELVE_OFFLOAD and not has_shelved_image(session, instance):
+                raise errors.Conflict(
+                    f"Cannot '{request.action.name}' instance {uuid}: its image {instance.shelved_image_id} cannot be found"
+                )
+            task = in_progress.get(uuid)
+            if task is not None and request.action is DETACH_INTERFACE and task.kind in OF_INTERFACES:
+                self._begins.let_wait(session, request, task)
+                continue
+            carried = self._ends.interrupt(session, instance, request.action, task)
+            begun.append(msgspec.structs.replace(request, carried=carried))
+        messages = {one.instance.uuid: one for one in self._begins.begin_all(session, begun, locked)} if begun else {}
+        return [messages.get(request.instance_uuid) for request in requests]
+
+    def _delete_port(self, session: Session, instance_uuid: str, port_id: str) -> bool:
+        """Whether it needs no further action: the server has no host."""
+        instance = locked_instance(session, instance_uuid)
+        task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
+        if task is None and (instance is None or instance.host is None):
+            self._attachments.delete(session, instance_uuid, port_id)
+            self._attachments.release_going(session, instance_uuid)
+            return True
+        return False
+
+    def _owned(self, session: Session, instance_uuid: str, action_id: int | None, epoch: int) -> LockedAction | None:
+        """The action, if this worker owns its task under that epoch. The next action of the instance counts from 1 again."""
+        locked = lock(session, instance_uuid)
+        held = (self._worker.id, action_id, epoch)
+        owned = locked is not None and (locked.task.worker_id, locked.task.action_id, locked.task.epoch) == held
+        return locked if owned else None
+
+
+def _allowed(instance: LockedInstance | None, request: ActionRequest) -> LockedInstance:
+    """The instance. Every "no" of its state to an action is said here: NotFound, Conflict."""
+    uuid, action = request.instance_uuid, request.action
+    if instance is None or instance.deleted:
+        raise errors.NotFound(f"Instance {uuid} could not be found.")
+    require_unlocked(instance, override=request.override_lock or action.ignores_lock)
+    has_host, launched = instance.host is not None, instance.launched
+    refusal = action.refusal(uuid, instance.state, has_host=has_host, launched=launched)
+    if refusal is not None:
+        raise errors.Conflict(refusal)
+    if instance.host in request.down_hosts:
+        raise errors.Conflict(
+            f"Cannot '{action.name}' instance {uuid}: the compute service of its host is unavailable at this time"
+        )
+    return instance
