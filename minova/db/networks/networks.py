@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import delete, exists, insert, or_, select, update
+from sqlalchemy import bindparam, delete, exists, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from minova.db import models
@@ -17,13 +17,19 @@ Row = models.Network
 _COLUMNS = tuple(name for name in Network.__struct_fields__ if name not in ("id", "subnets"))
 # What a change may change.
 _CHANGING = ("name", "description", "admin_state_up", "shared", "external", "mtu")
-# Built once: every new port locks one.
+# Built once: every server with interfaces asks for its networks, and every new port locks one.
+_FIND = (
+    select(Row, models.Subnet.uuid)
+    .outerjoin(models.Subnet, models.Subnet.network_id == Row.id)
+    .where(Row.uuid == bindparam("uuid"))
+    .order_by(models.Subnet.id)
+)
 _LOCK = select(Row).where(in_list(Row.uuid)).order_by(Row.id).with_for_update()
 
 
 def find(session: Session, uuid: str) -> Network | None:
-    row = session.scalar(select(Row).where(Row.uuid == uuid).execution_options(populate_existing=True))
-    return None if row is None else _to_objects(session, [row])[0]
+    rows = session.execute(_FIND, {"uuid": uuid}, execution_options={"populate_existing": True}).all()
+    return None if not rows else _to_object(rows[0][0], [subnet for _, subnet in rows if subnet is not None])
 
 
 def visible(
@@ -115,7 +121,8 @@ def _to_objects(session: Session, rows: Iterable[models.Network]) -> list[Networ
         query = select(models.Subnet.network_id, models.Subnet.uuid).where(models.Subnet.network_id.in_(chunk))
         for network_id, uuid in session.execute(query.order_by(models.Subnet.id)):
             subnets.setdefault(network_id, []).append(uuid)
-    return [
-        Network(id=row.uuid, subnets=tuple(subnets.get(row.id, ())), **{name: getattr(row, name) for name in _COLUMNS})
-        for row in rows
-    ]
+    return [_to_object(row, subnets.get(row.id, ())) for row in rows]
+
+
+def _to_object(row: models.Network, subnets: Iterable[str]) -> Network:
+    return Network(id=row.uuid, subnets=tuple(subnets), **{name: getattr(row, name) for name in _COLUMNS})

@@ -46,6 +46,8 @@ _CHANGING = (
     "port_security_enabled",
 )
 # Built once: every new port asks them.
+_ADD = insert(Row).returning(Row.id, sort_by_parameter_order=True)
+_ALLOCATE = insert(Allocation)
 _MACS = select(Row.mac_address).where(in_list(Row.mac_address))
 _NOTE_LAST = update(models.Subnet).where(models.Subnet.id == bindparam("subnet")).values(last_address=bindparam("last"))
 _TAKEN = select(Allocation.address).where(Allocation.subnet_id == bindparam("subnet"), in_list(Allocation.address))
@@ -144,7 +146,7 @@ def add_several(
     ]
     if not rows:
         return []
-    added = session.connection().execute(insert(Row).returning(Row.id, sort_by_parameter_order=True), rows)
+    added = session.connection().execute(_ADD, rows)
     return [int(row_id) for row_id in added.scalars()]
 
 
@@ -282,7 +284,7 @@ def allocate_several(session: Session, addresses: Mapping[int, Iterable[tuple[in
         for subnet_id, address in of_port
     ]
     if rows:
-        session.connection().execute(insert(Allocation), rows)
+        session.connection().execute(_ALLOCATE, rows)
 
 
 def give_back(session: Session, port_id: int, addresses: Iterable[tuple[int, str]]) -> None:

@@ -32,6 +32,7 @@ _PLAIN_OF_RULE = (
 _LOCK = select(Row).where(in_list(Row.uuid)).order_by(Row.id).with_for_update()
 _LOCK_DEFAULTS = select(Row).where(in_list(Row.default_of)).order_by(Row.id).with_for_update()
 _DEFAULTS = select(Row.default_of, Row.uuid).where(in_list(Row.default_of))
+_GIVE = insert(OfPort)
 _RULES = select(Rule).where(in_list(Rule.group_id)).order_by(Rule.id)
 _REMOTE = aliased(Row)
 _RULES_WITH_REMOTES = (
@@ -219,7 +220,7 @@ def give_to_ports(session: Session, groups: Mapping[int, Iterable[int]]) -> None
     """Ports have these groups from now on, beside others."""
     rows = [{"port_id": port_id, "group_id": one} for port_id, of_port in groups.items() for one in of_port]
     if rows:
-        session.connection().execute(insert(OfPort), rows)
+        session.connection().execute(_GIVE, rows)
 
 
 def take_from_port(session: Session, port_id: int) -> None:

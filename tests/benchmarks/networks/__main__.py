@@ -37,7 +37,8 @@ PATIENCE = 120.0
 class Hosts:
     """What the computes say of their interfaces, as it comes."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", folder: Path) -> None:
+        self._folder = folder
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
         self._lines = process.stdout
@@ -48,6 +49,10 @@ class Hosts:
         for line in self._lines:
             host, port, addresses = line.split()
             self._said[host.decode()] = (int(port), int(addresses))
+
+    def listen(self) -> None:
+        """From the next change on."""
+        (self._folder / "say").touch()
 
     def all_let_in(self, hosts: int, *, port: int = 0, addresses: int = 0) -> bool:
         said = list(self._said.values())
@@ -158,6 +163,7 @@ def measure_boots(client: NetworkClient, image: str, network: str, count: int) -
 
 
 def measure_group(client: NetworkClient, hosts: Hosts, image: str, network: str, count: int, of: int) -> None:
+    hosts.listen()
     client.servers(image, 1, [{"uuid": network}])
     client.settle()
     (group,) = client.ask("GET", f"{NETWORK}/security-groups?name=default")["security_groups"]
@@ -201,7 +207,7 @@ def deployed(folder: Path, transport_url: str, database_url: str, hosts: int) ->
         with (folder / "computes.log").open("wb") as log:
             computes = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
         try:
-            said = Hosts(computes)
+            said = Hosts(computes, folder)
             client = NetworkClient(deployment.url)
             wait_for("all hosts", lambda: len(client.ask("GET", "/v2.1/os-hypervisors")["hypervisors"]) == hosts)
             yield client, said
