@@ -1,6 +1,6 @@
 """Server actions on a real guest: what is seen of them from inside of it and from libvirt."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -80,11 +80,17 @@ class Site:
 
 @contextmanager
 def real_site(
-    folder: Path, image: Path, flavor: tuple[str, ...] = (), options: str = "", **properties: str
+    folder: Path,
+    image: Path,
+    flavor: tuple[str, ...] = (),
+    options: str = "",
+    limit: Callable[[list[str]], list[str]] | None = None,
+    **properties: str,
 ) -> Iterator[Site]:
-    """`options`: lines of its configuration."""
+    """`options`: lines of its configuration. `limit`: as of Standalone."""
     with Libvirtd() as libvirtd:
         standalone = Standalone(folder)
+        standalone.limit = limit
         file = folder / "minova.conf"
         libvirt_options = f"[libvirt]\nconnection_uri = {libvirtd.uri}\nvirt_type = qemu\n"
         file.write_text(f"{file.read_text()}{libvirt_options}{options}")
