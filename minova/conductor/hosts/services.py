@@ -37,6 +37,8 @@ COUNT_INTERVAL = 60.0
 OWN_INTERVAL, OWN_SHARE = 5.0, 1 / 4
 # Seconds without any beat written by any conductor after which the pause says nothing of any service: likewise.
 PAUSE, PAUSE_SHARE = 15.0, 3 / 4
+# Seconds after its registration for which a compute is not asked what the process before it was asked: it does not listen yet.
+LISTENS_AFTER = 2.0
 
 Key = tuple[str, str]
 
@@ -116,7 +118,13 @@ class Services:
         if entered is None:
             return msgspec.structs.replace(self._instructions(""), compute_id=suggested)
         self._processes.entered(entered.host, entered.process)
+        self._worker.run(lambda session: self._ask_again(session, entered.host))
         return self._registered(entered)
+
+    def _ask_again(self, session: Session, host: str) -> None:
+        """What the process before this one had begun ended with it."""
+        unreported = tasks.unreported_on(session, host)
+        tasks.change(session, [(task, {}) for task in unreported], LISTENS_AFTER, self._worker.now())
 
     def _registered(self, row: Service) -> objects.ServiceInstructions:
         self._learn(row)

@@ -165,6 +165,12 @@ def on_hosts(session: Session, worker_id: str, hosts: Collection[str], limit: in
     return waiting_tasks
 
 
+def unreported_on(session: Session, host: str) -> Sequence[Task]:
+    """Every worker's tasks that ask this host until it reports, in the order in which tasks are locked."""
+    query = select(Task).where(Task.host == host, Task.step.in_(_UNTIL_REPORTED))
+    return session.scalars(query.order_by(Task.instance_uuid)).all()
+
+
 def builds_since(session: Session, worker_id: str, before: ColumnElement[float], limit: int) -> Sequence[Task]:
     """The worker's own builds that were asked for before then, whatever they wait for."""
     query = select(Task).where(Task.worker_id == worker_id, Task.kind == "build", Task.begun_at <= before)

@@ -144,9 +144,13 @@ class ConductorHarness:
 
     # -- hosts -----------------------------------------------------------------------------------------------------
 
-    def add_host(self, name: str, vcpus: int = 4) -> ComputeNode:
+    def register(self, name: str, conductor: ConductorManager | None = None) -> None:
+        """The compute of a host is started."""
         service = Service(uuid=named(f"service {name}"), host=name, binary="minova-compute", topic="compute")
-        self.conductor.register_service(CTX, service=service)
+        (conductor or self.conductor).register_service(CTX, service=service)
+
+    def add_host(self, name: str, vcpus: int = 4) -> ComputeNode:
+        self.register(name)
         return self.audit(name, vcpus=vcpus)
 
     def audit(self, name: str, **changes: Any) -> ComputeNode:

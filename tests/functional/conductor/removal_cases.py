@@ -3,6 +3,7 @@
 import pytest
 
 from minova import errors
+from minova.conductor.hosts.services import LISTENS_AFTER
 from minova.db import models
 from minova.objects.states import VmState
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, request
@@ -38,6 +39,13 @@ class DeleteCases:
         harness.hosts["a"].deaf = False
         harness.tick(harness.conductor, 20)
         assert harness.hosts["a"].terminated == [uuid]
+
+    def test_a_host_whose_compute_is_started_again_is_asked_within_seconds(self, harness: ConductorHarness) -> None:
+        uuid = harness.active()
+        harness.delete(uuid)
+        harness.register("a")
+        harness.tick(harness.conductor, LISTENS_AFTER)
+        assert harness.hosts["a"].terminated == [uuid, uuid]
 
     def test_deleting_what_is_being_deleted_is_no_error(self, harness: ConductorHarness) -> None:
         uuid = harness.active()

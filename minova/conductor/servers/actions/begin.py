@@ -43,8 +43,8 @@ from minova.objects.states import State
 
 LOG = logging.getLogger(__name__)
 
-# Seconds until a host that has not reported is asked for the second time; then twice as long each time, up to the limit. So a
-# host that was restarted hears of the action within half a minute.
+# Seconds until a host that has not reported is asked for the second time; then twice as long each time, up to the limit. A
+# compute that is started again is asked at once, by its registration.
 FIRST_PAUSE, LONGEST_PAUSE = 15.0, 30.0
 OF_INTERFACES = frozenset({ATTACH_INTERFACE.kind, DETACH_INTERFACE.kind})
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from minova import errors
+from minova.conductor.hosts.services import LISTENS_AFTER
 from minova.db import models
 from minova.objects.failures import Failure
 from minova.objects.power_rules import OFF, STOPS_BY_ITSELF
@@ -405,6 +406,24 @@ def test_a_message_that_was_lost_is_sent_again(harness: ConductorHarness) -> Non
     harness.hosts["a"].deaf = False
     harness.tick(harness.conductor, 20)
     assert harness.hosts["a"].actions == [("stop", uuid, stop)]
+
+
+def test_a_host_whose_compute_is_started_again_is_asked_within_seconds(harness: ConductorHarness) -> None:
+    """By the conductor that owns the action, whichever it registers with; others wait as long as before."""
+    uuid = harness.active()
+    harness.scheduler.order = ["b"]
+    other = harness.active("b")
+    stops = [harness.act(one, "stop") for one in (uuid, other)]
+    harness.tick(harness.conductor, 1)
+    asked = {"a": [("stop", uuid, stops[0])], "b": [("stop", other, stops[1])]}
+    assert {name: harness.hosts[name].actions for name in asked} == asked
+    harness.register("a", harness.start("two"))
+    harness.tick(harness.conductor)
+    assert {name: harness.hosts[name].actions for name in asked} == asked
+    harness.tick(harness.conductor, LISTENS_AFTER)
+    assert {name: harness.hosts[name].actions for name in asked} == {"a": asked["a"] * 2, "b": asked["b"]}
+    harness.conductor.action_succeeded(CTX, **report(harness, uuid, stops[0]), power_state=4)
+    assert harness.state(uuid) == "stopped/None on a"
 
 
 def test_a_restarted_broker_gets_the_message_again(harness: ConductorHarness) -> None:
