@@ -4,18 +4,18 @@ On SQLite, minova's default, and on PostgreSQL. Beside each way stands the CPU t
 machine changes less than the time by the clock.
 
 python -m tests.benchmarks.boots [HOSTS [BOOTS [QUEUED]]]: BOOTS one by one and in one request; QUEUED asked for at once, in
-requests of 1 and of 50.
+requests of 1 and of 50. Then the same with a network and without, in turns, so that other load of the machine meets both.
 """
 
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeAlias
 
 import psutil  # type: ignore[import-untyped]
 import urllib3
@@ -29,6 +29,10 @@ from tests.servers.rabbitmq import RabbitMQ
 HTTP = urllib3.PoolManager(maxsize=8)
 # A compute on libvirt that builds nothing: for its memory.
 IDLE = "compute"
+NETWORK = "/network/v2.0"
+# With a network and without.
+TURNS = 8
+Networks: TypeAlias = Sequence[dict[str, str]] | str
 
 
 class Client:
@@ -38,12 +42,20 @@ class Client:
         self._url = url
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
-        answer = HTTP.request(method, self._url + path, json=body)
+        # The first in which a server may ask for no network.
+        headers = {"OpenStack-API-Version": "compute 2.37"}
+        answer = HTTP.request(method, self._url + path, json=body, headers=headers)
         assert answer.status < 300, (answer.status, answer.data)
         return answer.json() if answer.data else None
 
-    def create(self, name: str, image: str, count: int = 1) -> list[str]:
-        server: dict[str, Any] = {"name": name, "flavorRef": "1", "imageRef": image}
+    def network(self, name: str, cidr: str) -> str:
+        made = str(self.ask("POST", f"{NETWORK}/networks", {"network": {"name": name}})["network"]["id"])
+        subnet = {"network_id": made, "ip_version": 4, "cidr": cidr}
+        self.ask("POST", f"{NETWORK}/subnets", {"subnet": subnet})
+        return made
+
+    def create(self, name: str, image: str, count: int = 1, networks: Networks = "none") -> list[str]:
+        server: dict[str, Any] = {"name": name, "flavorRef": "1", "imageRef": image, "networks": networks}
         if count == 1:
             return [self.ask("POST", "/v2.1/servers", {"server": server})["server"]["id"]]
         server |= {"min_count": count, "max_count": count, "return_reservation_id": True}
@@ -69,13 +81,19 @@ class Client:
         servers = self.ask("GET", f"/v2.1/servers?limit=1000&status={status}")["servers"]
         return len(servers)
 
+    def settle(self) -> None:
+        """Every server is ACTIVE."""
+        while self.ask("GET", "/v2.1/servers?limit=1&status=BUILD")["servers"]:
+            time.sleep(0.05)
+        assert self.count("ERROR") == 0
 
-def one_by_one(client: Client, image: str, boots: int) -> list[float]:
+
+def one_by_one(client: Client, image: str, boots: int, networks: Networks = "none") -> list[float]:
     """Seconds from asking to ACTIVE, each server asked for when the one before is ACTIVE."""
     took = []
     for number in range(boots):
         begun = time.monotonic()
-        (server,) = client.create(f"one-{number}", image)
+        (server,) = client.create(f"one-{number}", image, networks=networks)
         while (status := client.status(server)) != "ACTIVE":
             assert status == "BUILD", status
             time.sleep(0.005)
@@ -93,16 +111,13 @@ def all_at_once(client: Client, image: str, boots: int) -> float:
     return time.monotonic() - begun
 
 
-def queued(client: Client, image: str, boots: int, size: int) -> float:
+def queued(client: Client, image: str, boots: int, size: int, networks: Networks = "none") -> float:
     """Seconds until all are ACTIVE, asked for by 8 clients in requests of `size`."""
     begun = time.monotonic()
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda number: client.create(f"q-{number}", image, size), range(boots // size)))
-    while client.ask("GET", "/v2.1/servers?limit=1&status=BUILD")["servers"]:
-        time.sleep(0.05)
-    took = time.monotonic() - begun
-    assert client.count("ERROR") == 0
-    return took
+        list(pool.map(lambda number: client.create(f"q-{number}", image, size, networks), range(boots // size)))
+    client.settle()
+    return time.monotonic() - begun
 
 
 def cpu_seconds(pids: dict[str, int]) -> dict[str, float]:
@@ -171,6 +186,39 @@ def measure(deployment: Deployment, computes: "subprocess.Popen[bytes]", hosts: 
         times = f"{median(single) * 1000:7.0f} {single[int(count * 0.99) - 1] * 1000:7.0f}" if single else f"{'':15}"
         costs = ", ".join(f"{seconds / count * 1000:.1f}" for seconds in used.values())
         print(f"{way:16} {count:6} {count / total:8.1f} {times}  {costs}", flush=True)
+    compare_networks(client, image, boots, many, pids)
+
+
+def compare_networks(client: Client, image: str, boots: int, many: int, pids: dict[str, int]) -> None:
+    """What a boot costs more with a network."""
+    ways: dict[str, Networks] = {"none": "none", "one": [{"uuid": client.network("blue", "10.1.0.0/16")}]}
+    for networks in ways.values():
+        one_by_one(client, image, 1, networks)
+    single: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(boots):
+        for name, networks in ways.items():
+            single[name] += one_by_one(client, image, 1, networks)
+    print(f"{'network':16} {'none':>8} {'one':>8}")
+    tell("one by one", {name: median(took) * 1000 for name, took in single.items()}, "ms, median")
+    for size in (1, 50):
+        in_turn = max(many // TURNS // size, 1) * size
+        took = dict.fromkeys(ways, 0.0)
+        used = {name: dict.fromkeys(pids, 0.0) for name in ways}
+        for _ in range(TURNS):
+            for name, networks in ways.items():
+                before = cpu_seconds(pids)
+                took[name] += queued(client, image, in_turn, size, networks)
+                for process, seconds in cpu_seconds(pids).items():
+                    used[name][process] += seconds - before[process]
+        made = in_turn * TURNS
+        tell(f"requests of {size}", {name: made / seconds for name, seconds in took.items()}, "boots/s")
+        for process in pids:
+            tell(f"  {process}", {name: used[name][process] / made * 1000 for name in ways}, "CPU ms of a boot")
+
+
+def tell(way: str, figures: dict[str, float], unit: str) -> None:
+    none, one = figures["none"], figures["one"]
+    print(f"{way:16} {none:8.1f} {one:8.1f} {unit}, {one / none:.0%}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Ports, security groups and servers on networks: conductor, scheduler and API as processes of their own, fake computes in another.
+"""Ports and security groups: conductor, scheduler and API as processes of their own, fake computes in another.
 
 python -m tests.benchmarks.networks [HOSTS [PORTS [SERVERS [DATABASE]]]]: a network of PORTS ports; SERVERS servers that are members of one
 group; on SQLite and on PostgreSQL, or on the one that is named.
@@ -9,27 +9,24 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tests.benchmarks.boots.__main__ import HTTP, Client
+from tests.benchmarks.boots.__main__ import NETWORK, Client
 from tests.cluster import wait_for
 from tests.integration.deployment import Deployment
 from tests.servers.postgresql import PostgreSQL
 from tests.servers.rabbitmq import RabbitMQ
 
-NETWORK = "/network/v2.0"
 CLIENTS = 8
 # Of a listing.
 PAGE = 100
 # Of one request of servers.
 TOGETHER = 50
-# Servers with a network and without, in turns, so that other load of the machine meets both.
-TURNS = 4
 # What a group must be changed in.
 PATIENCE = 120.0
 
@@ -60,43 +57,16 @@ class Hosts:
 
 
 class NetworkClient(Client):
-    def ask(self, method: str, path: str, body: Any = None) -> Any:
-        # The first in which a server may ask for no network.
-        headers = {"OpenStack-API-Version": "compute 2.37"}
-        answer = HTTP.request(method, self._url + path, json=body, headers=headers)
-        assert answer.status < 300, (answer.status, answer.data)
-        return answer.json() if answer.data else None
-
-    def network(self, name: str, cidr: str) -> str:
-        made = str(self.ask("POST", f"{NETWORK}/networks", {"network": {"name": name}})["network"]["id"])
-        subnet = {"network_id": made, "ip_version": 4, "cidr": cidr}
-        self.ask("POST", f"{NETWORK}/subnets", {"subnet": subnet})
-        return made
-
     def port(self, network: str) -> None:
         self.ask("POST", f"{NETWORK}/ports", {"port": {"network_id": network}})
 
     def ports(self, query: str) -> list[Any]:
         return list(self.ask("GET", f"{NETWORK}/ports?{query}")["ports"])
 
-    def servers(self, image: str, count: int, networks: Sequence[dict[str, str]] | str) -> None:
-        server: dict[str, Any] = {"name": "s", "flavorRef": "1", "imageRef": image, "networks": networks}
-        server |= {"min_count": count, "max_count": count}
-        self.ask("POST", "/v2.1/servers", {"server": server})
-
-    def ask_at_once(self, image: str, size: int, networks: Sequence[dict[str, str]] | str, requests: int) -> None:
-        with ThreadPoolExecutor(CLIENTS) as pool:
-            list(pool.map(lambda _: self.servers(image, size, networks), range(requests)))
-
     def fill(self, image: str, network: str, count: int) -> None:
         for size in [TOGETHER] * (count // TOGETHER) + [1] * (count % TOGETHER):
-            self.servers(image, size, [{"uuid": network}])
+            self.create("s", image, size, [{"uuid": network}])
         self.settle()
-
-    def settle(self) -> None:
-        while self.ask("GET", "/v2.1/servers?limit=1&status=BUILD")["servers"]:
-            time.sleep(0.05)
-        assert self.count("ERROR") == 0
 
     def every_server(self) -> list[str]:
         return self._every("/v2.1/servers?limit=1000", "servers")
@@ -145,26 +115,9 @@ def measure_ports(client: NetworkClient, network: str, count: int) -> None:
         say(f"{name} page of {PAGE} ports of {count}, median", milliseconds, "ms")
 
 
-def measure_boots(client: NetworkClient, image: str, network: str, count: int) -> None:
-    """In turns with a network and without, each in requests of one and of many."""
-    for size in (1, TOGETHER):
-        took = {"with": 0.0, "without": 0.0}
-        in_turn = max(count // 4 // TURNS // size, 1)
-        for _ in range(TURNS):
-            for way, networks in (("without", "none"), ("with", [{"uuid": network}])):
-                begun = time.monotonic()
-                client.ask_at_once(image, size, networks, in_turn)
-                client.settle()
-                took[way] += seconds(begun)
-        made = in_turn * TURNS * size
-        for way in ("without", "with"):
-            say(f"boots {way} a network, requests of {size}", made / took[way], "a second")
-        say(f"  rate with a network of that without, requests of {size}", 100 * took["without"] / took["with"], "%")
-
-
 def measure_group(client: NetworkClient, hosts: Hosts, image: str, network: str, count: int, of: int) -> None:
     hosts.listen()
-    client.servers(image, 1, [{"uuid": network}])
+    client.create("s", image, 1, [{"uuid": network}])
     client.settle()
     (group,) = client.ask("GET", f"{NETWORK}/security-groups?name=default")["security_groups"]
     members = count + 1
@@ -177,7 +130,7 @@ def measure_group(client: NetworkClient, hosts: Hosts, image: str, network: str,
         wait_for("the rule", lambda port=port: hosts.all_let_in(of, port=port), PATIENCE)  # type: ignore[misc]  # a default binds the loop's variable
         say(f"a rule on all {of} hosts of a group of {members}", seconds(begun), "s")
     begun = time.monotonic()
-    client.servers(image, 1, [{"uuid": network}])
+    client.create("s", image, 1, [{"uuid": network}])
     wait_for("the member", lambda: hosts.all_let_in(of, addresses=members + 1), PATIENCE)
     say(f"another member of a group of {members} on all hosts", seconds(begun), "s")
     client.settle()
@@ -220,11 +173,8 @@ def measure(client: NetworkClient, said: Hosts, hosts: int, ports: int, servers:
     client.ask("POST", "/v2.1/flavors", {"flavor": {"id": "1", "name": "m1", "vcpus": 1, "ram": 64, "disk": 1}})
     image = client.image("i", "raw", b"\0" * 1024 * 1024)
     blue, full = client.network("blue", "10.1.0.0/16"), client.network("full", "10.2.0.0/16")
-    measure_boots(client, image, blue, servers)
-    made = len(client.every_port(blue))
-    client.fill(image, blue, servers - 1 - made)
-    members = len(client.every_port(blue))
-    measure_group(client, said, image, blue, members, hosts)
+    client.fill(image, blue, servers - 1)
+    measure_group(client, said, image, blue, servers - 1, hosts)
     measure_removal(client, blue)
     measure_ports(client, full, ports)
 
