@@ -42,7 +42,7 @@ def sent() -> Iterator[list[Any]]:
 
 
 @pytest.mark.parametrize("driver", [[], ["noop"]])
-def test_by_default_nothing_is_sent_and_nobody_works(driver: list[str], sent: list[Any]) -> None:
+def test_by_default_nothing_is_sent_and_no_thread_works(driver: list[str], sent: list[Any]) -> None:
     before = {*threading.enumerate()}
     notifier = Notifier(conf_of(driver))
     assert not notifier.enabled
@@ -66,7 +66,7 @@ def test_they_come_in_their_order_with_who_asked_and_who_says_so(sent: list[Any]
     assert sent[-1][2] == "ERROR"
 
 
-def test_a_broker_that_is_away_blocks_nobody(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_broker_that_is_away_blocks_no_request(caplog: pytest.LogCaptureFixture) -> None:
     now = 0.0
     notifier = Notifier(conf_of(["test"], queue_size=3), clock=lambda: now)
     held, stuck = threading.Event(), threading.Event()
