@@ -147,6 +147,6 @@ class Cluster:
 
 
 def user(project: str = "demo") -> RequestContext:
-    """Somebody who is no administrator."""
+    """A user who is no administrator."""
     ctx = service_context()
     return RequestContext(request_id=ctx.request_id, user_id="alice", project_id=project)

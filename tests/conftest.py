@@ -70,7 +70,7 @@ def _logging_that_a_test_set_up_ends_with_it() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def rabbitmq() -> Iterator[RabbitMQ]:
-    """The node itself, shared by all tests: whoever stops it must start it again."""
+    """The node itself, shared by all tests: a test that stops it must start it again."""
     with RabbitMQ(vhosts=40) as server:
         yield server
 
@@ -83,7 +83,7 @@ def rabbit_url(rabbitmq: RabbitMQ) -> str:
 
 @pytest.fixture(scope="session")
 def fresh_rabbit_url(rabbitmq: RabbitMQ) -> Callable[[], str]:
-    """Gives a transport URL with a virtual host nobody else uses, at each call."""
+    """Gives a transport URL with a virtual host of its own, at each call."""
     return rabbitmq.fresh_url
 
 
@@ -102,7 +102,7 @@ def secure_rabbitmq(authority: Authority) -> Iterator[SecureRabbitMQ]:
 
 @pytest.fixture(scope="session")
 def postgresql() -> Iterator[PostgreSQL]:
-    """The server itself, shared by all tests: whoever stops it must start it again."""
+    """The server itself, shared by all tests: a test that stops it must start it again."""
     with PostgreSQL() as server:
         yield server
 
@@ -135,7 +135,7 @@ def postgresql_tables(_kept_postgresql_url: str) -> str:
 
 @pytest.fixture(scope="session")
 def mariadb() -> Iterator[MariaDB]:
-    """The server itself, shared by all tests: whoever stops it must start it again."""
+    """The server itself, shared by all tests: a test that stops it must start it again."""
     with MariaDB() as server:
         yield server
 
@@ -168,7 +168,7 @@ def mariadb_tables(_kept_mariadb_url: str) -> str:
 
 @pytest.fixture(scope="session")
 def libvirtd() -> Iterator[Libvirtd]:
-    """The daemon itself, shared by all tests: whoever stops it must start it again."""
+    """The daemon itself, shared by all tests: a test that stops it must start it again."""
     with Libvirtd() as server:
         yield server
 

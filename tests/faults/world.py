@@ -1,7 +1,7 @@
 """A whole cloud in one thread: the real handlers, a fake clock, and a bus that loses, doubles and delays by a seed.
 
 Every message goes through the real Proxy and Endpoint, as JSON. At each message, and between any two pieces of work,
-the world may let others go first, lose what is sent or answered, or kill whoever is at work: a killed process does
+the world may let others go first, lose what is sent or answered, or kill the process at work: a killed process does
 nothing any more, not even its clean-up, because its bus, database and hypervisor no longer take anything from it.
 
 Wall clocks, of processes and of the database, may be steps away from the world's time. The database may be away at any
@@ -237,7 +237,7 @@ class World:
         self.now = max(self.now, until)
 
     def _one(self, until: float) -> bool:
-        """Do the next piece of work of somebody who is not in the middle of something; False: there is none."""
+        """Do the next piece of work of a process that is not in the middle of something; False: there is none."""
         busy = {id(process) for process in self._stack}
         held = []
         try:
@@ -361,7 +361,7 @@ class _Bus:
         listening = [world.processes[name] for name in self._names() if name in world.processes]
         listening = [process for process in listening if process.alive and process.endpoint is not None]
         if not listening:
-            raise oslo_messaging.MessagingTimeout("nobody listens")
+            raise oslo_messaging.MessagingTimeout("no service listens")
         process = world.random.choice(listening)
         if process.name in world.last_release:
             self._refuse_newer(process.contract.TOPIC, method, sent)

@@ -1,4 +1,4 @@
-"""Fifty computes and two hundred boots at once, in one process: whoever finds room is ACTIVE, the others learn why not."""
+"""Fifty computes and two hundred boots at once, in one process: servers that find room are ACTIVE, the others learn why not."""
 
 import itertools
 import uuid

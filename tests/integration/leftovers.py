@@ -10,7 +10,7 @@ from minova.db.models import Allocation, ComputeNode, Inventory, Task
 
 
 def leftovers(database: Database, libvirt_uri: str, folder: Path) -> list[str]:
-    """Domains, instance folders, allocations, tasks and usage that nobody owns; [] when all is clean."""
+    """Domains, instance folders, allocations, tasks and usage without an owner; [] when all is clean."""
     return domains_and_disks(libvirt_uri, folder) + leftovers_in_tables(database)
 
 
@@ -28,7 +28,7 @@ def domains_and_disks(libvirt_uri: str, folder: Path) -> list[str]:
 
 
 def leftovers_in_tables(database: Database) -> list[str]:
-    """Allocations, tasks and usage that nobody owns."""
+    """Allocations, tasks and usage without an owner."""
     found = []
     with database.read() as session:
         found += [f"allocation of {uuid}" for uuid in session.scalars(select(Allocation.consumer_uuid))]

@@ -1,4 +1,4 @@
-"""What an audit finds on real hosts: domains that are nobody's, domains that must not be there, nodes that are gone."""
+"""What an audit finds on real hosts: domains of no instance, domains that must not be there, nodes that are gone."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -105,7 +105,7 @@ def test_what_is_done_behind_its_back_to_a_guest_and_its_rows(
     cloud.cli("server", "create", "victim", "--flavor", "tiny", "--image", "guest", *zone, "--wait")
     uuid = cloud.server("victim")["id"]
     domain = connection.lookupByUUIDString(uuid)
-    # Its row says another host: nobody knows how it went there, so it runs on.
+    # Its row says another host: it is unknown how it went there, so it runs on.
     of_instance = update(models.Instance).where(models.Instance.uuid == uuid)
     database.run(lambda session: session.execute(of_instance.values(host=BOOKS)))
     message = f"the domain of instance {uuid} is here, but its row says host {BOOKS}"

@@ -1,4 +1,4 @@
-"""Calls and casts that reached a server while it stopped were lost: oslo.messaging acknowledged them, and nobody worked on them.
+"""Calls and casts that reached a server while it stopped were lost: oslo.messaging acknowledged them, and no server worked on them.
 
 The broker goes on sending until the connection is closed, which waits for the messages that are worked on.
 """

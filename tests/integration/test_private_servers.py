@@ -1,4 +1,4 @@
-"""The servers that the tests start: they keep their data over a stop or a crash, and end with whoever started them."""
+"""The servers that the tests start: they keep their data over a stop or a crash, and end with the process that started them."""
 
 from __future__ import annotations
 

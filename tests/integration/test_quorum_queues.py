@@ -47,7 +47,7 @@ def test_a_server_is_built_and_deleted_over_quorum_queues(cloud: Deployment, dat
 
 
 def refusal(transport_url: str, queue: str) -> str:
-    """What the broker says to somebody who takes the queue for a classic one."""
+    """What the broker says to a client that takes the queue for a classic one."""
     url = transport_url.replace("rabbit://", "amqp://")
     with kombu.Connection(url) as connection:  # type: ignore[attr-defined, no-untyped-call]
         channel = connection.channel()

@@ -70,7 +70,7 @@ def cloud(running: Deployment) -> Iterator[Deployment]:
     running.environment = environment
 
 
-def test_a_compute_fetches_somebodys_private_image_over_https(cloud: Deployment, guest_image: Path) -> None:
+def test_a_compute_fetches_a_users_private_image_over_https(cloud: Deployment, guest_image: Path) -> None:
     log_in(cloud, "alice")
     cloud.cli("image", "create", "mine", "--file", str(guest_image), "--disk-format", "qcow2")
     cloud.cli("server", "create", "hers", "--flavor", "tiny", "--image", "mine", "--wait")
@@ -99,7 +99,7 @@ def test_a_wrong_password_an_unknown_certificate_and_no_user_are_refused(cloud: 
     assert "Cannot speak TLS" in cloud.cli("server", "list", check=False)
 
 
-def test_whoever_is_no_administrator_may_not_look_at_hypervisors(cloud: Deployment) -> None:
+def test_users_who_are_no_administrators_may_not_look_at_hypervisors(cloud: Deployment) -> None:
     log_in(cloud, "alice")
     output = cloud.cli("hypervisor", "list", check=False)
     assert output.startswith("minova: Policy doesn't allow")

@@ -21,7 +21,7 @@ from typing import Any
 from tests.servers.private_server import PrivateServer, ServerError, end_server, keeper_of, program
 
 # Debian's libvirt looks this user and group up before it reads that it shall be another. They come with
-# libvirt-daemon-system, together with services that nobody here wants started; so they are shown to libvirtd alone.
+# libvirt-daemon-system, together with services that the tests must not start; so they are shown to libvirtd alone.
 ACCOUNT, ACCOUNT_ID = "libvirt-qemu", 64055
 # A user for clients that are not root: libvirtd looks them up.
 CLIENT, CLIENT_ID = "minova-tests", 64999
@@ -59,7 +59,7 @@ namespaces = []
 stdio_handler = "file"
 hugetlbfs_mount = "{huge_pages}"
 """
-# Control groups are hidden: libvirt then leaves them alone, whatever their version and whoever manages them, and two
+# Control groups are hidden: libvirt then leaves them alone, whatever their version and manager, and two
 # private libvirtds cannot meet in one group because their guests have the same name. Pages of 2 MiB are there for guests
 # where the kernel has any; a kernel without them runs all other guests.
 ENTER = """\

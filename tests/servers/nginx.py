@@ -9,7 +9,7 @@ from tests.cluster import wait_for
 from tests.servers.private_server import free_ports
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "operators" / "proxy.md"
-# What differs from an operator's nginx: it runs as whoever runs the tests, in a folder of theirs.
+# What differs from an operator's nginx: it runs as the user who runs the tests, in a folder of theirs.
 MAIN = """
 daemon off;
 pid {folder}/pid;

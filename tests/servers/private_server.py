@@ -27,7 +27,7 @@ class ServerError(Exception):
 
 
 def free_ports(count: int) -> list[int]:
-    """Different TCP ports of the loopback that nobody listens on at this moment."""
+    """Different TCP ports of the loopback on which no process listens at this moment."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:
@@ -195,7 +195,7 @@ class PrivateServer(abc.ABC):
             self._keeper = subprocess.Popen(
                 [sys.executable, "-I", str(KEEPER), *options, "--", *self.command()],
                 stdin=subprocess.DEVNULL if detached else subprocess.PIPE,
-                # Not ours: whoever reads them to their end would wait for the server's end.
+                # Not ours: a reader that waits for their end would wait for the server's end.
                 stdout=log,
                 stderr=log,
                 env=self.environment(),

@@ -17,7 +17,7 @@ VHOSTS = 8
 
 
 class RabbitMQ(PrivateServer):
-    """`url` is the node's default virtual host; `fresh_url()` one that nobody has used yet, with no queues in it."""
+    """`url` is the node's default virtual host; `fresh_url()` an unused one, with no queues in it."""
 
     name = "rabbitmq"
     ports_needed = 2

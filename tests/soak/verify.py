@@ -30,9 +30,9 @@ def check(session: Session, cloud: Cloud, journal: Journal) -> list[str]:
     found += [f"{server} belongs to no request" for server in sorted(instances.keys() - known)]
     for uuid, instance in instances.items():
         if instance.deleted_at is None and instance.vm_state == "stopped":
-            found.append(f"{uuid} is stopped and nobody stopped it")
+            found.append(f"{uuid} is stopped without a request")
         if instance.deleted_at is not None and uuid not in journal.delete_sent:
-            found.append(f"{uuid} is gone and nobody deleted it")
+            found.append(f"{uuid} is gone without a request")
         if instance.deleted_at is None and uuid in journal.deleted and instance.vm_state != "error":
             found.append(f"{uuid} was deleted and is {instance.vm_state}")
     return found + _of_groups(session, instances)

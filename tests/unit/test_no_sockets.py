@@ -1,4 +1,4 @@
-"""Unit tests stay off the network, whoever in them tries."""
+"""Unit tests stay off the network, whatever in them tries."""
 
 import socket
 

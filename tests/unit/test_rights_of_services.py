@@ -16,7 +16,7 @@ from minova.context import RequestContext
 ROOT = Path(minova.__file__).parent
 # What people say through the API is decided there; these run where a person sits, or make contexts.
 DECIDE = ("api", "cli", "cmd", "simulate")
-# Fields of a context that say what somebody may do.
+# Fields of a context that say what a user may do.
 RIGHTS = {"is_admin", "roles"}
 # Who may call a method, by the user that the broker has validated.
 OF_THE_BROKER = {"messaging/rpc_access.py": {"method.audience.roles"}}

@@ -155,11 +155,11 @@ def test_waiting_for_a_peer_logs_one_line_for_each_try(caplog: pytest.LogCapture
     def ask() -> str:
         tries.append(1)
         if len(tries) < 2:
-            raise errors.ServiceUnavailable("nobody is there")
+            raise errors.ServiceUnavailable("no answer")
         return "answer"
 
     assert until_available("conductor", ask, stopping) == "answer"
-    assert [record.getMessage() for record in caplog.records] == ["conductor: nobody is there; trying again in 1 s"]
+    assert [record.getMessage() for record in caplog.records] == ["conductor: no answer; trying again in 1 s"]
 
 
 def test_waiting_for_a_peer_ends_when_the_service_stops() -> None:
@@ -167,14 +167,14 @@ def test_waiting_for_a_peer_ends_when_the_service_stops() -> None:
     stopping.set()
 
     def ask() -> str:
-        raise errors.ServiceUnavailable("nobody is there")
+        raise errors.ServiceUnavailable("no answer")
 
     with pytest.raises(errors.ServiceUnavailable, match="stopped while waiting"):
         until_available("conductor", ask, stopping)
 
 
 class Recorded(threading.Event):
-    """Nobody waits, and what was to be waited is kept; set after so many waits."""
+    """No thread waits, and what was to be waited is kept; set after so many waits."""
 
     def __init__(self, times: int) -> None:
         super().__init__()

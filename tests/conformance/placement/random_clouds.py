@@ -99,7 +99,7 @@ def _filters(
     draw: random.Random, cloud: dict[str, Any], suffix: str, version: tuple[int, int], resourceless: bool
 ) -> list[tuple[str, str]]:
     parts = []
-    # A group that asks for nothing, and names no trait, finds nobody in OpenStack, whatever else it names.
+    # A group that asks for nothing, and names no trait, finds no provider in OpenStack, whatever else it names.
     if version >= (1, 17) and (resourceless or draw.random() < 0.25):
         parts += _traits(draw, f"required{suffix}", version)
     if version >= (1, 21) and draw.random() < 0.25:

@@ -17,7 +17,7 @@ def outcome(ended: str, said: str = "", test: str = TEST) -> Outcome:
     [
         (PASSED, "", True),
         (SKIPPED, "Live migration not available", True),
-        (SKIPPED, "for a reason that nobody knows", False),
+        (SKIPPED, "for an unknown reason", False),
         (FAILED, "Live migration not available", False),
     ],
 )

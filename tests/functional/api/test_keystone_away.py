@@ -33,7 +33,7 @@ http_request_max_retries = 0
 
 @pytest.fixture
 def silent_port() -> Iterator[int]:
-    """Connections are taken by the kernel, and nobody reads them."""
+    """The kernel takes connections, and no process reads them."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
 

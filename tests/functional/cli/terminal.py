@@ -18,7 +18,7 @@ MINOVA = [sys.executable, "-m", "minova.cli.main"]
 
 
 def _heed_ctrl_c() -> None:
-    """Whoever runs the tests in the background of a shell without job control has it ignored, in their children too."""
+    """A shell without job control starts background commands with SIGINT ignored, and their children inherit that."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 

@@ -44,7 +44,7 @@ def test_wrong_usage_is_told_in_one_line_and_exit_code_2(
     assert result.out == ""
 
 
-def test_nobody_there_says_where_and_what_to_check(cli_without_api: Cli) -> None:
+def test_an_api_that_is_away_says_where_and_what_to_check(cli_without_api: Cli) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{free.getsockname()[1]}"
@@ -164,7 +164,7 @@ class TestHttpBasic:
         assert "give it with --username" in result.err
         assert "s3cr3t" not in result.err
 
-    def test_no_password_and_nobody_to_ask(self, cli: Cli) -> None:
+    def test_no_password_and_no_terminal_to_ask_at(self, cli: Cli) -> None:
         result = cli("--username", "alice", "flavor", "list")
         assert (result.code, result.err) == (1, "minova: No password for user alice: set MINOVA_PASSWORD.\n")
 

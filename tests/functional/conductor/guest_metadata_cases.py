@@ -44,7 +44,7 @@ class GuestMetadataCases:
         found = harness.conductor.metadata_of_instance(CTX, instance_uuid=uuid, project_id=CTX.project_id)
         assert [vif.tag for vif in found.instance.network_info] == ["new", "mine"]
 
-    def test_address_on_a_flat_network_is_nobodys(self, harness: ConductorHarness) -> None:
+    def test_address_on_a_flat_network_belongs_to_no_server(self, harness: ConductorHarness) -> None:
         """Another flat or local network may have the same one."""
         guest(harness, network_type="flat", physical_network="dc1")
         with pytest.raises(errors.NotFound):

@@ -111,7 +111,7 @@ class AuditCases:
         given_up = harness.create()[0]
         harness.claim("a", given_up)
         harness.fail("a", given_up)
-        unknown = named("somebody's own domain")
+        unknown = named("an unmanaged domain")
         domains = (elsewhere, building, given_up, unknown)
         unexpected_domains = {
             host: harness.conductor.begin_audit(CTX, host=host, view=harness.view(host, *domains)).unexpected_domains
@@ -234,7 +234,7 @@ class ServiceCases:
         with harness.db.read() as session:
             return [row.down_reason for row in session.query(models.Service) if row.down_reason]
 
-    def test_while_no_conductor_works_nobody_grows_silent(self, harness: ConductorHarness) -> None:
+    def test_while_no_conductor_works_no_service_falls_silent(self, harness: ConductorHarness) -> None:
         (uuid,) = harness.create()
         harness.now += 900
         harness.kill("one")

@@ -6,7 +6,7 @@ from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, 
 
 
 def ask_again(harness: ConductorHarness, uuid: str) -> None:
-    """As if nobody knew that the first asking is still under way."""
+    """As if it were unknown that the first request is still under way."""
     task = harness.task(uuid)
     assert task is not None
     harness.conductor.collaborators.servers.builds.reschedule(CTX, task.reservation_id, {uuid: task.epoch})

@@ -64,7 +64,7 @@ def harness(tmp_path: Path, bus: BusToOneself, down_time: int) -> Iterator[Condu
 
 
 def pass_time(harness: ConductorHarness, seconds: int) -> None:
-    """Second by second, with the periodic tasks that are due, as it is when nobody can be heard."""
+    """Second by second, with the periodic tasks that are due, while no service can be heard."""
     due = {task.name: 0.0 for task in harness.conductor.periodic_tasks()}
     for _ in range(seconds):
         harness.now += 1
@@ -79,7 +79,7 @@ def pass_time(harness: ConductorHarness, seconds: int) -> None:
         harness.settle()
 
 
-def test_nobody_falls_silent_while_the_bus_is_away(harness: ConductorHarness, bus: BusToOneself) -> None:
+def test_no_service_falls_silent_while_the_bus_is_away(harness: ConductorHarness, bus: BusToOneself) -> None:
     (uuid,) = harness.create()
     bus.cut = True
     pass_time(harness, 300)
@@ -106,7 +106,7 @@ def test_a_host_that_stays_silent_when_the_bus_is_back_is_dead(harness: Conducto
 
 
 @pytest.mark.parametrize("down_time", [8, 20])
-def test_a_short_down_time_finds_nobody_dead_whom_nobody_could_hear(
+def test_a_short_down_time_finds_no_service_dead_that_could_not_be_heard(
     harness: ConductorHarness, bus: BusToOneself
 ) -> None:
     (uuid,) = harness.create()

@@ -1,4 +1,4 @@
-"""Laws of tasks: whatever is done by whom, in whichever order, whoever dies, and whatever the database refuses."""
+"""Laws of tasks: in any order of requests, whichever process dies, and whatever the database refuses."""
 
 import tempfile
 from collections import Counter
@@ -140,7 +140,7 @@ class Tasks(RuleBasedStateMachine):
             self.epochs[uuid, action_id] = epoch
 
     @invariant()
-    def who_is_in_transit_has_a_task_and_nobody_else(self) -> None:
+    def instances_in_transit_have_a_task_and_no_others(self) -> None:
         with self.harness.db.read() as session:
             instances = session.scalars(select(models.Instance)).all()
             with_task = set(session.scalars(select(models.Task.instance_uuid)))
@@ -251,7 +251,7 @@ def test_killed_at_any_statement_every_instance_comes_to_an_end(fuse: int, fails
         left.clear()
         with harness.db.read() as session:
             assert gather.findings(session) == []
-        # Its successor, the client that asks again, and the hosts, which repeat what nobody has heard.
+        # Its successor, the client that asks again, and the hosts, which repeat reports that were not answered.
         harness.conductor = harness.start("one")
         again = harness.conductor.create_servers(CTX, request=server_request).instance_uuids
         assert not made or tuple(made) == again

@@ -1,4 +1,4 @@
-"""The bus of minova-standalone: a message wakes who waits for it, and nobody asks in vain."""
+"""The bus of minova-standalone: a message wakes its receiver, and no thread polls."""
 
 import threading
 import time

@@ -36,7 +36,7 @@ def boot(db: Database, name: str, at: str | None, *, allocated: str | None = Non
 
 
 def give(db: Database, name: str, host: str, kind: str | None = "INSTANCE", **resources: int) -> None:
-    """An allocation beside those there are, as somebody makes it over HTTP."""
+    """An allocation beside those there are, as a client makes it over HTTP."""
     before: dict[str, dict[str, int]] = {}
     for (other, resource_class), used in held(db, name).items():
         before.setdefault(named(f"node {other}"), {})[resource_class] = used
@@ -186,7 +186,7 @@ class AuditCases:
         assert fix(db) == [(Kind.WITHOUT_NODE, None)]
         assert {row[0] for row in inventory_rows(db)} == {"a"}
 
-    def test_one_that_somebody_still_holds_something_of_stays(self, db: Database) -> None:
+    def test_one_with_allocations_stays(self, db: Database) -> None:
         hosts(db, "a", "b")
         claim(db, claim_of("ghost", "b"))
         give(db, "volume", "b", kind="VOLUME", DISK_GB=5)

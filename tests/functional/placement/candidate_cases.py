@@ -119,7 +119,7 @@ class CandidateCases:
         with pytest.raises(BadRequest, match=said):
             find(db, candidate_request(query))
 
-    def test_what_no_inventory_can_hold_and_a_tree_that_is_not_there_find_nobody(self, db: Database) -> None:
+    def test_what_no_inventory_can_hold_and_a_tree_that_is_not_there_find_no_provider(self, db: Database) -> None:
         put(db, provider("a", inventories={"VCPU": 4}))
         nowhere = "aaaaaaaa-0000-4000-8000-000000000000"
         for query in (f"resources=VCPU:{10**30}", f"resources=VCPU:1&in_tree={nowhere}"):

@@ -121,7 +121,7 @@ class ClaimCases:
         assert held(db, "one") == holding_on("b")
         assert not unbalanced(inventory_rows(db))
 
-    def test_whoever_is_refused_keeps_what_it_had(self, db: Database) -> None:
+    def test_a_refused_consumer_keeps_what_it_had(self, db: Database) -> None:
         hosts(db, "a", "b")
         claim(db, claim_of("one", "a"), claim_of("full", "b", VCPU=4))
         assert set(claim(db, claim_of("one", "b", claim_number=2))) == {named("one")}

@@ -63,7 +63,7 @@ class GroupCases:
         assert set(refused) == {named("two" if policy == "anti-affinity" else "three")}
 
     @pytest.mark.parametrize("policy", ["soft-affinity", "soft-anti-affinity"])
-    def test_a_soft_policy_refuses_nobody(self, db: Database, policy: str) -> None:
+    def test_a_soft_policy_refuses_no_host(self, db: Database, policy: str) -> None:
         hosts(db, "a", "b")
         add_group(db, "g", policy, "one", "two", "three")
         assert claim(db, claim_of("one", "a"), claim_of("two", "a"), claim_of("three", "b")) == {}
@@ -137,7 +137,7 @@ class GroupCases:
         add_group(db, "g", "anti-affinity", "one", "two")
         assert set(claim(db, claim_of("one", "a"), claim_of("two", "b"))) == {named("two")}
 
-    def test_a_group_that_is_deleted_holds_nobody_back(self, db: Database) -> None:
+    def test_a_group_that_is_deleted_refuses_no_server(self, db: Database) -> None:
         hosts(db, "a")
         add_group(db, "g", "anti-affinity", "one", "two")
         claim(db, claim_of("one", "a"))

@@ -156,7 +156,7 @@ def test_a_number_that_appears_late_is_seen_before_a_no_and_two_seconds_later_in
         assert source.refresh(liveness=before_a_no).host(0).memory_mb == 1000 + number
 
 
-def test_a_gap_that_nobody_asked_for_in_its_lifetime_is_asked_for_once_more(db: Database) -> None:
+def test_a_gap_that_was_not_asked_for_in_its_lifetime_is_asked_for_once_more(db: Database) -> None:
     """It was dropped unasked when no request came for two minutes, and its change was lost."""
     clock = Clock()
     put_host(db, "a")

@@ -21,13 +21,13 @@ def test_a_host_that_another_was_faster_to_fill_is_told(db: Database) -> None:
     assert diagnosis.selected == (("small", "small"),)
 
 
-def test_nobody_was_faster_and_nothing_is_told(db: Database) -> None:
+def test_without_a_faster_request_nothing_is_told(db: Database) -> None:
     hosts(db, 2)
     assert ask(manager_of(db)).diagnosis.conflicts == ()
 
 
 def test_requests_in_line_tell_of_their_own_conflicts_only(db: Database) -> None:
-    """However they are served, together or alone: who chose a full host tells of it, and nobody else."""
+    """However they are served, together or alone: the request that chose a full host tells of it, and no other."""
     hosts(db, 3, memory_mb=8192)
     managers = [manager_of(db, **CACHING), manager_of(db, **CACHING)]
     for number, manager in enumerate(managers):

@@ -178,7 +178,7 @@ def test_the_log_tells_the_whole_story_in_novas_words(db: Database, caplog: pyte
     assert messages[-1] == f"Selected host: {shown['h1']}"
 
 
-def test_a_run_stops_when_nobody_is_left(db: Database, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_stops_when_no_host_is_left(db: Database, caplog: pytest.LogCaptureFixture) -> None:
     hosts(db, 2)
     db.run(lambda s: s.execute(update(models.Service).values(disabled=True)))
     with caplog.at_level("DEBUG", logger="minova.scheduler"):
@@ -187,7 +187,7 @@ def test_a_run_stops_when_nobody_is_left(db: Database, caplog: pytest.LogCapture
     assert not any("RamFilter returned" in line for line in caplog.messages)
 
 
-def test_nobody_pays_for_lines_that_nobody_reads(db: Database, caplog: pytest.LogCaptureFixture) -> None:
+def test_log_lines_that_are_switched_off_cost_nothing(db: Database, caplog: pytest.LogCaptureFixture) -> None:
     hosts(db, 2)
     with caplog.at_level("INFO", logger="minova.scheduler"):
         ask(manager_of(db))
@@ -198,7 +198,7 @@ def test_nobody_pays_for_lines_that_nobody_reads(db: Database, caplog: pytest.Lo
 
 
 def change(db: Database, work: Any) -> None:
-    """As whoever may change providers: and say so in the feed."""
+    """As a client that may change providers does, with its entry in the feed."""
 
     def whole(session: Session) -> None:
         work(session)

@@ -80,7 +80,7 @@ def test_bug_rolling_upgrade_the_last_release_can_start_on_these_tables(url: str
         assert session.execute(text(f"SELECT oldest FROM {schema.TABLE}")).scalar() == schema.LAST_RELEASE
 
 
-def test_somebody_elses_tables_are_left_alone(url: str, db: Database) -> None:
+def test_tables_of_other_programs_are_left_alone(url: str, db: Database) -> None:
     upgrade(url)
     pretend(db, "ae1027a6acf")
     with pytest.raises(errors.SchemaMismatch, match="not minova's"):

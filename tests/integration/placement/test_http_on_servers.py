@@ -49,7 +49,7 @@ STEPS = 40
 
 
 def test_many_writers_at_once_break_no_capacity(cloud: PlacementCloud) -> None:
-    """Allocations of one and of several, and moves; whoever is refused or has a stale generation tries something else."""
+    """Allocations of one and of several, and moves; a client that is refused or has a stale generation tries something else."""
     for name in PROVIDERS:
         cloud.provider(name, VCPU=6, MEMORY_MB=600)
     statuses: list[int] = []

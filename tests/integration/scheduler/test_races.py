@@ -9,7 +9,7 @@ from tests.functional.scheduler.race import race
 
 @pytest.mark.parametrize("engine", ["postgresql", "mariadb"])
 def test_nothing_is_given_twice_and_every_refusal_has_its_reason(engine: str, request: pytest.FixtureRequest) -> None:
-    """No inventory over its limit, no policy of a group broken, no allocation of nobody: `race` asserts it."""
+    """No inventory over its limit, no policy of a group broken, no allocation without a consumer: `race` asserts it."""
     fresh_url: Callable[[], str] = request.getfixturevalue(f"fresh_{engine}_url")
     outcome = race(fresh_url(), schedulers=4, requests=240)
     assert outcome.given > 150

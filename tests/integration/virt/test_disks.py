@@ -193,7 +193,7 @@ def test_an_image_on_a_full_disk(small_disk: Path) -> None:
     data = b"data" * MB
     with ImageServer(data) as server:
         images = ImageCache(conf(small_disk, server.url))
-        # Without its size nobody can tell in advance.
+        # Without its size it cannot be known in advance.
         for size in (None, len(data)):
             with pytest.raises(DiskFull):
                 images.fetch(image(data, size=size))

@@ -83,7 +83,7 @@ def test_a_missing_program_is_named_at_the_start() -> None:
 
 
 def test_only_one_module_starts_programs_on_disks() -> None:
-    """Whoever adds a qemu-img finds this, and uses the limits."""
+    """A developer who adds a qemu-img finds this, and uses the limits."""
     top = Path(programs.__file__).parent.parent
     starters = [
         str(path.relative_to(top))

@@ -149,7 +149,7 @@ def test_what_a_winner_consumes_and_the_group_it_joins_is_seen_by_the_next() -> 
     }
 
 
-def test_nobody_is_left_for_the_first_filter_and_it_says_so() -> None:
+def test_without_hosts_for_the_first_filter_it_says_so() -> None:
     nowhere = {"id": "r1", "flavor": SIZE, "requested_destination": {"host": "nowhere"}}
     assert simulated(requests=[nowhere])["requests"][0]["chain"] == [["ComputeFilter", []]]
 

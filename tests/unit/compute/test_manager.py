@@ -515,7 +515,7 @@ class Waits:
         self.end = end
 
     def set(self) -> None:
-        """Nobody stops here."""
+        """No service stops here."""
 
     def wait(self, timeout: float | None = None) -> bool:
         self.left -= 1

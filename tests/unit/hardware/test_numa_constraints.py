@@ -58,7 +58,7 @@ RIGHT: list[tuple[str, dict[str, str], dict[str, str], Any]] = [
             ([1], [], 1024),
         ],
     ),
-    ("cells that nobody asked for", dict(list(SPLIT.items())[1:]), {}, None),
+    ("cells that were not asked for", dict(list(SPLIT.items())[1:]), {}, None),
     ("pinned", DEDICATED, {}, PINNED),
     ("pinned by the image", {}, {"hw_cpu_policy": "dedicated"}, PINNED),
     ("pinned by the flavor, whatever the image", DEDICATED, {"hw_cpu_policy": "shared"}, PINNED),

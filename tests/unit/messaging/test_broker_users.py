@@ -76,7 +76,7 @@ def test_topics(role: Role, writes: set[str], reads: set[str]) -> None:
     keys = {"conductor", "conductor_api", "conductor.h", "conductor_api.h", "conductor.x", "scheduler", "scheduler.h"}
     keys |= {"scheduler.x", "compute", "compute.h", "compute.x", "#", "compute.*", "*"} - ({"compute.*"} & writes)
     write, read = permissions_of(BrokerUser(role, "h")).topics[EXCHANGE]
-    # A publisher's key is taken literally, so that a pattern in it reaches nobody.
+    # A publisher's key is taken literally, so that a pattern in it reaches no queue.
     assert {key for key in keys - {"compute.*"} if re.search(write, key)} == writes
     assert {key for key in keys if re.search(read, key)} == reads
 

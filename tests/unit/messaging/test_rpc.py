@@ -187,7 +187,7 @@ def test_no_answer_is_service_unavailable(failure: Exception) -> None:
     [remote(KeyError("oven")), oslo_messaging.RemoteError("KeyError", "oven", ["Traceback ..."])],
     ids=["one of Python's", "any other"],
 )
-def test_what_nobody_foresaw_over_there_comes_without_its_traceback(failure: Exception) -> None:
+def test_an_unexpected_error_of_the_peer_comes_without_its_traceback(failure: Exception) -> None:
     with pytest.raises(errors.MinovaError) as raised:
         client(Baker(), failure).bake(CTX, flavor=Flavor(**FLAVOR))
     assert type(raised.value) is errors.MinovaError

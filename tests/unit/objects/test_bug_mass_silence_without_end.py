@@ -1,4 +1,4 @@
-"""Ten services and more than a third that fell silent together counted as up for ever, whoever else was heard."""
+"""Ten services and more than a third that fell silent together counted as up for ever, whatever other services were heard."""
 
 import pytest
 from hypothesis import given
@@ -50,7 +50,7 @@ def test_a_conductor_that_loses_the_beats_of_a_second_makes_no_flood(lost_at: in
     st.dictionaries(st.integers(2, 60), st.floats(0, 2000), min_size=1),
     st.floats(1, 100),
 )
-def test_nobody_is_both_and_nobody_who_is_heard_is_either(seen: dict[int, float], down_time: float) -> None:
+def test_no_service_is_both_and_none_that_is_heard_is_either(seen: dict[int, float], down_time: float) -> None:
     newest = max(seen.values())
     verdict = judge(seen, down_time, {2, 3})
     silent = {key for key, at in seen.items() if newest - at > down_time}

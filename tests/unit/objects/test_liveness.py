@@ -18,7 +18,7 @@ def cloud(alive: int, dead_at: list[float], conductors: int = 0) -> dict[int, fl
 @pytest.mark.parametrize(
     ("what", "seen", "expected"),
     [
-        ("nobody is known", cloud(0, []), 0),
+        ("no service is known", cloud(0, []), 0),
         ("all beat", cloud(5, []), 0),
         ("just within the time", cloud(1, [NOW - DOWN]), 0),
         ("one host of two died", cloud(1, [NOW - DOWN - 1]), 1),

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = ROOT / "tools" / "rooms"
-# A package has so many entries at most; these are flat lists of one kind of thing, which nobody reads from end to end.
+# A package has so many entries at most; these are flat lists of one kind of thing, which are not read from end to end.
 MOST_ENTRIES = 15
 LISTS = {
     "minova",

@@ -223,7 +223,7 @@ def test_what_could_not_be_put_right_at_once_is_found_later(cloud: Cloud) -> Non
 
     def gone(method: str) -> None:
         if next(calls) > 0:
-            raise errors.ServiceUnavailable("nobody there")
+            raise errors.ServiceUnavailable("no answer")
 
     cloud.conductor.before = gone
     assert cloud.upload(image["id"], b"")[0] == 400

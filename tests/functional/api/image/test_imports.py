@@ -56,7 +56,7 @@ def test_staged_bytes_become_the_images(cloud: Cloud) -> None:
     assert stage(cloud, image) == (204, None)
     staged = shown(cloud, image)
     assert (staged["status"], staged["size"]) == ("uploading", len(RAW))
-    assert cloud.ask("GET", f"/v2/images/{image['id']}/file") == (204, None), "nobody is served them yet"
+    assert cloud.ask("GET", f"/v2/images/{image['id']}/file") == (204, None), "no reader gets them yet"
     assert start(cloud, image) == (202, None)
     active = shown(cloud, image)
     assert (active["status"], active["os_hash_value"]) == ("active", hashlib.sha256(RAW).hexdigest())
@@ -337,7 +337,7 @@ def test_a_conductor_that_is_away_leaves_an_image_to_recovery(open_cloud: Cloud,
     image = open_cloud.make_image(data=None)
 
     def gone(method: str) -> None:
-        raise errors.ServiceUnavailable("nobody there")
+        raise errors.ServiceUnavailable("no answer")
 
     web.go_on.clear()
     assert download(open_cloud, image, f"http://127.0.0.1:{web.port}/slow")[0] == 202

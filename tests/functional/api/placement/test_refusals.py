@@ -271,7 +271,7 @@ def test_errors_have_a_code_from_1_23_on(cloud: PlacementCloud, version: str, co
     assert answer.error["request_id"] == answer.headers["x-openstack-request-id"]
 
 
-def test_what_nobody_foresaw_is_shown_by_its_request_id_alone(
+def test_an_unexpected_error_is_shown_by_its_request_id_alone(
     cloud: PlacementCloud, caplog: pytest.LogCaptureFixture
 ) -> None:
     with cloud.db.write() as session:

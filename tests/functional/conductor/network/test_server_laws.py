@@ -1,4 +1,4 @@
-"""What holds of the addresses of servers, whoever asks for what in which order, and whichever conductor dies at which statement."""
+"""What holds of the addresses of servers, in any order of requests, and whichever conductor dies at which statement."""
 
 import uuid
 from collections import Counter

@@ -79,7 +79,7 @@ def test_what_broke_in_a_filter_is_told_to_administrators_alone(harness: Conduct
     assert harness.conductor.capacity(CTX, request=request(), limit=7).error == "Scheduling failed: a filter broke"
 
 
-def test_a_preview_that_nobody_answers_or_that_makes_no_sense_is_an_error(harness: ConductorHarness) -> None:
+def test_a_preview_without_an_answer_or_with_a_wrong_one_is_an_error(harness: ConductorHarness) -> None:
     for mood in (errors.ServiceUnavailable("No answer in time"), errors.BadRequest("A hint makes no sense")):
         harness.scheduler.mood = mood
         with pytest.raises(type(mood), match=str(mood)):

@@ -138,7 +138,7 @@ def test_late_and_doubled_reports_change_nothing(harness: ConductorHarness, kind
 
 
 def test_an_interface_that_the_guest_may_have_stays_the_servers(harness: ConductorHarness) -> None:
-    """Its host could neither attach it nor learn whether it did: nobody else may have its addresses."""
+    """Its host could neither attach it nor learn whether it did: no other server may have its addresses."""
     server = harness.active()
     failed(harness, server, attach(harness, server), untouched=False)
     assert harness.actions(server)[-1] == ("attach_interface", "Error")
@@ -151,7 +151,7 @@ def test_an_interface_that_the_guest_may_have_stays_the_servers(harness: Conduct
 
 @pytest.mark.parametrize("kind", ["attach_interface", "detach_interface"])
 def test_a_host_that_is_silent_leaves_the_server_its_port(harness: ConductorHarness, kind: str) -> None:
-    """The guest may have the interface: nobody else may have its addresses."""
+    """The guest may have the interface: no other server may have its addresses."""
     server = harness.active()
     harness.act(server, kind)
     before = [one.id for one in attached(harness, server)]
@@ -265,7 +265,7 @@ def test_a_port_of_another_device_is_in_use(harness: ConductorHarness, by: str) 
 
 
 def test_a_port_gets_no_more_addresses_than_one_may_have(harness: ConductorHarness) -> None:
-    """From the first subnet that has one; whoever asks, and however many ask together."""
+    """From the first subnet that has one, for any number of requests at a time."""
     server = harness.active()
     made = network(harness)
     subnet(harness, made, "10.4.0.0/30")
@@ -398,7 +398,7 @@ def test_a_port_of_a_server_that_is_deleted_is_detached_first_and_gone_then(harn
 
 @pytest.mark.parametrize("ended_by", ["host", "reboot_hard", "stop and start", "server", "shelve"])
 def test_a_port_that_is_deleted_never_comes_back(harness: ConductorHarness, ended_by: str) -> None:
-    """Its guest has not let go of it. It is nobody's from then on, and goes as soon as it is known that no guest has it."""
+    """Its guest has not let go of it. It belongs to no server from then on, and goes as soon as it is known that no guest has it."""
     server = harness.active()
     own = port(harness, network_object(harness))
     done(harness, server, attach(harness, server, own.network_id, port_id=own.id))

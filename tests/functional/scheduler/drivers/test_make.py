@@ -289,7 +289,7 @@ def test_it_may_use_the_configured_filters_and_weighers(db: Database) -> None:
     assert {one.host for selections in answer.selections for one in selections} == {"large", "h0", "h2"}
 
 
-def test_a_host_that_nobody_knows_is_an_error(db: Database) -> None:
+def test_an_unknown_host_is_an_error(db: Database) -> None:
     hosts(db, 1)
     with pytest.raises(errors.MinovaError, match="chose gone, node h0, which is not known"):
         ask(manager_with_driver(db, f"{__name__}.Lost"))

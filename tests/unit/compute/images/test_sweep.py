@@ -1,4 +1,4 @@
-"""Base images leave the cache when no disk stands on them and nobody has asked for them in a while."""
+"""Base images leave the cache when no disk stands on them and no build has asked for them in a while."""
 
 import os
 from pathlib import Path

@@ -306,7 +306,7 @@ def test_a_guest_whose_new_image_cannot_be_had_is_left_as_it_is(compute: Compute
 
 @pytest.mark.parametrize("state", ["without", "with", "no domain", "unknown"])
 def test_an_attachment_that_fails_says_whether_the_guest_may_have_the_interface(compute: Compute, state: str) -> None:
-    """Only when it is known that the guest has not got it, somebody else may get its addresses."""
+    """Only when it is known that the guest has not got it, another server may get its addresses."""
     vif = Vif(port_id=PORT, mac_address="fa:16:3e:00:00:01", network_id="blue")
     compute.hypervisor.vifs["i"] = (vif,) if state == "with" else ()
 

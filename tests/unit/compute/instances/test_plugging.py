@@ -59,7 +59,7 @@ def test_interfaces_are_bound_with_the_attempt() -> None:
     assert conductor.asked == [("one", 3, "h")]
 
 
-def test_minovas_own_networks_ask_nobody() -> None:
+def test_minovas_own_networks_ask_no_service() -> None:
     conductor = Conductor(errors.StaleAttempt("not asked"))
     own = Instance(
         uuid="one", display_name="one", flavor=FLAVOR, network_info=(Vif(port_id="p", mac_address="m", network_id="n"),)

@@ -104,7 +104,7 @@ def test_power_state_that_changed_back_is_not_reported() -> None:
 
 
 def compute_with_outlived_domain(action: str, **options: Any) -> Compute:
-    """An instance was deleted while its host could not be asked; beside it is somebody else's domain."""
+    """An instance was deleted while its host could not be asked; beside it is a domain that is not minova's."""
     compute = Compute(running_deleted_instance_action=action, **options).start()
     compute.boot("i")
     compute.conductor.begin_delete("i")

@@ -127,7 +127,7 @@ def test_of_a_same_subtree_one_is_above_all_others() -> None:
     groups = [group("A", "PCPU=1"), group("B", "VF=1")]
     together = {"same_subtrees": (traits("A", "B"),)}
     assert candidates_of(asks(*groups, **together), tree_of(HOST)) == ["A:numa0 B:nic0", "A:numa1 B:nic1"]
-    # Two of the same height have no one above them among the chosen.
+    # Two of the same height have none above them among the chosen.
     nics = [group("A", "VF=1"), group("B", "VF=1"), group("C", "", required=(traits("NUMA"),))]
     of_one_cell = asks(*nics, same_subtrees=(traits("A", "B", "C"),))
     assert candidates_of(of_one_cell, tree_of(HOST)) == ["A:nic0 B:nic0 C:numa0"]

@@ -165,7 +165,7 @@ def test_only_hosts_of_the_zone() -> None:
     assert by_host(found) == {"host1": 0, "host2": 16}
 
 
-def test_builds_under_way_come_to_an_end_and_so_stop_nobody() -> None:
+def test_builds_under_way_come_to_an_end_and_so_stop_no_request() -> None:
     found = capacity_of(WhatIfTable(table_of(record(1))), spec_of(), rules("IoOpsFilter"), 100)
     assert found.total == 16
 

@@ -62,7 +62,7 @@ def down_but(*up: int, hosts: int = 7) -> Any:
     ("sentence", "up", "page", "found"),
     [
         ("the first page has the best of its own", (1, 2, 7), 2, "host2"),
-        ("nobody of the first page passes, so the next is looked at", (3, 4, 7), 2, "host4"),
+        ("no host of the first page passes, so the next is looked at", (3, 4, 7), 2, "host4"),
         ("the last page is looked at too", (7,), 2, "host7"),
         ("0 is no limit", (1, 2, 7), 0, "host7"),
         ("so is less", (1, 2, 7), -1, "host7"),

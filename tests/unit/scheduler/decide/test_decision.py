@@ -75,7 +75,7 @@ def test_no_hosts_at_all_is_said_plainly() -> None:
     assert decide(table_of(), spec_of(), uuids(1), 0, rules()).error == "No compute host is known."
 
 
-def test_the_chain_stops_when_nobody_is_left() -> None:
+def test_the_chain_stops_when_no_host_is_left() -> None:
     down = ServiceFacts(forced_down=True)
     decision = decide(table_of(record(1, service=down)), spec_of(), uuids(1), 0, rules())
     assert [(step.name, step.before, step.after) for step in decision.steps] == [

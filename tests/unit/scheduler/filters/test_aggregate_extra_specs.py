@@ -105,7 +105,13 @@ IMAGES = [
         WINDOWS,
         {"properties": {"os_type": "linux"}},
     ),
-    Case(AggregateImagePropertiesIsolation, "a property of nobody", None, WINDOWS, {"properties": {"note": "y"}}),
+    Case(
+        AggregateImagePropertiesIsolation,
+        "a property that no aggregate names",
+        None,
+        WINDOWS,
+        {"properties": {"note": "y"}},
+    ),
     Case(AggregateImagePropertiesIsolation, "yes is True", None, WINDOWS, {"properties": {"hw_boot_menu": "yes"}}),
     Case(
         AggregateImagePropertiesIsolation, "False asks nothing", None, WINDOWS, {"properties": {"hw_boot_menu": "no"}}

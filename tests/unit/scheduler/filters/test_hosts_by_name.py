@@ -60,7 +60,7 @@ NAMES = [
     ),
     Case(
         IsolatedHostsFilter,
-        "hosts without images: nobody may use them",
+        "hosts without images: no server may use them",
         "isolated host, and the image is not isolated",
         options={"isolated_hosts": ["host2"]},
     ),

@@ -15,7 +15,7 @@ FULL = {"memory_mb": 4096, "memory_mb_used": 4096}
 RATIO = {"aggregates": aggregates({"ram_allocation_ratio": "1.5"})}
 
 RATIOS = [
-    Case(AllHostsFilter, "whoever it is", None, {"memory_mb": 0}),
+    Case(AllHostsFilter, "any host", None, {"memory_mb": 0}),
     Case(
         AggregateRamFilter,
         "without aggregates the host's own ratio counts",

@@ -125,7 +125,7 @@ TENANTS = (
 @pytest.mark.parametrize(
     ("sentence", "project", "options", "member_of"),
     [
-        ("off, nobody is limited", "p1", {}, ()),
+        ("off, no project is limited", "p1", {}, ()),
         ("the project's aggregates, by any key that begins so", "p1", {"limit": True}, (("u1", "u2"),)),
         ("one that is named nowhere goes anywhere", "p9", {"limit": True}, ()),
         ("required, but off", "p9", {"required": True}, ()),
@@ -292,7 +292,7 @@ def test_a_thread_policy_is_a_trait_of_the_first_choice_alone(
         (None, Options(image_metadata_prefilter=True), False),
     ],
 )
-def test_aggregates_are_read_only_where_somebody_looks(zone: str | None, options: Options, needed: bool) -> None:
+def test_aggregates_are_read_only_where_a_filter_looks(zone: str | None, options: Options, needed: bool) -> None:
     assert needs_aggregates(spec(availability_zone=zone), options) is needed
 
 

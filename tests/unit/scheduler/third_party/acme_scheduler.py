@@ -1,4 +1,4 @@
-"""Filters and weighers as somebody wrote them for OpenStack Nova. Only the two imports of base classes are minova's."""
+"""Filters and weighers as an operator wrote them for OpenStack Nova. Only the two imports of base classes are minova's."""
 
 # Untyped, as such code is.
 # mypy: disable-error-code=no-untyped-def

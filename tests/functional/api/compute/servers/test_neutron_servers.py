@@ -80,7 +80,7 @@ def test_a_list_asks_once_for_all_servers(stocked: Cloud, neutron: FakeNeutron, 
     assert [kind for kind, _ in neutron.lists] == ["ports", "security_groups"]
 
 
-def test_servers_without_ports_ask_nobody(stocked: Cloud, neutron: FakeNeutron) -> None:
+def test_servers_without_ports_ask_no_service(stocked: Cloud, neutron: FakeNeutron) -> None:
     running(stocked)
     assert len(stocked.get("/v2.1/servers/detail")["servers"]) == 1
     assert neutron.lists == []

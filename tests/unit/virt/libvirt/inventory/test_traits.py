@@ -21,7 +21,7 @@ def test_a_machine_with_two_threads_on_a_core_says_so() -> None:
     assert "HW_CPU_HYPERTHREADING" not in traits_of("aarch64", [], None)
 
 
-def test_an_architecture_that_nobody_named_is_left_out() -> None:
+def test_an_architecture_without_a_name_is_left_out() -> None:
     assert set(traits_of("vax", [], None)) == set(ALWAYS)
 
 

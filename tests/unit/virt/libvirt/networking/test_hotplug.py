@@ -167,7 +167,7 @@ def test_a_guest_that_is_off_has_it_at_its_next_start() -> None:
 
 
 def test_an_attachment_that_fails_leaves_a_guest_that_has_the_interface_as_it_is() -> None:
-    """It was asked for twice, and the second time libvirt fails. Nobody may take the guest for one without it."""
+    """It was asked for twice, and the second time libvirt fails. The guest must not count as one without it."""
     one = Libvirt(XML, defined=(XML,), lets_go=None)
     one.nwfilterDefineXML = lambda xml: _fail("no filters now")  # type: ignore[method-assign]
     with pytest.raises(libvirt.libvirtError):

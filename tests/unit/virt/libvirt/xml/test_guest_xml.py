@@ -280,7 +280,7 @@ def test_any_name_and_metadata_come_back_as_they_were(
         "<instance/>",
     ],
 )
-def test_a_domain_of_somebody_else_has_no_mark(xml: str) -> None:
+def test_a_domain_that_is_not_minovas_has_no_mark(xml: str) -> None:
     assert mark_of(xml) is None
 
 
