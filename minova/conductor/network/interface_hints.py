@@ -24,6 +24,9 @@ LOG = logging.getLogger(__name__)
 # Seconds between two messages to a host. Changes of rules and ports reach hosts within a second. A new member of a group is a message to
 # each host that has members, so new members of one second share a message. A guest takes longer than that to boot.
 RULES_INTERVAL, MEMBERS_INTERVAL = 0.4, 1.0
+# A group may be on a thousand hosts, and a message to each of them then takes a conductor seconds. It spends this share of its time on
+# messages about members, unless they would be further apart than the longest interval.
+SHARE, LONGEST_MEMBERS_INTERVAL = 0.1, 5.0
 
 
 class _Changes:
@@ -56,8 +59,8 @@ class InterfaceHints:
 
     def __init__(self, worker: Worker, computes: ComputeClient) -> None:
         self._worker = worker
-        self._rules = _Stream(worker, computes, RULES_INTERVAL)
-        self._members = _Stream(worker, computes, MEMBERS_INTERVAL)
+        self._rules = _Stream(worker, computes, RULES_INTERVAL, RULES_INTERVAL)
+        self._members = _Stream(worker, computes, MEMBERS_INTERVAL, LONGEST_MEMBERS_INTERVAL)
 
     def rules_changed(self, group_ids: Collection[str]) -> None:
         """Hosts whose ports have these groups."""
@@ -81,15 +84,17 @@ class InterfaceHints:
 
 
 class _Stream:
-    """Changes whose works are `interval` seconds apart."""
+    """Changes that are told one after the other, at least `interval` seconds apart."""
 
-    def __init__(self, worker: Worker, computes: ComputeClient, interval: float) -> None:
+    def __init__(self, worker: Worker, computes: ComputeClient, interval: float, longest: float) -> None:
         self._worker = worker
         self._computes = computes
         self._interval = interval
+        self._longest = longest
         self._lock = threading.Lock()
         self._changes = _Changes()
         self._waits = False
+        self._turn = threading.Lock()
         self._next = float("-inf")
 
     def tell(self, **changes: Iterable[str]) -> None:
@@ -107,13 +112,20 @@ class _Stream:
             raise
 
     def _work(self) -> None:
-        with self._lock:
+        with self._turn:
             pause = self._next - time.monotonic()
-        if pause > 0:
-            self._worker.pause(pause)
-        with self._lock:
-            self._next = time.monotonic() + self._interval
-            changes, self._changes, self._waits = self._changes, _Changes(), False
+            if pause > 0:
+                self._worker.pause(pause)
+            with self._lock:
+                changes, self._changes, self._waits = self._changes, _Changes(), False
+            begun = time.monotonic()
+            try:
+                self._tell(changes)
+            finally:
+                took = time.monotonic() - begun
+                self._next = begun + min(max(self._interval, took / SHARE), self._longest)
+
+    def _tell(self, changes: _Changes) -> None:
         with self._worker.db.read() as session:
             members = changes.members | security_groups.of_instances(session, changes.servers)
             hosts = changes.hosts | security_groups.hosts_of(session, changes.rules)
