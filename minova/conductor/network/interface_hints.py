@@ -105,7 +105,7 @@ class _Stream:
             self._waits = True
         try:
             # Each run has a name of its own: one that runs now may have read the rows before this change.
-            self._worker.in_background(service_context(), Kind.CAST, ("interfaces", str(uuid.uuid4())), self._work)
+            self._worker.in_background(service_context(), Kind.HINT, ("interfaces", str(uuid.uuid4())), self._work)
         except BaseException:
             with self._lock:
                 self._waits = False

@@ -12,13 +12,16 @@ Work = Callable[[], None]
 
 
 class Kind(StrEnum):
-    """SCHEDULE waits for a scheduler; the others never do. CASTS waits for a broker that is away."""
+    """SCHEDULE waits for a scheduler; the others never do. CAST and HINT wait for a broker that is away, and HINT pauses between messages
+    about interfaces.
+    """
 
     SCHEDULE = "schedule"
     BUILD = "build"
     DELETE = "delete"
     ACTION = "action"
     CAST = "cast"
+    HINT = "hint"
 
 
 # Threads of each kind but SCHEDULE, whose number is an option.
