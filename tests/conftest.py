@@ -56,16 +56,21 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 20, 50)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _level_of_logging() -> int:
+    """Before any fixture of a module, a package or the session has set logging up."""
+    return logging.getLogger().level
+
+
 @pytest.fixture(autouse=True)
-def _logging_that_a_test_set_up_ends_with_it() -> Iterator[None]:
+def _logging_that_a_test_set_up_ends_with_it(_level_of_logging: int) -> Iterator[None]:
     """A command that runs in this process lets oslo.log write to a stream that pytest captures, and then closes."""
     root = logging.getLogger()
-    level = root.level
     yield
     for handler in root.handlers[:]:
         if type(handler) is logging.StreamHandler or type(handler).__module__.startswith("oslo_log"):
             root.removeHandler(handler)
-    root.setLevel(level)
+    root.setLevel(_level_of_logging)
 
 
 @pytest.fixture(scope="session")
