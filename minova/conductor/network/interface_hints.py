@@ -25,7 +25,7 @@ LOG = logging.getLogger(__name__)
 # each host that has members, so new members of one second share a message. A guest takes longer than that to boot.
 RULES_INTERVAL, MEMBERS_INTERVAL = 0.4, 1.0
 # A group may be on a thousand hosts, and a message to each of them then takes a conductor seconds. It spends this share of its time on
-# messages about members, unless they would be further apart than the longest interval.
+# messages about members. Only where two rounds would then begin further apart than the longest interval, it spends more.
 SHARE, LONGEST_MEMBERS_INTERVAL = 0.1, 5.0
 
 

@@ -118,7 +118,7 @@ def test_an_image_that_does_not_fit_leaves_no_domain(driver: Driver, tmp_path: P
 def test_a_half_prepared_domain_tells_of_itself(
     driver: Driver, guest_image: Path, libvirt_uri: str, tmp_path: Path
 ) -> None:
-    """A crash between the domain and its disks: a list of domains shows it, and its removal removes all of it."""
+    """A crash between the domain and its disks: a list of domains shows it, and all of it can be removed."""
     one = prepared(driver, guest_image)
     (tmp_path / "instances" / one.uuid / "disk").rename(tmp_path / "instances" / one.uuid / "disk.part")
     again = load(tmp_path, libvirt_uri)
