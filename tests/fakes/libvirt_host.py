@@ -7,6 +7,8 @@ from xml.etree import ElementTree as ET
 
 import libvirt
 
+from tests.fakes.libvirt_errors import libvirt_error
+
 KIB = 1024
 
 
@@ -39,9 +41,7 @@ class CannedHost:
         return self.capabilities
 
     def getDomainCapabilities(self, *arguments: Any) -> str:  # noqa: N802
-        error = libvirt.libvirtError("this function is not supported by the connection driver")
-        error.err = (libvirt.VIR_ERR_NO_SUPPORT, 0, "not supported", 0, "", None, None, 0, 0)
-        raise error
+        raise libvirt_error("this function is not supported by the connection driver", libvirt.VIR_ERR_NO_SUPPORT)
 
     def getInfo(self) -> list[Any]:  # noqa: N802
         return ["x86_64", self.memory_mb, self.cpus, 2000, 1, 1, self.cpus, 1]
@@ -64,7 +64,7 @@ class CannedHost:
 
     def baselineCPU(self, cpus: Sequence[str], flags: int) -> str:  # noqa: N802
         if self.expands is None:
-            raise libvirt.libvirtError("this function is not supported by the connection driver: baselineCPU")
+            raise libvirt_error("this function is not supported by the connection driver: baselineCPU")
         cpu = ET.fromstring(cpus[0])
         for name in self.expands:
             ET.SubElement(cpu, "feature", name=name)

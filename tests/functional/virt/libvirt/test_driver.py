@@ -23,6 +23,7 @@ from minova.virt.libvirt.driver import LibvirtDriver
 from minova.virt.libvirt.storage.disk_snapshots import DiskSnapshots
 from minova.virt.libvirt.storage.disks import Disks
 from minova.virt.libvirt.xml.guest_xml import disk_formats_of
+from tests.fakes.libvirt_errors import libvirt_error
 
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=2, memory_mb=256, root_gb=1, swap=64)
 
@@ -153,7 +154,7 @@ def test_what_libvirt_refuses_names_operation_and_domain(driver: Driver) -> None
 
 def test_an_error_about_one_domain_of_many_names_it(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(domain: libvirt.virDomain) -> None:
-        raise libvirt.libvirtError("out of order")
+        raise libvirt_error("out of order")
 
     monkeypatch.setattr(libvirt.virDomain, "info", broken)
     with pytest.raises(HypervisorUnavailable, match="Reading of domain test: out of order"):

@@ -8,19 +8,12 @@ import pytest
 from minova import errors
 from minova.objects.image import Image
 from minova.virt.libvirt import guest_agent
+from tests.fakes.libvirt_errors import libvirt_error
 
 QUIESCED = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_QUIESCE
 
 
-def libvirt_error(code: int, text: str) -> libvirt.libvirtError:
-    # libvirt takes the text of the last error of this thread, if there is one.
-    libvirt.virResetLastError()
-    error = libvirt.libvirtError(text)
-    error.err = (code, 10, text, 2, text, None, None, -1, -1)
-    return error
-
-
-UNRESPONSIVE = libvirt_error(libvirt.VIR_ERR_AGENT_UNRESPONSIVE, "Guest agent is not responding")
+UNRESPONSIVE = libvirt_error("Guest agent is not responding", libvirt.VIR_ERR_AGENT_UNRESPONSIVE)
 
 
 class Domain:
@@ -78,7 +71,7 @@ def test_without_an_agent_no_guest_is_asked(guest: Image | None) -> None:
 def test_an_agent_that_does_not_answer_is_told_from_one_that_refuses() -> None:
     with pytest.raises(errors.GuestAgentUnresponsive):
         guest_agent.set_password(Domain(UNRESPONSIVE), image(), "pw")
-    refused = libvirt_error(libvirt.VIR_ERR_INTERNAL_ERROR, "unable to execute QEMU agent command")
+    refused = libvirt_error("unable to execute QEMU agent command", libvirt.VIR_ERR_INTERNAL_ERROR)
     with pytest.raises(libvirt.libvirtError, match="unable to execute") as raised:
         guest_agent.set_password(Domain(refused), image(), "pw")
     assert "pw" not in str(raised.value)
@@ -109,6 +102,6 @@ def test_quiescing_that_no_agent_can_do_is_refused() -> None:
 
 
 def test_full_disk_is_not_taken_for_a_silent_guest() -> None:
-    full = libvirt_error(libvirt.VIR_ERR_SYSTEM_ERROR, "No space left on device")
+    full = libvirt_error("No space left on device", libvirt.VIR_ERR_SYSTEM_ERROR)
     with pytest.raises(libvirt.libvirtError, match="No space left"):
         guest_agent.take_snapshot(Domain(full), "<xml/>", 4, image(os_require_quiesce="yes"))

@@ -6,6 +6,7 @@ import libvirt
 import pytest
 
 from minova.virt.libvirt.inventory.domain_capabilities import GuestOffer, parse, read
+from tests.fakes.libvirt_errors import libvirt_error
 
 
 def enum(name: str, *values: str) -> str:
@@ -30,9 +31,7 @@ class Machines:
         machine = arguments[2]
         if machine in self.known:
             return self.known[machine]
-        error = libvirt.libvirtError("no")
-        error.err = (self.code, 0, "no", 0, "", None, None, 0, 0)
-        raise error
+        raise libvirt_error("no", self.code)
 
 
 def test_all_that_one_of_the_machines_offers() -> None:

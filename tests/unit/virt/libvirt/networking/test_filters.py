@@ -11,6 +11,7 @@ import pytest
 from minova.objects.vif import GroupMembers, MemberRanges, Vif, VifRule, filter_name
 from minova.virt.libvirt.networking.filters import PortFilters
 from minova.virt.libvirt.xml.filter_xml import filter_xml
+from tests.fakes.libvirt_errors import libvirt_error
 
 
 class Connection:
@@ -26,14 +27,12 @@ class Connection:
 
     def nwfilterDefineXML(self, xml: str) -> None:  # noqa: N802  - libvirt's name
         if any(each in xml for each in self.refused):
-            raise libvirt.libvirtError("too large")
+            raise libvirt_error("too large")
         self.defined.append(xml)
 
     def networkLookupByName(self, name: str) -> Any:  # noqa: N802  - libvirt's name
         """As on a host without a metadata service."""
-        error = libvirt.libvirtError("no such network")
-        error.err = (libvirt.VIR_ERR_NO_NETWORK, *[None] * 8)
-        raise error
+        raise libvirt_error("no such network", libvirt.VIR_ERR_NO_NETWORK)
 
     def listAllNWFilters(self) -> list[object]:  # noqa: N802  - libvirt's name
         self.swept = True
@@ -53,9 +52,7 @@ class Host(Connection):
     def nwfilterLookupByName(self, name: str) -> Any:  # noqa: N802  - libvirt's name
         if name in {named(xml) for xml in self.defined}:
             return SimpleNamespace(undefine=lambda: self._undefine(name))
-        error = libvirt.libvirtError("no such filter")
-        error.err = (libvirt.VIR_ERR_NO_NWFILTER, *[None] * 8)
-        raise error
+        raise libvirt_error("no such filter", libvirt.VIR_ERR_NO_NWFILTER)
 
     def _undefine(self, name: str) -> None:
         self.defined = [xml for xml in self.defined if named(xml) != name]

@@ -13,6 +13,7 @@ from minova.objects.vif import Vif, filter_name
 from minova.virt.libvirt.networking.filters import PortFilters
 from minova.virt.libvirt.networking.hotplug import Hotplug, interfaces_of_ports
 from minova.virt.libvirt.networking.networks import LocalNetworks
+from tests.fakes.libvirt_errors import libvirt_error
 
 VIF = Vif(port_id="p", mac_address="fa:16:3e:00:00:01", network_id="n", network_type="flat", physical_network="dc1")
 XML = (
@@ -54,9 +55,7 @@ class Libvirt:
         return []
 
     def networkLookupByName(self, name: str) -> Any:  # noqa: N802
-        error = libvirt.libvirtError("no network")
-        error.err = (libvirt.VIR_ERR_NO_NETWORK, 0, "no network", 0, "", None, None, 0, 0)
-        raise error
+        raise libvirt_error("no network", libvirt.VIR_ERR_NO_NETWORK)
 
     def undefine(self) -> None:
         """Of a filter."""
@@ -77,7 +76,7 @@ class Libvirt:
 
     def attachDeviceFlags(self, xml: str, flags: int) -> None:  # noqa: N802
         if flags == LIVE and self.refuses_live:
-            raise libvirt.libvirtError("no more available PCI slots")
+            raise libvirt_error("no more available PCI slots")
         (self.live if flags == LIVE else self.defined).append(xml)
 
     def detachDeviceFlags(self, xml: str, flags: int) -> None:  # noqa: N802
@@ -195,4 +194,4 @@ def test_what_is_half_done_is_seen(live: tuple[str, ...], defined: tuple[str, ..
 
 
 def _fail(text: str) -> None:
-    raise libvirt.libvirtError(text)
+    raise libvirt_error(text)

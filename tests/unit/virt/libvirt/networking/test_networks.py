@@ -9,6 +9,7 @@ import pytest
 from minova.objects.vif import Vif, VifAddress, VifSubnet, network_name
 from minova.virt.libvirt.networking.networks import LocalNetworks
 from minova.virt.libvirt.networking.repair import Repair
+from tests.fakes.libvirt_errors import libvirt_error
 
 SUBNET = VifSubnet(id="s", cidr="10.1.0.0/24", gateway_ip="10.1.0.1")
 VIF = Vif(
@@ -67,9 +68,7 @@ class Libvirt:
     def networkLookupByUUIDString(self, uuid: str) -> Network:  # noqa: N802
         if uuid in self.networks:
             return self.networks[uuid]
-        error = libvirt.libvirtError("no network")
-        error.err = (libvirt.VIR_ERR_NO_NETWORK, 0, "no network", 0, "", None, None, 0, 0)
-        raise error
+        raise libvirt_error("no network", libvirt.VIR_ERR_NO_NETWORK)
 
     networkLookupByName = networkLookupByUUIDString  # noqa: N815
 
