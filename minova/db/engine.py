@@ -107,6 +107,11 @@ class WriteSession(Session):
         self.changed_at: Any = None
 
 
+def when_committed(session: Session, work: Callable[[], object]) -> None:
+    """Do it once what this session writes is committed. If the process dies in between, it is not done."""
+    event.listen(session, "after_commit", lambda _: work(), once=True)
+
+
 class Database:
     """For tests: `clock` stands in for the cloud clock, `wall` for the server's wall clock below it. None uses the server's.
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import event, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from minova import errors
@@ -24,6 +24,7 @@ from minova.conductor.network.security_groups import SecurityGroups
 from minova.conductor.quotas import Quotas
 from minova.conductor.tasks.worker import Worker
 from minova.context import service_context
+from minova.db.engine import when_committed
 from minova.db.models import ComputeNode, Instance
 from minova.db.networks import neutron_ports, ports
 from minova.db.quotas import give
@@ -68,7 +69,7 @@ class Attachments:
         owner = device_owner(zone)
         if wanted.service == NEUTRON:
             return self._attach_neutrons(session, instance, wanted, number, owner)
-        self._when_committed(session, lambda: self._hints.servers_changed([instance.uuid]))
+        when_committed(session, lambda: self._hints.server_changed(instance.uuid))
         if wanted.port_id is not None:
             row = ports.lock(session, wanted.port_id)
             if row is None:
@@ -151,11 +152,7 @@ class Attachments:
         detached = ports.take_from(session, port_id, instance_uuid)
         if detached is not None and detached.removed:
             give(session, detached.project_id, {"ports": 1})
-            self._when_committed(session, lambda: self._hints.members_changed(detached.groups))
-
-    @staticmethod
-    def _when_committed(session: Session, work: Any) -> None:
-        event.listen(session, "after_commit", lambda _: work(), once=True)
+            when_committed(session, lambda: self._hints.members_changed(detached.groups))
 
 
 def expect_port(worker: Worker, instance_uuid: str, network_id: str) -> None:

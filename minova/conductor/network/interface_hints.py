@@ -7,10 +7,12 @@ A lost message costs time: each host also asks from time to time by itself.
 """
 
 import logging
+import math
 import threading
 import time
 import uuid
 from collections.abc import Collection, Iterable
+from functools import partial
 
 from minova.conductor.compute_messages import ComputeClient
 from minova.conductor.tasks.pools import Kind
@@ -21,9 +23,12 @@ from minova.db.networks import group_members, security_groups
 LOG = logging.getLogger(__name__)
 
 
-# Seconds between two messages to a host. Changes of rules and ports reach hosts within a second. A new member of a group is a message to
-# each host that has members, so new members of one second share a message. A guest takes longer than that to boot.
+# Seconds between two messages to a host. Changes of rules and ports reach hosts within a second. A change of members is a message to each
+# host that has members, so changes of one second share a message.
 RULES_INTERVAL, MEMBERS_INTERVAL = 0.4, 1.0
+# A server that is being created needs no access before its guest has booted. So hosts are told of it this many seconds later, together with
+# the servers that were created in the meantime, and not while its build waits for the same processors.
+CREATION_DELAY = 2.0
 # A group may be on a thousand hosts, and a message to each of them then takes a conductor seconds. It spends this share of its time on
 # messages about members. Only where two rounds would then begin further apart than the longest interval, it spends more.
 SHARE, LONGEST_MEMBERS_INTERVAL = 0.1, 5.0
@@ -54,7 +59,7 @@ class _Changes:
 
 class InterfaceHints:
     """Safe for threads. Changes that come while work waits are told by that work: however many there are, one waits. The first one
-    after a quiet time is told at once.
+    after a quiet time is told at once, unless it is a server that is being created.
     """
 
     def __init__(self, worker: Worker, computes: ComputeClient) -> None:
@@ -73,9 +78,13 @@ class InterfaceHints:
         if group_ids:
             self._members.tell(members=group_ids)
 
-    def servers_changed(self, instance_uuids: Collection[str]) -> None:
-        """New servers have come into their groups."""
-        self._members.tell(servers=instance_uuids)
+    def server_changed(self, instance_uuid: str) -> None:
+        """A server has new members of its groups: its guest may run already."""
+        self._members.tell(servers=[instance_uuid])
+
+    def servers_created(self, instance_uuids: Collection[str]) -> None:
+        """Servers that are being created are members of their groups."""
+        self._members.tell(CREATION_DELAY, servers=instance_uuids)
 
     def groups_of(self, instance_uuid: str) -> set[str]:
         """The groups of a server's ports: to be read before the server goes, as its ports go with it."""
@@ -93,37 +102,47 @@ class _Stream:
         self._longest = longest
         self._lock = threading.Lock()
         self._changes = _Changes()
-        self._waits = False
+        # When work that waits will tell the changes, in seconds of the monotonic clock.
+        self._due = math.inf
         self._turn = threading.Lock()
         self._next = float("-inf")
 
-    def tell(self, **changes: Iterable[str]) -> None:
+    def tell(self, delay: float = 0.0, **changes: Iterable[str]) -> None:
+        """Within `delay` seconds, or when the interval allows it."""
+        due = time.monotonic() + delay
         with self._lock:
             self._changes.add(**changes)
-            if self._waits:
+            if self._due <= due:
                 return
-            self._waits = True
+            before, self._due = self._due, due
         try:
             # Each run has a name of its own: one that runs now may have read the rows before this change.
-            self._worker.in_background(service_context(), Kind.HINT, ("interfaces", str(uuid.uuid4())), self._work)
+            work = partial(self._work, due)
+            self._worker.in_background(service_context(), Kind.HINT, ("interfaces", str(uuid.uuid4())), work)
         except BaseException:
             with self._lock:
-                self._waits = False
+                self._due = before
             raise
 
-    def _work(self) -> None:
+    def _work(self, due: float) -> None:
+        self._wait_until(due)
         with self._turn:
-            pause = self._next - time.monotonic()
-            if pause > 0:
-                self._worker.pause(pause)
+            self._wait_until(self._next)
             with self._lock:
-                changes, self._changes, self._waits = self._changes, _Changes(), False
+                if self._due == math.inf:
+                    return  # work that was due earlier has told these changes, too
+                changes, self._changes, self._due = self._changes, _Changes(), math.inf
             begun = time.monotonic()
             try:
                 self._tell(changes)
             finally:
                 took = time.monotonic() - begun
                 self._next = begun + min(max(self._interval, took / SHARE), self._longest)
+
+    def _wait_until(self, moment: float) -> None:
+        pause = moment - time.monotonic()
+        if pause > 0:
+            self._worker.pause(pause)
 
     def _tell(self, changes: _Changes) -> None:
         with self._worker.db.read() as session:

@@ -89,7 +89,7 @@ class ServerPorts:
 
     def allocated(self, instance_uuids: Collection[str]) -> None:
         """After the transaction: the addresses of the new servers are members of their groups."""
-        self._hints.servers_changed(instance_uuids)
+        self._hints.servers_created(instance_uuids)
 
     def lock(self, session: Session, creations: Sequence[Allocation]) -> LockedForServers:
         """What these creations need. Locked in the order that all writers keep.

@@ -19,6 +19,7 @@ from minova.conductor.notifications import versioned
 from minova.conductor.notifications.payloads import fault, image_name, instance_info, scheduling_failed, state_change
 from minova.conductor.notifications.versioned import Details
 from minova.db.catalogue import key_pairs
+from minova.db.engine import when_committed
 from minova.db.models import Instance
 from minova.db.servers import actions, instances, request_specs, tags
 from minova.db.servers.instances import RecordingSession, StateChange
@@ -109,7 +110,7 @@ class Notifications:
     def _observe(self, session: NotifiedSession) -> None:
         made: list[Notice] = []
         event.listen(session, "before_commit", lambda one: made.extend(self._made(one)), once=True)
-        event.listen(session, "after_commit", lambda _: self._notifier.send(*made), once=True)
+        when_committed(session, lambda: self._notifier.send(*made))
 
     def _made(self, session: NotifiedSession) -> Iterator[Notice]:
         changes, notes = session.state_changes, session.notes

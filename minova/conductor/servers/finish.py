@@ -5,13 +5,14 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, event
+from sqlalchemy import ColumnElement
 from sqlalchemy.orm import Session
 
 from minova import metrics
 from minova.conductor.notifications.instances import BUILD_FAILED, note
 from minova.conductor.servers.action_images import remove_image
 from minova.db import quotas
+from minova.db.engine import when_committed
 from minova.db.hosts import services
 from minova.db.models import Task
 from minova.db.networks import vifs
@@ -55,7 +56,7 @@ def fail_builds(
     uuids = [task.instance_uuid for task in ended]
     if not uuids:
         return
-    event.listen(session, "after_commit", lambda _: metrics.BUILDS.labels("error").inc(len(uuids)), once=True)
+    when_committed(session, lambda: metrics.BUILDS.labels("error").inc(len(uuids)))
     unshelving = [task for task in ended if standings[task.instance_uuid].unshelving]
     shelved = {task.instance_uuid for task in unshelving}
     built = [uuid for uuid in uuids if uuid not in shelved]

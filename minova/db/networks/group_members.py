@@ -12,14 +12,15 @@ from sqlalchemy.engine import Engine
 from sqlalchemy.orm import Session
 
 from minova.codecs import Decoder
+from minova.db.engine import when_committed
 from minova.db.models import IpAllocation, Network, Port, PortSecurityGroup, SecurityGroup
 from minova.db.sql import chunked, in_list
 from minova.objects.network import LOCAL, AddressPair
 from minova.objects.vif import MOST_RANGES, GroupMembers, MemberRanges
 
 PAIRS = Decoder(tuple[AddressPair, ...])
-# Seconds for which members that were read may be taken again. Hosts hear of later ones by themselves.
-RECENT = 2.0
+# Seconds for which members that were read may be taken again. Hosts hear of later ones by themselves, within that time.
+RECENT = 10.0
 _BY_ID = select(SecurityGroup.id, SecurityGroup.uuid, SecurityGroup.members_revision).where(in_list(SecurityGroup.id))
 _IDS = select(SecurityGroup.id).where(in_list(SecurityGroup.uuid))
 _NUMBERS = select(SecurityGroup.uuid, SecurityGroup.members_revision).where(in_list(SecurityGroup.uuid))
@@ -48,6 +49,7 @@ _recent: "weakref.WeakKeyDictionary[Engine, dict[int, _Read]]" = weakref.WeakKey
 
 def read(session: Session, group_ids: Collection[int]) -> dict[int, GroupMembers]:
     """As they are now, by the ids of the groups' rows."""
+    engine, begun = session.get_bind().engine, time.monotonic()
     found: dict[int, GroupMembers] = {}
     for chunk in chunked(sorted(group_ids)):
         values = {"some": chunk}
@@ -64,7 +66,10 @@ def read(session: Session, group_ids: Collection[int]) -> dict[int, GroupMembers
         for group_id, uuid, revision in groups:
             ranges = _by_network(members.get(group_id, ()), local)
             found[group_id] = GroupMembers(group_id=uuid, revision=revision, members=ranges)
-    _remember(session, found)
+    if session.connection().get_execution_options().get("minova_reads"):
+        _remember(engine, begun, found)
+    else:  # what a transaction has written, and may take back, is not for others
+        when_committed(session, lambda: _remember(engine, begun, found))
     return found
 
 
@@ -88,13 +93,9 @@ def read_recent(session: Session, groups: Mapping[int, tuple[str, int]]) -> dict
     return known | read(session, missing) if missing else known
 
 
-def _remember(session: Session, found: Mapping[int, GroupMembers]) -> None:
-    """What a transaction has written, and may take back, is not for others."""
-    if not session.connection().get_execution_options().get("minova_reads"):
-        return
-    at = time.monotonic()
-    kept = {one: last for one, last in _recent.get(session.get_bind().engine, {}).items() if last.at >= at - RECENT}
-    _recent[session.get_bind().engine] = kept | {one: _Read(at, members) for one, members in found.items()}
+def _remember(engine: Engine, at: float, found: Mapping[int, GroupMembers]) -> None:
+    kept = {one: last for one, last in _recent.get(engine, {}).items() if last.at >= at - RECENT}
+    _recent[engine] = kept | {one: _Read(at, members) for one, members in found.items()}
 
 
 def number(session: Session, uuids: Collection[str]) -> dict[str, int]:

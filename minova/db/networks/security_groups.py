@@ -41,6 +41,13 @@ _RULES_WITH_REMOTES = (
     .where(in_list(Rule.group_id))
     .order_by(Rule.id)
 )
+_OF_INSTANCES = (
+    select(Row.uuid)
+    .join(OfPort, OfPort.group_id == Row.id)
+    .join(Port, Port.id == OfPort.port_id)
+    .where(in_list(Port.instance_uuid))
+    .distinct()
+)
 _OF_PORTS = (
     select(OfPort.port_id, Row.id, Row.uuid)
     .join(Row, Row.id == OfPort.group_id)
@@ -240,8 +247,7 @@ def of_instances(session: Session, instance_uuids: Collection[str]) -> set[str]:
     """The ids of the groups of these servers' ports."""
     found: set[str] = set()
     for chunk in chunked(sorted(instance_uuids)):
-        query = select(Row.uuid).join(OfPort, OfPort.group_id == Row.id).join(Port, Port.id == OfPort.port_id)
-        found |= set(session.scalars(query.where(Port.instance_uuid.in_(chunk)).distinct()))
+        found |= set(session.scalars(_OF_INSTANCES, {"some": chunk}))
     return found
 
 
@@ -260,8 +266,7 @@ def hosts_of(session: Session, uuids: Collection[str]) -> set[str]:
     """Hosts on which ports have these groups, or groups whose rules name these."""
     found = set(hosts_naming(session, uuids))
     for chunk in chunked(sorted(uuids)):
-        having = _hosts_of_ports(models.Instance.host).join(Row, Row.id == OfPort.group_id)
-        found |= set(session.scalars(having.where(Row.uuid.in_(chunk)).distinct()))
+        found |= set(session.scalars(_HOSTS_HAVING, {"some": chunk}))
     return {host for host in found if host}
 
 
@@ -270,24 +275,30 @@ def hosts_naming(session: Session, uuids: Collection[str]) -> dict[str, set[str]
     of such ports: their claims may be in progress.
     """
     found: dict[str, set[str]] = {}
-    named = aliased(Row)
     for chunk in chunked(sorted(uuids)):
-        for ports in (_hosts_of_ports(models.Instance.host, named.uuid), _hosts_of_builds(named.uuid)):
-            naming = ports.join(Rule, Rule.group_id == OfPort.group_id).join(named, named.id == Rule.remote_group_id)
-            for host, uuid in session.execute(naming.where(named.uuid.in_(chunk)).distinct()):
+        for query in (_HOSTS_NAMING, _BUILDS_NAMING):
+            for host, uuid in session.execute(query, {"some": chunk}):
                 found.setdefault(host, set()).add(uuid)
     return found
 
 
-def _hosts_of_ports(*columns: Any) -> Select[Any]:
-    query = select(*columns).select_from(models.Instance).join(Port, Port.instance_uuid == models.Instance.uuid)
-    return query.join(OfPort, OfPort.port_id == Port.id).where(models.Instance.host.is_not(None))
+def _with_ports(server: type[models.Instance] | type[models.Task], uuid: Any, *columns: Any) -> Select[Any]:
+    """The hosts of instances or of tasks whose servers have ports, with the security groups of these ports."""
+    query = select(server.host, *columns).select_from(server).join(Port, Port.instance_uuid == uuid)
+    return query.join(OfPort, OfPort.port_id == Port.id).where(server.host.is_not(None)).distinct()
 
 
-def _hosts_of_builds(*columns: Any) -> Select[Any]:
-    query = select(models.Task.host, *columns).select_from(models.Task)
-    query = query.join(Port, Port.instance_uuid == models.Task.instance_uuid)
-    return query.join(OfPort, OfPort.port_id == Port.id).where(models.Task.host.is_not(None))
+def _naming(server: type[models.Instance] | type[models.Task], uuid: Any) -> Select[Any]:
+    """With the groups that rules of these groups name."""
+    query = _with_ports(server, uuid, _REMOTE.uuid).join(Rule, Rule.group_id == OfPort.group_id)
+    return query.join(_REMOTE, _REMOTE.id == Rule.remote_group_id).where(in_list(_REMOTE.uuid))
+
+
+_HOSTS_HAVING = (
+    _with_ports(models.Instance, models.Instance.uuid).join(Row, Row.id == OfPort.group_id).where(in_list(Row.uuid))
+)
+_HOSTS_NAMING = _naming(models.Instance, models.Instance.uuid)
+_BUILDS_NAMING = _naming(models.Task, models.Task.instance_uuid)
 
 
 # -- objects -------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 from oslo_config import cfg
-from sqlalchemy import event
 from sqlalchemy.orm import Session
 
 from minova import errors
@@ -25,6 +24,7 @@ from minova.conductor.servers.finish import servers_quota
 from minova.conductor.tasks.pools import Kind
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
+from minova.db.engine import when_committed
 from minova.db.models import Task, TaskStep
 from minova.db.networks import vifs
 from minova.db.servers import actions, instances, tasks
@@ -203,9 +203,7 @@ class BeginActions:
     def _send_when_committed(self, session: Session, ctx: RequestContext, message: ActionMessage) -> None:
         """A conductor that dies before leaves it to the next look at the task."""
         what, send = (message.instance.uuid, message.action_id, "first"), partial(self.send_again, ctx, message)
-        event.listen(
-            session, "after_commit", lambda _: self._worker.in_background(ctx, Kind.ACTION, what, send), once=True
-        )
+        when_committed(session, lambda: self._worker.in_background(ctx, Kind.ACTION, what, send))
 
     def _prepared(self, session: Session, request: ActionRequest, instance: LockedInstance) -> ActionPayload:
         """What the host gets, after what the action takes and changes at once is written. Raises OverQuota."""

@@ -6,7 +6,8 @@ import pytest
 
 from minova.conductor.network import interface_hints
 from minova.conductor.tasks.worker import Worker
-from tests.functional.conductor.conductor_harness import ConductorHarness
+from minova.objects.network import Network
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, request
 from tests.functional.conductor.network_cases import network, on, port, subnet
 
 
@@ -69,3 +70,41 @@ def test_new_members_are_told_at_once_and_then_at_intervals(
         harness.settle()
         assert len(members) == told_before + 1
     assert clock.pauses == ([] if pause is None else [pause])
+
+
+@pytest.fixture
+def flat(harness: ConductorHarness, clock: Clock) -> Network:
+    """A network with a server, whose host is told of the members of its group. Nothing waits to be told."""
+    flat = network(harness, network_type="flat", physical_network="dc1")
+    subnet(harness, flat, "10.1.0.0/24")
+    harness.active(**on(flat))
+    harness.settle()
+    clock.now += 60.0
+    clock.pauses.clear()
+    harness.hosts["a"].members.clear()
+    return flat
+
+
+def test_servers_that_are_created_are_told_together_later(
+    harness: ConductorHarness, clock: Clock, flat: Network
+) -> None:
+    """Their guests must boot first, and the messages would take time from their builds."""
+    harness.conductor.create_servers(CTX, request=request(1, **on(flat)))
+    clock.now += 0.5
+    harness.conductor.create_servers(CTX, request=request(1, **on(flat)))
+    harness.settle()
+    (members,) = harness.hosts["a"].members
+    assert (members.ranges("", 4), clock.pauses) == (("10.1.0.2/31", "10.1.0.4/32"), [1.5])
+
+
+def test_other_changes_do_not_wait_for_servers_that_are_created(
+    harness: ConductorHarness, clock: Clock, flat: Network
+) -> None:
+    harness.conductor.create_servers(CTX, request=request(1, **on(flat)))
+    port(harness, flat)
+    (_, waits), *_, (_, tells) = harness.waiting
+    tells()
+    (members,) = harness.hosts["a"].members
+    assert (members.ranges("", 4), clock.pauses) == (("10.1.0.2/31", "10.1.0.4/32"), [])
+    waits()
+    assert len(harness.hosts["a"].members) == 1, "nothing is left to be told"
