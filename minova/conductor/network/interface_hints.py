@@ -31,7 +31,7 @@ RULES_INTERVAL, MEMBERS_INTERVAL = 0.4, 1.0
 CREATION_DELAY = 2.0
 # A group may be on a thousand hosts, and a message to each of them then takes a conductor seconds. It spends this share of its time on
 # messages about members. Only where two rounds would then begin further apart than the longest interval, it spends more.
-SHARE, LONGEST_MEMBERS_INTERVAL = 0.1, 5.0
+SHARE, LONGEST_MEMBERS_INTERVAL = 0.05, 5.0
 
 
 class _Changes:

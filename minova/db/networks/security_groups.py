@@ -35,11 +35,25 @@ _DEFAULTS = select(Row.default_of, Row.uuid).where(in_list(Row.default_of))
 _GIVE = insert(OfPort)
 _RULES = select(Rule).where(in_list(Rule.group_id)).order_by(Rule.id)
 _REMOTE = aliased(Row)
+_RULE, _REMOTE_ROW = Rule.__table__.c, Row.__table__.alias()
 _RULES_WITH_REMOTES = (
-    select(Rule, _REMOTE.uuid, _REMOTE.members_revision)
-    .outerjoin(_REMOTE, _REMOTE.id == Rule.remote_group_id)
-    .where(in_list(Rule.group_id))
-    .order_by(Rule.id)
+    select(
+        # As `RuleWithRemote` has them.
+        _RULE.group_id,
+        _RULE.direction,
+        _RULE.ethertype,
+        _RULE.protocol,
+        _RULE.port_range_min,
+        _RULE.port_range_max,
+        _RULE.remote_ip_prefix,
+        _RULE.remote_group_id,
+        _REMOTE_ROW.c.uuid,
+        _REMOTE_ROW.c.members_revision,
+    )
+    .select_from(Rule.__table__)
+    .outerjoin(_REMOTE_ROW, _REMOTE_ROW.c.id == _RULE.remote_group_id)
+    .where(in_list(_RULE.group_id))
+    .order_by(_RULE.id)
 )
 _OF_INSTANCES = (
     select(Row.uuid)
@@ -47,6 +61,14 @@ _OF_INSTANCES = (
     .join(Port, Port.id == OfPort.port_id)
     .where(in_list(Port.instance_uuid))
     .distinct()
+)
+_NAMES_OF_INSTANCES = (
+    select(Port.instance_uuid, Row.name)
+    .join(OfPort, OfPort.port_id == Port.id)
+    .join(Row, Row.id == OfPort.group_id)
+    .where(in_list(Port.instance_uuid))
+    .distinct()
+    .order_by(Row.name)
 )
 _OF_PORTS = (
     select(OfPort.port_id, Row.id, Row.uuid)
@@ -57,7 +79,16 @@ _OF_PORTS = (
 
 
 class RuleWithRemote(NamedTuple):
-    rule: models.SecurityGroupRule
+    """Columns of a rule, and of the group that it names."""
+
+    group_id: int
+    direction: str
+    ethertype: str
+    protocol: str | None
+    port_range_min: int | None
+    port_range_max: int | None
+    remote_ip_prefix: str | None
+    remote_group_id: int | None
     remote_uuid: str | None
     remote_revision: int | None
 
@@ -212,7 +243,7 @@ def rules_with_remotes(session: Session, group_ids: Collection[int]) -> list[Rul
     """The rules of these groups, each with the id of the group that it names and the number of that group's members."""
     rows: list[RuleWithRemote] = []
     for chunk in chunked(sorted(group_ids)):
-        rows += (RuleWithRemote(*row) for row in session.execute(_RULES_WITH_REMOTES, {"some": chunk}))
+        rows += (RuleWithRemote._make(row) for row in session.execute(_RULES_WITH_REMOTES, {"some": chunk}))
     return rows
 
 
@@ -255,9 +286,7 @@ def names_of_instances(session: Session, instance_uuids: Collection[str]) -> dic
     """The names of the groups of each server's ports, each once."""
     found: dict[str, list[str]] = {}
     for chunk in chunked(sorted(instance_uuids)):
-        query = select(Port.instance_uuid, Row.name).join(OfPort, OfPort.port_id == Port.id)
-        query = query.join(Row, Row.id == OfPort.group_id).where(Port.instance_uuid.in_(chunk))
-        for uuid, name in session.execute(query.distinct().order_by(Row.name)):
+        for uuid, name in session.execute(_NAMES_OF_INSTANCES, {"some": chunk}):
             found.setdefault(str(uuid), []).append(name)
     return found
 

@@ -2,24 +2,48 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy.orm import Session
 
-from minova.db.models import Network, Port, SecurityGroupRule
+from minova.db.models import Port
 from minova.db.networks import group_members, security_groups
+from minova.db.networks.security_groups import RuleWithRemote
 from minova.objects.network import IP_VERSIONS, AddressPair
 from minova.objects.vif import MOST_RANGES, GroupMembers, VifRule, reaching, within_bound
 
 LOG = logging.getLogger(__name__)
 
 
-def pairs_of(port: Port) -> tuple[AddressPair, ...]:
+class ServerPort(NamedTuple):
+    """A port that a server has, and its network: columns of their rows."""
+
+    id: int
+    uuid: str
+    instance_uuid: str
+    nic: int | None
+    mac_address: str
+    status: str
+    tag: str | None
+    admin_state_up: bool
+    port_security_enabled: bool
+    allowed_address_pairs: list[Any] | None
+    network_id: int
+    network_uuid: str
+    network_name: str
+    network_type: str
+    physical_network: str | None
+    segmentation_id: int | None
+    mtu: int
+
+
+def pairs_of(port: Port | ServerPort) -> tuple[AddressPair, ...]:
     return group_members.PAIRS.from_builtins(port.allowed_address_pairs or [])
 
 
 def of_ports(
-    session: Session, ports: Sequence[tuple[Port, Network]], *, members_now: bool = False
+    session: Session, ports: Sequence[ServerPort], *, members_now: bool = False
 ) -> dict[int, tuple[VifRule, ...]]:
     """By the ids of the ports' rows, of those with port security. A remote group is replaced by its members' addresses, which may
     be some seconds old: `members_now`: as they are now.
@@ -27,21 +51,21 @@ def of_ports(
     Members on other networks do not reach a port on a `local` network, and do not stand in its rules. Rules of too many
     ranges let nothing through.
     """
-    secured = [(port, network) for port, network in ports if port.port_security_enabled]
-    groups = security_groups.of_ports(session, {port.id for port, _ in secured})
-    rules: dict[int, list[SecurityGroupRule]] = {}
+    secured = [port for port in ports if port.port_security_enabled]
+    groups = security_groups.of_ports(session, {port.id for port in secured})
+    rules: dict[int, list[RuleWithRemote]] = {}
     named: dict[int, tuple[str, int]] = {}
     with_rules = {group for of_port in groups.values() for group, _ in of_port}
-    for rule, remote_uuid, remote_revision in security_groups.rules_with_remotes(session, with_rules):
+    for rule in security_groups.rules_with_remotes(session, with_rules):
         rules.setdefault(rule.group_id, []).append(rule)
         if rule.remote_group_id is not None:
-            named[rule.remote_group_id] = (str(remote_uuid), int(remote_revision or 0))
+            named[rule.remote_group_id] = (str(rule.remote_uuid), int(rule.remote_revision or 0))
     members = group_members.read(session, named) if members_now else group_members.read_recent(session, named)
     # Most ports of a project have the same groups.
     known: dict[tuple[tuple[int, ...], str], tuple[VifRule, ...]] = {}
     found: dict[int, tuple[VifRule, ...]] = {}
-    for port, network in secured:
-        reach = reaching(network.network_type, network.uuid)
+    for port in secured:
+        reach = reaching(port.network_type, port.network_uuid)
         of_port = tuple(group for group, _ in groups.get(port.id, ()))
         if (of_port, reach) not in known:
             every = (_vif_rule(rule, members, reach) for group in of_port for rule in rules.get(group, ()))
@@ -50,7 +74,7 @@ def of_ports(
     return found
 
 
-def _bounded(port: Port, every: tuple[VifRule, ...]) -> tuple[VifRule, ...]:
+def _bounded(port: ServerPort, every: tuple[VifRule, ...]) -> tuple[VifRule, ...]:
     """Rules that name a group stay: its members may be fewer soon."""
     kept = within_bound(every)
     if len(kept) == len(every):
@@ -67,7 +91,7 @@ def _bounded(port: Port, every: tuple[VifRule, ...]) -> tuple[VifRule, ...]:
     return (*kept, *(msgspec.structs.replace(rule, remotes=(), revision=0) for rule in empty))
 
 
-def _vif_rule(rule: SecurityGroupRule, members: Mapping[int, GroupMembers], network_id: str) -> VifRule:
+def _vif_rule(rule: RuleWithRemote, members: Mapping[int, GroupMembers], network_id: str) -> VifRule:
     version = IP_VERSIONS[rule.ethertype]
     remotes: tuple[str, ...] | None = None if rule.remote_ip_prefix is None else (rule.remote_ip_prefix,)
     named = None

@@ -49,7 +49,7 @@ def clock(monkeypatch: pytest.MonkeyPatch, harness: ConductorHarness) -> Clock:
     ("message", "pause"),
     [
         pytest.param(0.05, 0.95, id="once a second"),
-        pytest.param(0.2, 1.8, id="a tenth of the time"),
+        pytest.param(0.2, 3.8, id="a twentieth of the time"),
         pytest.param(3.0, 2.0, id="every five seconds at the latest"),
         pytest.param(7.0, None, id="one after the other when it takes longer"),
     ],
