@@ -32,6 +32,7 @@ from minova.db import clock as clocks
 from minova.db.ballast import Ballast
 from minova.db.clock import CloudNow
 from minova.db.models.clock import EpochNow
+from minova.db.sql import use_plans_for_one
 from minova.outages import Outage
 
 T = TypeVar("T")
@@ -157,6 +158,8 @@ class Database:
             return
         if self.engine.driver == "psycopg":
             event.listen(self.engine, "do_connect", _connect_psycopg)
+        if self.dialect == "postgresql":
+            event.listen(self.engine, "before_cursor_execute", use_plans_for_one, retval=True)
         event.listen(self.engine, "do_execute", _repeat_read)
         event.listen(self.engine, "checkin", self._note_use)
         event.listen(self.engine, "checkout", self._ping_after_rest)

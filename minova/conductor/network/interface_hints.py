@@ -28,7 +28,7 @@ LOG = logging.getLogger(__name__)
 RULES_INTERVAL, MEMBERS_INTERVAL = 0.4, 1.0
 # A server that is being created needs no access before its guest has booted. So hosts are told of it this many seconds later, together with
 # the servers that were created in the meantime, and not while its build waits for the same processors.
-CREATION_DELAY = 2.0
+CREATION_DELAY = 3.0
 # A group may be on a thousand hosts, and a message to each of them then takes a conductor seconds. It spends this share of its time on
 # messages about members. Only where two rounds would then begin further apart than the longest interval, it spends more.
 SHARE, LONGEST_MEMBERS_INTERVAL = 0.05, 5.0

@@ -4,9 +4,9 @@ Every transaction locks in one order: ports, networks, security groups, usages. 
 """
 
 import random
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import NamedTuple
 
 import msgspec
@@ -30,6 +30,7 @@ from minova.db.models import SecurityGroup as GroupRow
 from minova.db.models import Subnet as SubnetRow
 from minova.db.models.networks import GOING
 from minova.db.networks import networks, ports, security_groups, subnets, vifs
+from minova.db.networks.networks import LockedNetwork
 from minova.db.networks.vif_rules import pairs_of
 from minova.db.quotas import OverQuota, give
 from minova.db.sql import chunked
@@ -39,8 +40,8 @@ from minova.objects.vif import Vif
 
 # Addresses that are looked at in one query before all that are taken are read.
 WINDOW = 16
-# MAC addresses that are looked at beyond those that are needed.
-SPARE = 2
+# MAC addresses that are looked at in one query, for this port and for later ones.
+MACS = 64
 # Repetitions when another transaction has just taken the same MAC address.
 TRIES = 3
 # Hosts whose interfaces are read together.
@@ -63,7 +64,7 @@ class NewPort(NamedTuple):
 class LockedForPorts(NamedTuple):
     """Rows by the ids of networks and of groups."""
 
-    networks: Mapping[str, NetworkRow]
+    networks: Mapping[str, LockedNetwork]
     groups: Mapping[str, GroupRow]
 
     def groups_of(self, port: Port) -> list[GroupRow]:
@@ -93,6 +94,8 @@ class Ports:
         self._groups = groups
         self._hints = hints
         self._creations: GroupCommit[NewPort, Port] = GroupCommit(worker, self._create_all)
+        # Safe for threads.
+        self._free_macs: deque[str] = deque()
         self._hosts: BatchQueue[str, dict[str, tuple[Vif, ...]]] = BatchQueue(self._read_hosts, MOST_HOSTS)
 
     def read(self) -> AbstractContextManager[Session]:
@@ -151,14 +154,10 @@ class Ports:
 
     def add(self, session: Session, new: Sequence[NewPort], locked: LockedForPorts) -> list[Port]:
         """In the transaction of the caller, who has taken the quota; in as many statements as one."""
-        every = {
-            network_id: subnets.of_network(session, locked.networks[network_id].id)
-            for network_id in dict.fromkeys(each.port.network_id for each in new)
-        }
-        given = _choose_all(session, new, locked, every)
-        macs = _macs(session, [each.port.mac_address for each in new])
+        given = _choose_all(session, new, locked)
+        macs = self._macs(session, [each.port.mac_address for each in new])
         groups = [locked.groups_of(each.port) for each in new]
-        names = {row.id: row.uuid for of_network in every.values() for row in of_network}
+        names = {row.id: row.uuid for network in locked.networks.values() for row in network.subnets}
         at = self._worker.at()
         made = [
             msgspec.structs.replace(
@@ -168,20 +167,40 @@ class Ports:
                     FixedIp(subnet_id=names[one], ip_address=address) for one, address in sorted(addresses)
                 ),
                 security_groups=tuple(row.uuid for row in rows),
-                network_owner=locked.networks[each.port.network_id].project_id,
+                network_owner=locked.networks[each.port.network_id].row.project_id,
                 revision_number=1,
                 created_at=at,
                 updated_at=at,
             )
             for each, mac, addresses, rows in zip(new, macs, given, groups, strict=True)
         ]
-        rows_of_networks = [locked.networks[each.port.network_id].id for each in new]
+        rows_of_networks = [locked.networks[each.port.network_id].row.id for each in new]
         ids = ports.add_several(session, made, rows_of_networks, [each.nic for each in new])
         ports.allocate_several(session, dict(zip(ids, given, strict=True)))
         security_groups.give_to_ports(
             session, {one: [row.id for row in rows] for one, rows in zip(ids, groups, strict=True)}
         )
         return made
+
+    def _macs(self, session: Session, wanted: Sequence[str]) -> list[str]:
+        """These; in place of empty ones free ones. MacAddressInUse: another port has one of them."""
+        named = [mac for mac in wanted if mac]
+        used = {one for chunk in chunked(named) for one in ports.macs_among(session, chunk)}
+        for mac in named:
+            if mac in used:
+                raise errors.MacAddressInUse(f"MAC address {mac} is in use by another port.")
+        return [mac or self._free_mac(session) for mac in wanted]
+
+    def _free_mac(self, session: Session) -> str:
+        """No secret: it must only be unlikely that two transactions choose the same one. IntegrityError then."""
+        with suppress(IndexError):
+            return self._free_macs.pop()
+        for _ in range(WINDOW):
+            tries = {addresses.mac_of(random.getrandbits(24)) for _ in range(MACS)}
+            self._free_macs.extend(sorted(tries - ports.macs_among(session, sorted(tries))))
+            with suppress(IndexError):
+                return self._free_macs.pop()
+        raise errors.ServiceUnavailable("No free MAC addresses were found. Please try again.")
 
     def lock_groups(self, session: Session, port: Port) -> list[int]:
         """The ids of the rows of a port's groups, which are named. Raises as `lock`."""
@@ -287,39 +306,36 @@ def _require_changeable(row: PortRow, port: Port) -> None:
         raise errors.PortInUse(f"Port {port.id} is in use by a server: detach it from the server first.")
 
 
-def _choose_all(
-    session: Session, new: Sequence[NewPort], locked: LockedForPorts, every: Mapping[str, Sequence[SubnetRow]]
-) -> list[list[Given]]:
+def _choose_all(session: Session, new: Sequence[NewPort], locked: LockedForPorts) -> list[list[Given]]:
     """Their addresses, in their order. Those that name addresses choose first."""
     given: dict[int, list[Given]] = {}
     taken: list[Given] = []
     for number, each in enumerate(new):
         if each.fixed_ips is not None:
-            network_id = each.port.network_id
-            network, own = locked.networks[network_id], every[network_id]
-            given[number] = choose(session, network, own, each.fixed_ips, others=taken)
+            network = locked.networks[each.port.network_id]
+            given[number] = choose(session, network.row, network.subnets, each.fixed_ips, others=taken)
             taken += given[number]
-    for network_id, of_network in every.items():
+    for network_id, network in locked.networks.items():
         numbers = [
             number for number, each in enumerate(new) if each.port.network_id == network_id and each.fixed_ips is None
         ]
-        chosen = _choose_several(session, locked.networks[network_id], of_network, len(numbers), taken)
+        chosen = _choose_several(session, network, len(numbers), taken)
         given.update(zip(numbers, chosen, strict=True))
     return [given[number] for number in range(len(new))]
 
 
 def _choose_several(
-    session: Session, network: NetworkRow, every: Sequence[SubnetRow], count: int, others: Collection[Given]
+    session: Session, network: LockedNetwork, count: int, others: Collection[Given]
 ) -> list[list[Given]]:
     """For each of `count` ports the next free address of each IP version, but none of `others`."""
     given: list[list[Given]] = [[] for _ in range(count)]
-    for version in sorted({row.ip_version for row in every}) if count else ():
+    for version in sorted({row.ip_version for row in network.subnets}) if count else ():
         free: list[Given] = []
-        for row in every:
+        for row in network.subnets:
             if row.ip_version == version and len(free) < count:
                 free += [(row.id, address) for address in _next_several(session, row, count - len(free), others)]
         if len(free) < count:
-            raise no_address(network)
+            raise no_address(network.row)
         for one, address in zip(given, free, strict=True):
             one.append(address)
     return given
@@ -428,26 +444,3 @@ def _subnet(network: NetworkRow, every: Sequence[SubnetRow], subnet_id: str) -> 
     raise errors.BadRequest(
         f"Invalid input for fixed_ips. Reason: subnet {subnet_id[:64]} is not a subnet of network {network.uuid}."
     )
-
-
-def _macs(session: Session, wanted: Sequence[str]) -> list[str]:
-    """These; in place of empty ones free ones. MacAddressInUse: another port has one of them."""
-    named = [mac for mac in wanted if mac]
-    used = {one for chunk in chunked(named) for one in ports.macs_among(session, chunk)}
-    for mac in named:
-        if mac in used:
-            raise errors.MacAddressInUse(f"MAC address {mac} is in use by another port.")
-    free = iter(_free_macs(session, len(wanted) - len(named)) if len(named) < len(wanted) else ())
-    return [mac or next(free) for mac in wanted]
-
-
-def _free_macs(session: Session, count: int) -> list[str]:
-    """No secrets: it must only be unlikely that two transactions choose the same one."""
-    free: list[str] = []
-    for _ in range(WINDOW):
-        tries = {addresses.mac_of(random.getrandbits(24)) for _ in range(count + SPARE)} - {*free}
-        used = {one for chunk in chunked(sorted(tries)) for one in ports.macs_among(session, chunk)}
-        free += sorted(tries - used)
-        if len(free) >= count:
-            return free[:count]
-    raise errors.ServiceUnavailable("No free MAC addresses were found. Please try again.")

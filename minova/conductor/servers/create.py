@@ -1,5 +1,6 @@
 """create_servers: everything that a request makes, in one transaction."""
 
+import logging
 import re
 import uuid
 from collections import Counter
@@ -43,6 +44,7 @@ from minova.objects.states import TaskState, VmState
 
 # The first asking of the scheduler is committed with the tasks themselves.
 FIRST_CLAIM = 1
+LOG = logging.getLogger(__name__)
 # The version of ComputeApi from which computes make config drives.
 WITH_DRIVES = "1.3"
 
@@ -130,10 +132,7 @@ class Servers:
             carried=msgspec.to_builtins({name: getattr(request, name) for name in BuildExtras.__struct_fields__}),
         )
         try:
-            made = self._creations.run(Creation(ctx, request, reservation, key_pair))
-        except IntegrityError:
-            # The same request came twice at the same time, and the other one was first.
-            made = Made(self._worker.run(lambda session: self._made_before(session, ctx, request)), new=False)
+            made = self._made(Creation(ctx, request, reservation, key_pair))
         except errors.ServiceUnavailable:
             # It may be written all the same, when the connection broke at the commit.
             self._in_background(
@@ -150,11 +149,14 @@ class Servers:
         what = (reservation.id, frozenset(reservation.epochs.values()))
         self._worker.in_background(ctx, Kind.SCHEDULE, what, work)
 
-    def _made_before(self, session: Session, ctx: RequestContext, request: CreateServers) -> CreatedServers:
-        answer = repeated(session, ctx, request)
-        if answer is None:
-            raise errors.Conflict("The servers could not be written: something of them exists already")
-        return answer
+    def _made(self, creation: Creation) -> Made:
+        """Repeated when another transaction was first: with the same request, which is answered then, or with the same MAC address."""
+        for _ in range(TRIES):
+            try:
+                return self._creations.run(creation)
+            except IntegrityError as error:
+                LOG.debug("Servers are written again: %s", error)
+        raise errors.Conflict("The servers could not be written: something of them exists already")
 
     def _write(self, session: Session, creations: Sequence[Creation]) -> list[Made]:
         """Requests that come together, in as many statements as one."""

@@ -1,8 +1,9 @@
 """Networks: queries and writes."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import bindparam, delete, exists, insert, or_, select, update
@@ -25,6 +26,14 @@ _FIND = (
     .order_by(models.Subnet.id)
 )
 _LOCK = select(Row).where(in_list(Row.uuid)).order_by(Row.id).with_for_update()
+# The rows of subnets are locked, too: PostgreSQL shows other rows than locked ones as they were before it waited for the locks.
+_LOCK_WITH_SUBNETS = (
+    select(Row, models.Subnet)
+    .join(models.Subnet, models.Subnet.network_id == Row.id)
+    .where(in_list(Row.uuid))
+    .order_by(Row.id, models.Subnet.id)
+    .with_for_update()
+)
 
 
 def find(session: Session, uuid: str) -> Network | None:
@@ -80,12 +89,22 @@ def lock(session: Session, uuid: str) -> models.Network | None:
     )
 
 
-def lock_several(session: Session, uuids: Collection[str]) -> dict[str, models.Network]:
-    """By uuid, those that there are; locked in the order of all writers."""
-    if not uuids:
-        return {}
+class LockedNetwork(NamedTuple):
+    row: models.Network
+    subnets: list[models.Subnet]
+
+
+def lock_several(session: Session, uuids: AbstractSet[str]) -> dict[str, LockedNetwork]:
+    """By uuid, those that there are; locked in the order of all writers, those without subnets after the others."""
     options = {"populate_existing": True}
-    return {row.uuid: row for row in session.scalars(_LOCK, {"some": sorted(uuids)}, execution_options=options)}
+    locked: dict[str, LockedNetwork] = {}
+    if uuids:
+        for row, subnet in session.execute(_LOCK_WITH_SUBNETS, {"some": sorted(uuids)}, execution_options=options):
+            locked.setdefault(row.uuid, LockedNetwork(row, [])).subnets.append(subnet)
+    if left := sorted(uuids - locked.keys()):
+        rows = session.scalars(_LOCK, {"some": left}, execution_options=options)
+        locked.update((row.uuid, LockedNetwork(row, [])) for row in rows)
+    return locked
 
 
 def lock_local(session: Session) -> None:

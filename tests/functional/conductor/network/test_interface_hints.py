@@ -94,7 +94,7 @@ def test_servers_that_are_created_are_told_together_later(
     harness.conductor.create_servers(CTX, request=request(1, **on(flat)))
     harness.settle()
     (members,) = harness.hosts["a"].members
-    assert (members.ranges("", 4), clock.pauses) == (("10.1.0.2/31", "10.1.0.4/32"), [1.5])
+    assert (members.ranges("", 4), clock.pauses) == (("10.1.0.2/31", "10.1.0.4/32"), [2.5])
 
 
 def test_other_changes_do_not_wait_for_servers_that_are_created(
