@@ -18,7 +18,7 @@ def main() -> None:
     services = []
     for number in range(int(hosts)):
         host = f"host-{number}"
-        conf = configure(Path(folder) / host, host=host, glance__endpoint_override=api_url)
+        conf = configure(Path(folder) / host, host=host, glance__endpoint_override=api_url, fake_vcpus=256)
         rpc = rpc or Rpc(conf, transport_url)
         services.append(compute.compose(conf, rpc, stopping))
     service.run(services, stopping, lambda: print("ready", flush=True))
