@@ -36,6 +36,8 @@ class FakeNeutron:
         self.after = False
         # As lists show them.
         self.groups: list[dict[str, Any]] = []
+        # It has every network but these.
+        self.deleted_networks: set[str] = set()
         self.subnets_of: dict[str, list[dict[str, Any]]] = {}
         # Kind and filters of each list that was asked for.
         self.lists: list[tuple[str, dict[str, Any]]] = []
@@ -62,7 +64,7 @@ class FakeNeutron:
         return [NETWORK]
 
     def network(self, network_id: str, token: str | None = None) -> dict[str, Any] | None:
-        return {**NETWORK, "id": network_id, "shared": True}
+        return None if network_id in self.deleted_networks else {**NETWORK, "id": network_id, "shared": True}
 
     def subnets(self, network_id: str, token: str | None = None) -> list[dict[str, Any]]:
         return self.subnets_of.get(network_id, [SUBNET])

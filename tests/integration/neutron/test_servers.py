@@ -1,5 +1,7 @@
 """Servers on networks of a real Neutron: ports made, bound, waited for, unbound and deleted. Its agents are stand-ins that keep books."""
 
+import uuid
+
 from tests.cluster import wait_for
 from tests.integration.neutron.conftest import HOST, Cloud
 
@@ -155,6 +157,9 @@ def test_an_interface_comes_and_goes_while_the_guest_runs(cloud: Cloud) -> None:
     server = cloud.boot("hot", "none")
     cloud.until(server, "ACTIVE")
     path = f"/v2.1/servers/{server}/os-interface"
+    for unknown in ("net_id", "port_id"):
+        answer = cloud.ask("POST", path, {"interfaceAttachment": {unknown: str(uuid.uuid4())}}, status=404)
+        assert "could not be found" in answer["itemNotFound"]["message"]
     wanted = {"interfaceAttachment": {"net_id": cloud.network["id"], "tag": "second"}}
     made = cloud.ask("POST", path, wanted)["interfaceAttachment"]
     (port,) = cloud.ports(server)

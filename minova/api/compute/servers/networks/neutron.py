@@ -1,4 +1,7 @@
-"""Which networks of a Neutron beside minova a new server is to be on: asked with the caller's token, so that Neutron decides who sees what."""
+"""The networks of new servers, from a Neutron beside minova.
+
+Requests to Neutron carry the caller's token, so that Neutron decides what the caller sees.
+"""
 
 import logging
 from collections.abc import Sequence
@@ -16,17 +19,17 @@ from minova.objects.port_features import refusal_reason
 from minova.objects.port_marks import mark
 from minova.objects.vif import MOST_NICS, NEUTRON, NewInterface, RequestedNic, device_owner
 
-if TYPE_CHECKING:  # its packages take a part of the start that other clouds need not wait for
+if TYPE_CHECKING:  # importing it takes time at the start, which clouds without Neutron save
     from minova.neutron_client import Document, NeutronClient
 
 LOG = logging.getLogger(__name__)
-# Seconds that a request waits for Neutron, all in all: it holds a thread of the API.
+# The total time in seconds that one request waits for Neutron: it holds a thread of the API.
 PATIENCE = 10.0
 _CHOOSES = "create_port:fixed_ips:ip_address"
 
 
 class WantedNic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a request says of one interface."""
+    """One interface in a request."""
 
     uuid: str | None = None
     port: str | None = None
@@ -35,7 +38,7 @@ class WantedNic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def check_together(wanted: Sequence[WantedNic], servers: int) -> None:
-    """Raises BadRequest if a server, or so many, cannot have all of them."""
+    """Raises BadRequest if one server, or this number of servers, cannot have all of the interfaces."""
     if len(wanted) > MOST_NICS:
         raise errors.BadRequest(f"A server may have {MOST_NICS} networks, and {len(wanted)} are given.")
     given = [nic.port for nic in wanted if nic.port is not None]
@@ -46,7 +49,7 @@ def check_together(wanted: Sequence[WantedNic], servers: int) -> None:
 
 
 def client_of(api: Collaborators, call: Call) -> "NeutronClient":
-    """One for all questions of a request, which have PATIENCE together."""
+    """Returns the client of this request. All its calls to Neutron share PATIENCE."""
     assert api.neutron is not None
     context = call.request.context
     if not hasattr(context, "neutron"):
@@ -56,7 +59,9 @@ def client_of(api: Collaborators, call: Call) -> "NeutronClient":
 
 
 def token_of(api: Collaborators, call: Call) -> str | None:
-    """The caller's. None: minova's callers are not Keystone's, and Neutron is asked as the user of `[neutron]`."""
+    """Returns the caller's token. None: the callers are not Keystone's, and requests to Neutron use the user of
+    `[neutron]`.
+    """
     if api.conf.api.auth_strategy != "keystone":
         return None
     return call.request.get_header("X-Auth-Token") or ""
@@ -65,7 +70,9 @@ def token_of(api: Collaborators, call: Call) -> str | None:
 def requested(
     api: Collaborators, call: Call, wanted: Sequence[WantedNic] | str | None, servers: int
 ) -> tuple[RequestedNic, ...]:
-    """Raises BadRequest, Forbidden, NetworkAmbiguous and PortInUse as `networks.requested_networks`."""
+    """Returns the interfaces of each new server. Raises BadRequest, Forbidden, NetworkAmbiguous and PortInUse as
+    `requested_networks`.
+    """
     asker = Asker(api, call)
     if isinstance(wanted, str) or not wanted:
         nics = asker.only_one()
@@ -77,7 +84,7 @@ def requested(
 
 
 class Asker:
-    """For one caller."""
+    """Resolves the networks and ports of one caller."""
 
     def __init__(self, api: Collaborators, call: Call) -> None:
         self._client = client_of(api, call)
@@ -86,7 +93,10 @@ class Asker:
         self._project_id = call.ctx.project_id
 
     def only_one(self) -> tuple[RequestedNic, ...]:
-        """As Nova: of the networks of the project and the shared ones. NetworkAmbiguous: there are several."""
+        """Returns an interface on the only network among those of the project and the shared ones, as in Nova.
+
+        Raises NetworkAmbiguous if there are several.
+        """
         own = self._client.networks(self._token, tenant_id=self._project_id)
         shared = self._client.networks(self._token, shared=True)
         found = {network["id"]: network for network in (*own, *shared)}
@@ -94,12 +104,13 @@ class Asker:
             raise errors.NetworkAmbiguous("Multiple possible networks found, use a Network ID to be more specific.")
         return tuple(self._new(network) for network in found.values())
 
-    def by_network(self, nic: WantedNic) -> RequestedNic:
+    def by_network(self, nic: WantedNic, unknown: type[errors.MinovaError] = errors.BadRequest) -> RequestedNic:
+        """Raises `unknown` if the caller may use no such network."""
         if nic.uuid is None:
             raise errors.BadRequest("Invalid input for field server.networks: each has a uuid or a port.")
         network = self._client.network(nic.uuid, self._token)
         if network is None or not (self._is_usable(network) or network.get("router:external")):
-            raise errors.BadRequest(f"Network {nic.uuid} could not be found.")
+            raise unknown(f"Network {nic.uuid} could not be found.")
         if not self._is_usable(network):
             raise errors.Forbidden(f"It is not allowed to create an interface on external network {network['id']}.")
         if nic.fixed_ip is not None:
@@ -107,13 +118,14 @@ class Asker:
             self._call.require(_CHOOSES, Target(project_id=str(network.get("tenant_id"))))
         return self._new(network, nic)
 
-    def by_port(self, nic: WantedNic) -> RequestedNic:
+    def by_port(self, nic: WantedNic, unknown: type[errors.MinovaError] = errors.BadRequest) -> RequestedNic:
+        """Raises `unknown` if the caller may use no such port."""
         if nic.fixed_ip is not None:
             raise errors.BadRequest(f"Specified Fixed IP '{nic.fixed_ip[:64]}' cannot be used with port '{nic.port}'.")
         port = self._client.port(str(nic.port), self._token)
         is_admin = self._call.ctx.is_admin
         if port is None or (port.get("tenant_id") != self._project_id and not is_admin):
-            raise errors.BadRequest(f"Port id {nic.port} could not be found.")
+            raise unknown(f"Port id {nic.port} could not be found.")
         if port.get("device_id"):
             raise errors.PortInUse(f"Port {port['id']} is still in use.")
         reason = refusal_reason(port)
@@ -133,17 +145,19 @@ class Asker:
 
 
 def new_interface(api: Collaborators, call: Call, row: models.Instance, nic: WantedNic) -> NewInterface:
-    """Of a server that is there. A new port is made; the caller gives it back if the server cannot have it.
+    """Returns a new interface of an existing server. Makes a port if the request names none; the caller must withdraw
+    it if the server cannot have it.
 
-    Raises as `requested`; an unknown port or network is NotFound.
+    Raises the errors of `requested`, but PortNotFound or NetworkNotFound for an unknown port or network, as Nova does.
+    Raises BadRequest if no network is available.
     """
     asker = Asker(api, call)
     found: RequestedNic | None
     try:
         if nic.port is not None:
-            found = asker.by_port(nic)
+            found = asker.by_port(nic, errors.PortNotFound)
         elif nic.uuid is not None:
-            found = asker.by_network(nic)
+            found = asker.by_network(nic, errors.NetworkNotFound)
         else:
             found = next(iter(asker.only_one()), None)
     except errors.NetworkAmbiguous:
@@ -166,7 +180,7 @@ def new_interface(api: Collaborators, call: Call, row: models.Instance, nic: Wan
     }
     if found.ip_address is not None:
         wanted["fixed_ips"] = [{"ip_address": found.ip_address}]
-    # Before it is there: this process may die, or Neutron's answer be lost.
+    # Recorded before the port exists: this process may die, or Neutron's answer may be lost.
     api.conductor.expect_port(call.ctx, instance_uuid=row.uuid, network_id=found.network_id)
     try:
         port = client_of(api, call).create_port(wanted)
@@ -176,7 +190,7 @@ def new_interface(api: Collaborators, call: Call, row: models.Instance, nic: Wan
 
 
 def withdraw(api: Collaborators, port_id: str) -> None:
-    """A port of `new_interface`. Raises nothing."""
+    """Deletes a port of `new_interface`. Raises nothing."""
     assert api.neutron is not None
     try:
         api.neutron.within(PATIENCE).delete_port(port_id)
@@ -185,7 +199,7 @@ def withdraw(api: Collaborators, port_id: str) -> None:
 
 
 def groups_named(api: Collaborators, call: Call) -> dict[str, list[str]]:
-    """The ids of the security groups of the caller's project, by name, and each by its id."""
+    """Returns the ids of the caller's project's security groups, by name and by id."""
     found: dict[str, list[str]] = {}
     groups: list[dict[str, Any]] = client_of(api, call).security_groups(
         token_of(api, call), tenant_id=call.ctx.project_id

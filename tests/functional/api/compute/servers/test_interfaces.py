@@ -284,6 +284,14 @@ def test_an_interface_of_neutron_is_attached(stocked: Cloud, neutron: FakeNeutro
     assert is_marked(made, server["id"])
 
 
+@pytest.mark.parametrize("unknown", ["net_id", "port_id"])
+def test_an_unknown_network_or_port_of_neutron_is_not_found(stocked: Cloud, neutron: FakeNeutron, unknown: str) -> None:
+    """As in Nova, which answers 400 only for new servers."""
+    server = running(stocked)
+    neutron.deleted_networks.add(NET)
+    assert attach(stocked, server, **{unknown: NET})[0] == 404
+
+
 @pytest.mark.parametrize("error", [errors.BadRequest, errors.Forbidden, errors.NotFound, errors.Conflict])
 def test_a_port_whose_interface_the_conductor_refuses_is_withdrawn(
     stocked: Cloud, neutron: FakeNeutron, error: type[errors.MinovaError]
