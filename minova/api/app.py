@@ -1,4 +1,4 @@
-"""All APIs of `minova-api` behind one port: Compute, Image, Network, and Placement where it is configured."""
+"""All APIs of `minova-api` behind one port: Compute, Image, Network, and Placement if it is configured."""
 
 from collections.abc import Callable
 from typing import Any
@@ -34,21 +34,27 @@ from minova.hardware.demands import require_aliases
 
 PLACEMENT = "/placement"
 NETWORK = "/network"
-# The first segments of the Compute API's paths: what else stands there is a project id.
+# The first segments of the Compute API's paths. Any other segment in this position is a project id.
 COMPUTE_RESOURCES = frozenset(
     route.path.split("/")[2] for route in ComputeDefinition.routes if route.path.startswith("/v2.1/")
 )
 
 
 class ResourcePath(msgspec.Struct, frozen=True, kw_only=True):
-    """`path` as a route table has it; `project_id`: the one that older clients put into it."""
+    """`path`: as in a route table.
+    `project_id`: the project id that older clients put into the path.
+    """
 
     path: str
     project_id: str | None = None
 
 
 class App:
-    """The WSGI application. `downloads`: of images with a token, for computes. `images`: the collaborators of the Image API, for the work beside requests."""
+    """The WSGI application.
+
+    `downloads`: the application for computes that have a token for an image.
+    `images`: the collaborators of the Image API, for its background work.
+    """
 
     def __init__(
         self,
@@ -81,15 +87,15 @@ class App:
             env["SCRIPT_NAME"] += NETWORK
             env["PATH_INFO"] = path.removeprefix(NETWORK).rstrip("/") or "/"
             return self._network(env, start_response)
-        # WSGI has the bytes of a path as Latin-1.
+        # WSGI passes the bytes of a path as Latin-1.
         decoded = path.encode("latin-1").decode(errors="replace")
         # `/image/` is the version document of the Image API; `/image/v2` is below it.
         resource = resource_path(decoded.removesuffix("/"))
         env["PATH_INFO"] = resource.path.encode().decode("latin-1")
         env[PROJECT_IN_PATH] = resource.project_id
         if not _is_image(resource.path):
-            # 404, as in Nova: what asks for the resource with an empty name must not get, or change, all of them. An empty
-            # part fits into a route, two do not.
+            # 404, as in Nova: a request for a resource with an empty name must not read, or change, all resources. A
+            # route matches one empty segment, but not two.
             if decoded.endswith("/") and resource.path.count("/") > 1:
                 env["PATH_INFO"] += "//"
             return self._compute(env, start_response)
@@ -98,7 +104,7 @@ class App:
 
 
 def resource_path(path: str, resources: frozenset[str] = COMPUTE_RESOURCES) -> ResourcePath:
-    """Removes `/compute` and `/image` before the version, and a project id behind it."""
+    """Removes `/compute` or `/image` before the version, and a project id behind it."""
     if path.startswith(("/image/", "/compute/")):
         path = "/" + path.split("/", 2)[2]
     path = path.rstrip("/") or "/"
@@ -120,10 +126,13 @@ def image_store(conf: cfg.ConfigOpts) -> ImageStore:
 def with_glance(
     conf: cfg.ConfigOpts, servers: ComputeCollaborators, images: ImageCollaborators
 ) -> tuple[ComputeCollaborators, ImageCollaborators]:
-    """The same with Glance in place of the built-in service. Raises InvalidConfiguration."""
+    """Returns the collaborators with Glance in place of the built-in image service.
+
+    Raises InvalidConfiguration if Glance cannot be used.
+    """
     if conf.api.auth_strategy != "keystone":
         raise errors.InvalidConfiguration("[glance] backend = glance needs [api] auth_strategy = keystone.")
-    # Imported here: keystoneauth takes a part of the start that other clouds need not wait for.
+    # Imported here: importing keystoneauth takes time at the start, which clouds without Glance save.
     from minova.api.image.glance.client import GlanceClient  # noqa: PLC0415
     from minova.api.image.glance.images import GlanceData, GlanceImages  # noqa: PLC0415
     from minova.api.image.glance.proxy import GlanceProxy  # noqa: PLC0415
@@ -136,15 +145,18 @@ def with_glance(
 
 
 def with_neutron(conf: cfg.ConfigOpts, servers: ComputeCollaborators) -> ComputeCollaborators:
-    """New servers are on networks of Neutron. Raises InvalidConfiguration."""
-    # Imported here, as above.
+    """Returns the collaborators with Neutron: new servers are on its networks.
+
+    Raises InvalidConfiguration if Neutron cannot be used.
+    """
+    # Imported here for the same reason as in `with_glance`.
     from minova.neutron_client import NeutronClient  # noqa: PLC0415
 
     return msgspec.structs.replace(servers, neutron=NeutronClient(conf, most=NEUTRON_PATIENCE))
 
 
 def _not_here(env: dict[str, Any], start_response: Any) -> Any:
-    """Images are with Glance, or networks with Neutron, which are in the catalog."""
+    """Answers 404. Glance serves images, or Neutron networks; the catalog has their addresses."""
     start_response("404 Not Found", [("Content-Length", "0")])
     return [b""]
 
@@ -160,14 +172,15 @@ def make_app(
     """`placement_writes` opens the database to which Placement writes; None: Placement is not served here.
     `failures`: a table of failed logins that workers share.
 
-    Raises InvalidConfiguration if the options for authentication contradict each other, a policy cannot be used, or a PCI alias or network is invalid.
+    Raises InvalidConfiguration if the options for authentication contradict each other, a policy cannot be used, or a
+    PCI alias or network is invalid.
     """
     authenticate = authenticator(conf, failures)
     policy = Policy(conf)
     placement = None if placement_writes is None else make_placement(conf, authenticate, db, placement_writes, policy)
     require_aliases(conf.pci.alias)
-    allowed_networks(conf)  # to be told of a wrong one now
-    # Most threads are for requests that are answered at once.
+    allowed_networks(conf)  # raises now for an invalid network
+    # A quarter of the threads may wait; the others serve requests that are answered at once.
     waiting = WaitingRequests(max(1, conf.api.threads // 4))
     images = ImageCollaborators(conf=conf, db=db, conductor=conductor, store=image_store(conf))
     servers = ComputeCollaborators(

@@ -1,7 +1,8 @@
 """`GET /openapi.json`: the description of all APIs, for tools that read OpenAPI.
 
-`?microversion=2.60` chooses the microversion of Compute, by default the newest. A document describes one, because a schema of
-OpenAPI cannot depend on a header: tools that make clients, requests or pages would take one with all of them for wrong.
+`?microversion=2.60` selects the microversion of Compute; the default is the newest. A document describes one
+microversion, because a schema of OpenAPI cannot depend on a header: tools that generate clients, requests or pages
+would reject a document of all versions.
 """
 
 import gzip
@@ -29,12 +30,14 @@ class DescriptionQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 @lru_cache(versions.MAX[1])
 def _packed(version: Version) -> bytes:
-    """Made once each, because anyone may ask: it takes far longer than other answers. Packed it has a twentieth of the size."""
+    """Cached per version, because the route is public and computing the description takes far longer than other
+    answers. Compressed, it has a twentieth of the size.
+    """
     return gzip.compress(msgspec.json.encode(describe(at(version))), mtime=0)
 
 
 def show(api: Any, call: Call) -> None:
-    """Raises BadRequest or VersionNotSupported for another microversion than those that are served."""
+    """Raises BadRequest or VersionNotSupported if the microversion is not served."""
     packed = _packed(versions.parse(call.query.microversion))
     response = call.response
     response.content_type = falcon.MEDIA_JSON
@@ -50,7 +53,7 @@ ROUTES = (Route(method="GET", path=PATH, handler=show, query=DescriptionQuery),)
 
 
 class DescriptionDefinition(ComputeDefinition):
-    """With the errors and headers of Compute."""
+    """Has the errors and headers of Compute."""
 
     routes = ROUTES
     validation = StructValidation(ROUTES)

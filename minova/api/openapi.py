@@ -1,4 +1,6 @@
-"""The OpenAPI description of all four APIs, made of their route tables and of the structs and JSON schemas beside them."""
+"""The OpenAPI description of all four APIs, generated from their route tables and from the structs and JSON schemas
+beside them.
+"""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -28,7 +30,9 @@ _VARIABLE = re.compile(r"\{(\w+)\}")
 
 
 class Api(msgspec.Struct, frozen=True, kw_only=True):
-    """`prefix`: what stands before its paths behind minova-api. `version`: the microversion that is described, and its header."""
+    """`prefix`: precedes the paths of the API in minova-api.
+    `version`: the described microversion, and its header.
+    """
 
     name: str
     prefix: str
@@ -45,15 +49,17 @@ APIS = (
 
 
 def at(version: Version) -> tuple[Api, ...]:
-    """The APIs with this microversion of Compute."""
+    """Returns the APIs with this microversion of Compute."""
     return tuple(msgspec.structs.replace(api, version=version) if api.name == "compute" else api for api in APIS)
 
 
 def describe(apis: Iterable[Api] = APIS) -> Json:
-    """OpenAPI 3.1. Of Compute and Placement one microversion is described, by default the newest."""
+    """Returns a document of OpenAPI 3.1. It describes one microversion of Compute and of Placement, by default the
+    newest.
+    """
     apis = tuple(apis)
     kinds, made, complete = _schemas()
-    # What `_cut` changes stands at their top.
+    # A copy of the top level, which `_cut` changes.
     components = {name: dict(schema) for name, schema in complete.items()}
     _cut(kinds, components, next((api.version for api in apis if api.name == "compute"), None))
     paths: dict[str, Json] = {}
@@ -72,12 +78,14 @@ def describe(apis: Iterable[Api] = APIS) -> Json:
 
 @cache
 def _schemas() -> tuple[list[Any], dict[int, Json], Json]:
-    """The types of all routes, the schema of each by its `id`, and what these refer to; with the fields of all versions."""
+    """Returns the types of all routes, the schema of each type by its `id`, and the schemas that these refer to. The
+    schemas have the fields of all versions.
+    """
     routes = [route for api in APIS for route in api.routes]
     answers = [kind for route in routes for kind in _answers(route)]
     kinds = [kind for route in routes for kind in (route.query, route.body) if _is_type(kind)] + answers
     schemas, components = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
-    # A client may rely on it: an answer has no other fields than those of its microversion.
+    # Clients may rely on it: an answer has no other fields than those of its microversion.
     for kind in _structs(answers):
         beside = getattr(kind, "properties_beside", False)
         components[kind.__name__]["additionalProperties"] = {"type": "string"} if beside else False
@@ -85,12 +93,12 @@ def _schemas() -> tuple[list[Any], dict[int, Json], Json]:
 
 
 def _answers(route: Route) -> list[Any]:
-    """The types in its answer."""
+    """Returns the types in the answer of a route."""
     return [route.answer] if isinstance(route.answer, type) else [*route.answer.values()]
 
 
 def _cut(kinds: Iterable[Any], components: Json, version: Version | None) -> None:
-    """Leaves only the fields of this version in the structs whose fields a table of microversions names."""
+    """Removes the fields that this version does not have from all structs with a History."""
     for kind in _structs(kinds) if version is not None else ():
         history, schema = history_of(kind), components.get(kind.__name__)
         if history is None or schema is None or version is None:
@@ -101,7 +109,7 @@ def _cut(kinds: Iterable[Any], components: Json, version: Version | None) -> Non
 
 
 def _structs(kinds: Iterable[Any]) -> Iterable[type]:
-    """Those in these types."""
+    """Returns the structs in these types."""
     left, seen = [msgspec.inspect.type_info(kind) for kind in kinds], set[type]()
     while left:
         info = left.pop()
@@ -162,7 +170,7 @@ def _response(status: int, what: str, route: Route, made: dict[int, Json]) -> Js
 
 
 def _span(route: Route) -> Json:
-    """The microversions that have the route, in the words of OpenStack's own descriptions."""
+    """Returns the microversions that have the route, in the format of OpenStack's own descriptions."""
     span = {"min-ver": route.since, "max-ver": route.until}
     return {name: text(version) for name, version in span.items() if version not in (LOWEST, HIGHEST)}
 
@@ -188,5 +196,5 @@ def _parameter(place: str, name: str, schema: Json, *, required: bool = True) ->
 
 
 def _is_type(kind: Any) -> bool:
-    """A struct or another type of msgspec, and no table of JSON schemas."""
+    """Whether `kind` is a struct or another type of msgspec, not a table of JSON schemas."""
     return kind is not None and not isinstance(kind, tuple)

@@ -1,7 +1,7 @@
-"""Calls of the API that are sent to a conductor a second time, when the conductor that took the first one has gone.
+"""Repeats calls of the API to a conductor if the conductor that took the first call has gone.
 
-The first call may have been done: only its answer is missing. A call is repeated only if the second one changes nothing
-then, and if its error can be told from the error of a first call: the database shows that the work is done.
+The first call may have been executed, with only its answer lost. A call is repeated only if a second execution changes
+nothing, and if its error can be distinguished from the error of a first call: the database shows that the work is done.
 """
 
 import logging
@@ -25,12 +25,12 @@ from minova.objects.key_pair import KeyPair
 from minova.objects.server_actions import BY_KIND
 
 LOG = logging.getLogger(__name__)
-# Further conductors that are asked if one is not configured for the network service of a request.
+# The most further tries if a conductor is not configured for the network service of a request.
 OTHERS = 3
 
 
 class Done(NamedTuple):
-    """The first call was done; what it would have answered."""
+    """The first call was executed. `answer`: its lost answer."""
 
     answer: Any = None
 
@@ -43,15 +43,16 @@ class Repeated(NamedTuple):
     error: errors.MinovaError
 
 
-# Whether the first call was done, by what the database shows.
+# Decides by the database whether the first call was executed.
 Look = Callable[[Session, Repeated], Done | None]
 
 
 class RepeatingConductor:
-    """Has the contract's methods. Asks `first`, and `again` after errors.NoAnswer; both are clients of any conductor.
+    """Has the methods of the contract. Calls `first`, and `again` after errors.NoAnswer; both are clients of any
+    conductor.
 
-    `first` waits for a shorter time, so that the two waits together are not much longer than one. Without an entry in
-    `_LOOKS` a call is sent once.
+    `first` has a shorter time-out, so that the two time-outs together are not much longer than one. A call without an
+    entry in `_LOOKS` is sent once.
     """
 
     def __init__(self, first: ConductorApi, again: ConductorApi, db: Database) -> None:
@@ -86,8 +87,10 @@ class RepeatingConductor:
 
 
 def _configured(name: str, ask: Callable[[], Any]) -> Any:
-    """What a conductor says that is configured for the network service of the request: messages go to the conductors in turn, and one
-    without it has done nothing. Raises what the last one says.
+    """Returns the answer of a conductor that is configured for the network service of the request.
+
+    Messages go to the conductors in turn, and a conductor that is not configured has done nothing. Raises the error of
+    the last try.
     """
     for _ in range(OTHERS):
         try:
@@ -98,7 +101,9 @@ def _configured(name: str, ask: Callable[[], Any]) -> Any:
 
 
 def _never(session: Session, repeated: Repeated) -> Done | None:
-    """The conductor itself answers a repeated call as it answered the first one, so its error is the call's own."""
+    """Returns None: the conductor answers a repeated call as it answered the first one, so an error is the
+    call's own.
+    """
     return None
 
 
@@ -107,7 +112,7 @@ def _gone(session: Session, repeated: Repeated) -> Done | None:
 
 
 def _action_begun(session: Session, repeated: Repeated) -> Done | None:
-    """The action of a request bears the request's ID."""
+    """The action of a request has the id of the request."""
     uuid, action = repeated.arguments["instance_uuid"], repeated.arguments["action"]
     name = BY_KIND[action].name if action in BY_KIND else action
     return Done() if instances.has_action(session, uuid, name, repeated.ctx.request_id) else None
@@ -128,7 +133,9 @@ def _extra_specs_as_asked(session: Session, repeated: Repeated) -> Done | None:
 
 
 def _access_as_asked(session: Session, repeated: Repeated) -> Done | None:
-    """The second one of two additions is a Conflict, of two removals NotFound: also where there is no flavor."""
+    """The second of two additions raises Conflict, the second of two removals NotFound, and so does a call for an
+    unknown flavor.
+    """
     flavorid = repeated.arguments["flavorid"]
     if flavors.flavor(session, flavorid) is None:
         return None
@@ -171,14 +178,14 @@ def _host_is_out(session: Session, repeated: Repeated) -> Done | None:
     return Done(record) if record is not None and repeated.arguments["host"] not in record.hosts else None
 
 
-# Not `create_server_group`: it names nothing that would tell a second call from a second group.
+# Without `create_server_group`: it has nothing by which to distinguish a repetition from a second group.
 _LOOKS: Mapping[str, Look] = {
     "clear_server_password": _never,
     "create_servers": _never,  # each has a request UUID
     "preview_servers": _never,
     "capacity": _never,
     "update_service": _never,
-    "expect_port": _never,  # each row says the same
+    "expect_port": _never,  # all its rows are equal
     "update_quota_set": _never,  # the limits are absolute
     "update_quota_class_set": _never,
     "delete_quota_set": _never,
@@ -220,5 +227,5 @@ _LOOKS: Mapping[str, Look] = {
     "add_host_to_aggregate": _host_is_in,
     "remove_host_from_aggregate": _host_is_out,
 }
-# A scheduler works on these for as long as `first` waits.
+# These calls may occupy a scheduler for the whole time-out of `first`. Therefore their first try uses `again`, too.
 _SLOW = frozenset(("preview_servers", "capacity"))

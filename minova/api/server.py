@@ -15,7 +15,7 @@ LOG = logging.getLogger(__name__)
 
 
 def is_image_data(path: str) -> bool:
-    """Whether requests of this path carry the bytes of an image."""
+    """Whether requests for this path carry the bytes of an image."""
     return path.endswith("/file")
 
 

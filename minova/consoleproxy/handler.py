@@ -1,4 +1,6 @@
-"""One connection of minova-consoleproxy: a page of noVNC, or a WebSocket with a token that is connected to a guest's console."""
+"""One connection of minova-consoleproxy: a page of noVNC, or a WebSocket with a token that is connected to a guest's
+console.
+"""
 
 import logging
 import socket
@@ -14,14 +16,16 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-# Seconds for a request, and for a client that takes nothing of what the guest sends.
+# Seconds to wait for a request, and for a client that does not read what the guest sends.
 PATIENCE = 10.0
-# Bytes of one message of a client, which websockify keeps until the message is whole.
+# The most bytes of one message of a client: websockify buffers a message until it is complete.
 MOST_FRAME = 1024 * 1024
 
 
 class Handler(ProxyRequestHandler):  # type: ignore[misc]  # websockify has no types
-    """websockify's, with targets from tokens. Its attributes are for one connection: the server has many at the same time."""
+    """websockify's handler, with targets from tokens. Its attributes belong to one connection: the server has many at
+    the same time.
+    """
 
     server: "ConsoleServer"
     server_version = "minova-consoleproxy"
@@ -29,7 +33,7 @@ class Handler(ProxyRequestHandler):  # type: ignore[misc]  # websockify has no t
     timeout = PATIENCE
 
     def handle_upgrade(self) -> None:
-        """Connects to the guest before the WebSocket is opened, so that a refusal is an HTTP status with a reason."""
+        """Connects to the guest before it opens the WebSocket, so that a refusal is an HTTP status with a reason."""
         try:
             self._check_origin()
             self._target = self.server.connect(self._token(), self.client_address[0])
@@ -53,7 +57,9 @@ class Handler(ProxyRequestHandler):  # type: ignore[misc]  # websockify has no t
             self.server.connections.discard(self._target)
 
     def recv_frames(self) -> tuple[list[bytes], Any]:
-        """Hands on what came before more is read, so that a guest that takes nothing makes its client wait, not this process grow."""
+        """Passes on received data before it reads more: if a guest reads nothing, its client waits, and this process
+        does not grow.
+        """
         frames, closed = super().recv_frames()
         for frame in frames:
             self._target.sendall(frame)
@@ -65,14 +71,14 @@ class Handler(ProxyRequestHandler):  # type: ignore[misc]  # websockify has no t
         """Done before the upgrade."""
 
     def auth_connection(self) -> None:
-        """The token is all that a client needs."""
+        """Does nothing: a client needs only the token."""
 
     def translate_path(self, path: str) -> str:
         self.directory = self.server.web
         return str(super().translate_path(path))
 
     def log_message(self, format: str, *arguments: Any) -> None:
-        """websockify's lines would hold the token."""
+        """Logs nothing: websockify's lines would contain the token."""
 
     def _token(self) -> str:
         tokens = parse_qs(urlsplit(self.path).query).get("token", [])
@@ -81,7 +87,9 @@ class Handler(ProxyRequestHandler):  # type: ignore[misc]  # websockify has no t
         return tokens[0]
 
     def _check_origin(self) -> None:
-        """Browsers let every page open a WebSocket, and say which page it was."""
+        """Raises Forbidden for a page of another origin. Browsers let every page open a WebSocket, but send
+        its origin.
+        """
         origin = self.headers.get("Origin")
         if origin is None:
             return

@@ -1,4 +1,4 @@
-"""minova-consoleproxy's listener: a thread for each connection, and what all of them share."""
+"""The listener of minova-consoleproxy: a thread for each connection, and the state that all connections share."""
 
 import logging
 import socket
@@ -27,17 +27,17 @@ from minova.objects.console import ConsoleGrant, canonical_address, is_loopback
 LOG = logging.getLogger(__name__)
 
 BINARY = "minova-consoleproxy"
-# Seconds until the host of a guest has accepted the connection.
+# Seconds until the host of a guest must have accepted the connection.
 CONNECT_WITHIN = 5.0
-# Seconds between pings to a client, which find one that is gone.
+# Seconds between pings to a client, which detect a lost client.
 HEARTBEAT = 30
 STOP_WITHIN = 5.0
-# Seconds until a connection is a WebSocket, or has its page.
+# Seconds until a connection must have become a WebSocket, or got its page.
 OPEN_WITHIN = 30.0
 
 
 class Places:
-    """How many connections there are, of all clients and of each address. Safe for threads."""
+    """Counts the connections, in total and by address. Thread-safe."""
 
     def __init__(self, most: int, most_per_address: int) -> None:
         self._most = most
@@ -46,7 +46,7 @@ class Places:
         self._taken: Counter[str] = Counter()
 
     def take(self, address: str) -> str | None:
-        """Why there is none."""
+        """Takes a place. Returns the reason if there is none."""
         with self._lock:
             if self._taken.total() >= self._most:
                 return "[consoleproxy] max_connections are open"
@@ -68,7 +68,7 @@ class ConsoleServer(ThreadingMixIn, HTTPServer):
     daemon_threads = True
     block_on_close = False
     request_queue_size = 128
-    # What websockify's handler reads.
+    # Attributes that websockify's handler reads.
     heartbeat = HEARTBEAT
     file_only = True
 
@@ -94,12 +94,15 @@ class ConsoleServer(ThreadingMixIn, HTTPServer):
         super().__init__((options.listen, options.port), Handler)
 
     def server_bind(self) -> None:
-        """Without the look-up of a name in DNS that HTTPServer adds."""
+        """Omits HTTPServer's DNS look-up of the host's name."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]
 
     def connect(self, token: str, client: str) -> socket.socket:
-        """To the console that the token opens. Forbidden: it opens none. ServiceUnavailable: the host does not answer."""
+        """Connects to the console that the token opens.
+
+        Raises Forbidden if the token opens none, ServiceUnavailable if the host does not answer.
+        """
         ctx = service_context()
         grant = self._conductor.use_console_token(ctx, token=token)
         address = self._compute(grant.host).get_console(
@@ -115,7 +118,10 @@ class ConsoleServer(ThreadingMixIn, HTTPServer):
         return target
 
     def _own_address(self, grant: ConsoleGrant, named: str) -> str:
-        """ServiceUnavailable: the host leads elsewhere. The user could use what listens there, such as another host's consoles."""
+        """Returns the address of the console. Raises ServiceUnavailable if it is not an address of the host.
+
+        Otherwise the user could reach what listens there, such as the consoles of another host.
+        """
         address = canonical_address(named)
         if address is not None and (grant.host == self._host if is_loopback(address) else address in grant.addresses):
             return address
@@ -133,13 +139,14 @@ class ConsoleServer(ThreadingMixIn, HTTPServer):
         raise errors.ServiceUnavailable("The console cannot be reached.")
 
     def opened(self, connection: Any) -> None:
-        """Its WebSocket is open: it may last."""
+        """Lifts the time limit of a connection: its WebSocket is open."""
         self._openings.pop(connection, None)
 
     def service_actions(self) -> None:
-        """Several times a second: ends connections that have not become a WebSocket, or had their page, in time.
+        """Runs several times a second. Ends connections that have not become a WebSocket, or got their page, in time.
 
-        Each wait for a client ends after PATIENCE, but one that sends a byte now and then would wait for ever.
+        Each wait for a client ends after PATIENCE, but a client that sends a byte now and then could extend the wait
+        without end.
         """
         now = time.monotonic()
         for connection, until in tuple(self._openings.items()):
@@ -163,7 +170,7 @@ class ConsoleServer(ThreadingMixIn, HTTPServer):
             self._places.free(client_address[0])
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        """In the connection's thread: a client that is slow in its TLS handshake keeps no other one waiting."""
+        """Runs in the connection's thread, so that a client with a slow TLS handshake does not delay others."""
         if self._tls is None:
             self._serve(request, client_address)
             return
@@ -185,7 +192,7 @@ class ConsoleServer(ThreadingMixIn, HTTPServer):
 
 
 class ConsoleProxy:
-    """A service that `minova.service.run` starts and stops. `port` is the real one once started."""
+    """A service that `minova.service.run` starts and stops. After the start, `port` is the real port."""
 
     binary = BINARY
 
@@ -198,7 +205,9 @@ class ConsoleProxy:
         self.port = 0
 
     def start(self) -> None:
-        """Raises InvalidConfiguration with the option: an address that is not available, or a bad certificate."""
+        """Raises InvalidConfiguration, which names the option, if the address is not available or the certificate is
+        invalid.
+        """
         options = self._conf.consoleproxy
         self._certificate = certificate(options.ssl_cert_file, options.ssl_key_file, "consoleproxy")
         tls = None if self._certificate is None else self._certificate.context

@@ -29,14 +29,14 @@ class NotAllowed(errors.MinovaError):
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one guest."""
+    """The data of one guest."""
 
     files: dict[str, bytes]
     password: str
 
 
 class MetadataApp:
-    """`seconds`: for which an answer of the conductor is kept."""
+    """`seconds`: how long an answer of the conductor is cached."""
 
     def __init__(self, guests: Guests, files: GuestFiles, seconds: float) -> None:
         self._guests = guests

@@ -1,6 +1,7 @@
-"""Whose metadata a request may read: of a guest of this host, by its address, or of the one that Neutron's proxy names.
+"""Identifies the guest whose metadata a request may read: a guest of this host, by its address, or the guest that
+Neutron's proxy names.
 
-A caller is what the request proves of its guest. Nothing else in the request says whose data are answered.
+A caller is the proved identity of the guest. Nothing else in a request selects the data of the answer.
 """
 
 import hashlib
@@ -17,27 +18,31 @@ from minova.objects.guest_metadata import GuestMetadata
 
 
 class Guests(Protocol):
-    """`caller` comes of WSGI's environment."""
+    """`caller` is the result of the method `caller`, from the WSGI environment."""
 
     def caller(self, environ: dict[str, Any]) -> Hashable:
-        """BadRequest, Forbidden: the request is not one that this service answers."""
+        """Returns the identity of the guest. Raises BadRequest or Forbidden if this service does not answer such
+        requests.
+        """
         ...
 
     def read(self, caller: Any) -> GuestMetadata:
-        """NotFound: there is no such guest."""
+        """Raises NotFound if there is no such guest."""
         ...
 
     def leave_password(self, caller: Any, password: str) -> None:
-        """NotFound. Conflict: there is a password. BadRequest: it is too long."""
+        """Stores a password. Raises NotFound if there is no such guest, Conflict if it has a password, BadRequest if
+        the password is too long.
+        """
         ...
 
 
 class LocalGuests:
-    """Guests of this host on `local` networks, by the address that a connection comes from.
+    """Guests of this host on `local` networks, by the source address of the connection.
 
-    A connection is open only when its other end has the answer to its first packet, and the host sends that to the one
-    network with the address: `local` networks share no addresses. On that network the filter of each port lets out what comes
-    from the port's own addresses alone.
+    A connection opens only after the client has received the answer to its first packet, and the host sends that answer
+    to the one network with the address: `local` networks share no addresses. On that network the filter of each port
+    passes only packets from the port's own addresses.
     """
 
     def __init__(self, conductor: ConductorApi, host: str) -> None:
@@ -46,7 +51,7 @@ class LocalGuests:
 
     def caller(self, environ: dict[str, Any]) -> str:
         if "HTTP_X_FORWARDED_FOR" in environ or "HTTP_FORWARDED" in environ:
-            # A proxy inside a guest would open the guest's metadata to strangers.
+            # A proxy inside a guest would expose the guest's metadata to strangers.
             raise errors.Forbidden("Requests by proxies are not answered.")
         if "HTTP_X_INSTANCE_ID" in environ:
             raise errors.BadRequest("X-Instance-ID is of Neutron's proxy, which is not served here.")
@@ -65,7 +70,9 @@ class ProxiedGuest(msgspec.Struct, frozen=True):
 
 
 class ProxiedGuests:
-    """Guests that Neutron's metadata proxy names. It signs the name with a secret that it shares with this service."""
+    """Guests that Neutron's metadata proxy names. The proxy signs the name with a secret that it shares with this
+    service.
+    """
 
     def __init__(self, conductor: ConductorApi, secret: str) -> None:
         self._conductor = conductor
@@ -75,7 +82,7 @@ class ProxiedGuests:
         named = [environ.get(f"HTTP_X_{name}", "") for name in ("INSTANCE_ID", "TENANT_ID", "INSTANCE_ID_SIGNATURE")]
         instance_uuid, project_id, signature = named
         for title, value in (("X-Instance-ID", instance_uuid), ("X-Tenant-ID", project_id)):
-            # Twice in a request, they stand there with a comma.
+            # WSGI joins the values of a repeated header with a comma.
             if not value or "," in value:
                 raise errors.BadRequest(f"{title} header is missing from request, or it is more than one.")
         expected = hmac.new(self._secret, instance_uuid.encode("latin-1"), hashlib.sha256).hexdigest()

@@ -1,4 +1,4 @@
-"""What stands at the paths of the metadata service, made of the files of a config drive. Pure.
+"""The documents at the paths of the metadata service, made from the files of a config drive. Pure.
 
 /openstack/VERSION/meta_data.json, user_data, password, vendor_data.json, network_data.json, vendor_data2.json
 /VERSION/meta-data/...    a tree: each branch lists its names, each leaf is a value
@@ -15,7 +15,7 @@ from minova.virt.config_drive.contents import EC2_VERSIONS, GRIZZLY, LATEST, OPE
 
 PASSWORD = "password"
 TEXT, JSON, BYTES = "text/plain; charset=UTF-8", "application/json", "application/octet-stream"
-# As Nova lists them.
+# In Nova's order.
 _LISTED = ("meta_data.json", "user_data", PASSWORD, "vendor_data.json", "network_data.json", "vendor_data2.json")
 _OPENSTACK, _EC2 = (*OPENSTACK_VERSIONS, LATEST), (*EC2_VERSIONS, LATEST)
 
@@ -26,17 +26,17 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parts(path: str) -> tuple[str, ...]:
-    """Of a path, however many slashes are between them."""
+    """Returns the parts of a path, whatever the number of slashes between them."""
     return tuple(part for part in path.split("/") if part)
 
 
 def is_password(path: Sequence[str]) -> bool:
-    """Whether a password is read and left there."""
+    """Whether a password is read and stored at this path."""
     return len(path) == 3 and path[0] == "openstack" and path[2] == PASSWORD and _has_password(path[1])
 
 
 def document(files: Mapping[str, bytes], path: Sequence[str]) -> Document | None:
-    """What stands there; None: nothing. Passwords are not among the files."""
+    """Returns the document at this path; None if there is none. Passwords are not in the files."""
     match path:
         case []:
             return _list(_EC2)
@@ -72,7 +72,9 @@ def _ec2(files: Mapping[str, bytes], version: str, path: Sequence[str]) -> Docum
 
 
 def _shown(name: str, value: Any) -> str:
-    """A branch ends in a slash, but for those with a name of their own, such as keys: 0=NAME."""
+    """Returns the name of an entry in a list. A branch ends in a slash, unless it has a name of its own; a key, for
+    example, is 0=NAME.
+    """
     if not isinstance(value, dict):
         return name
     return str(value.get("_name", f"{name}/"))

@@ -1,4 +1,4 @@
-"""What was answered a moment ago, and how many requests there were: by caller, and bounded in number."""
+"""Recent answers and rates of requests, by caller. The number of callers is bounded."""
 
 import threading
 import time
@@ -7,15 +7,16 @@ from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 V = TypeVar("V")
-# Callers that are remembered.
+# The most callers that are kept.
 MOST_CALLERS = 1024
-# Requests a second of one caller, and those it may save up: a boot asks some 30 at once.
+# Requests per second of one caller, and the most requests that it may save up: a boot sends some 30 at once.
 RATE, BURST = 20.0, 100.0
 
 
 class Recent(Generic[V]):
-    """Values that are kept for some seconds, errors too. Safe for threads: of several requests of one caller at the same time
-    one reads.
+    """Caches values, and errors, for some seconds.
+
+    Thread-safe: if several requests of one caller come at the same time, one of them reads.
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -25,7 +26,9 @@ class Recent(Generic[V]):
         self._entries: OrderedDict[Hashable, _Entry[V]] = OrderedDict()
 
     def get(self, caller: Hashable, read: Callable[[], V], kept: type[Exception]) -> V:
-        """Raises what `read` raises; errors of the kind `kept` for as long as values are kept."""
+        """Returns the value, from the cache or from `read`. Raises the errors of `read`; errors of the type `kept` are
+        cached as values are.
+        """
         with self._lock:
             entry = self._entries.pop(caller, None)
             if entry is None or entry.read_at + self._seconds <= self._clock():
@@ -50,7 +53,7 @@ class Recent(Generic[V]):
 
 
 class _Entry(Generic[V]):
-    """`read_at`: when the reading began, which what is kept is not younger than."""
+    """`read_at`: when the reading began. The cached value is at least as new."""
 
     def __init__(self, read_at: float) -> None:
         self.read_at = read_at
@@ -60,16 +63,16 @@ class _Entry(Generic[V]):
 
 
 class Rates:
-    """Safe for threads."""
+    """Thread-safe."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        # What each may still ask, and when that was so.
+        # The requests that each caller may still send, and the time of that count.
         self._left: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
 
     def take(self, caller: Hashable) -> bool:
-        """Whether the caller may ask once more."""
+        """Takes one request of the caller. Returns False if it has none left."""
         now = self._clock()
         with self._lock:
             left, at = self._left.pop(caller, (BURST, now))

@@ -1,4 +1,4 @@
-"""minova-metadata as services: for guests of this host, and for Neutron's proxy."""
+"""The services of minova-metadata: for guests of this host, and for Neutron's proxy."""
 
 import socket
 
@@ -15,18 +15,20 @@ from minova.objects.guest_metadata import ADDRESS, PORT
 from minova.virt.config_drive.builder import GuestFiles
 
 BINARY = "minova-metadata"
-# Seconds for which an answer to a local guest is kept: another guest may get its address.
+# Seconds that an answer to a local guest is cached: another guest may get its address.
 LOCAL_SECONDS = 1.0
 THREADS = 8
-# Of one guest, while the conductor is away: threads are left for the other guests.
+# The most connections of one guest: while the conductor is away, other guests still find threads.
 CONNECTIONS_OF_A_GUEST = 3
-# Of <linux/in.h>: an address that the host may get later.
+# From <linux/in.h>: allows binding to an address that the host gets later.
 _IP_FREEBIND = 15
 _LIMITS = Limits(first_byte=5.0, head=5.0, keep_alive=15.0, body=10.0, stalled=20.0, head_bytes=16 << 10)
 
 
 def local(conf: cfg.ConfigOpts, conductor: ConductorApi, listening: socket.socket) -> HttpService:
-    """For guests of this host on `local` networks. InvalidConfiguration: the vendor data cannot be used."""
+    """Returns the service for guests of this host on `local` networks. Raises InvalidConfiguration if the vendor data
+    cannot be used.
+    """
     limits = msgspec.structs.replace(_LIMITS, connections=256, connections_per_address=CONNECTIONS_OF_A_GUEST)
     app = MetadataApp(LocalGuests(conductor, conf.host), _files(conf), LOCAL_SECONDS)
     listen = Listen(
@@ -43,7 +45,9 @@ def local(conf: cfg.ConfigOpts, conductor: ConductorApi, listening: socket.socke
 
 
 def for_proxy(conf: cfg.ConfigOpts, conductor: ConductorApi) -> HttpService:
-    """For Neutron's proxy. InvalidConfiguration: it shares no secret, or the vendor data cannot be used."""
+    """Returns the service for Neutron's proxy. Raises InvalidConfiguration if no secret is configured, or if the vendor
+    data cannot be used.
+    """
     secret = conf.neutron.metadata_proxy_shared_secret
     if not secret:
         raise errors.InvalidConfiguration(
@@ -65,11 +69,13 @@ def for_proxy(conf: cfg.ConfigOpts, conductor: ConductorApi) -> HttpService:
 
 
 class NotListening(Exception):
-    """Why the address that guests ask at cannot be listened on."""
+    """The reason why the address of the metadata service cannot be listened on."""
 
 
 def listen_locally() -> socket.socket:
-    """The socket that guests reach; the host need not have its address yet. Raises NotListening."""
+    """Returns the socket that guests reach; the host may get its address later. Raises NotListening if the socket
+    cannot be opened.
+    """
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,4 +1,4 @@
-"""Addresses of clients: their own, or what a trusted proxy says of them."""
+"""The addresses of clients: the address of the peer, or the address that a trusted proxy reports."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -8,7 +8,8 @@ from minova import errors
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-# Read where the peer is a trusted proxy, and else gone. `Forwarded` is never read: proxies hand on a client's own.
+# Headers that are kept if the peer is a trusted proxy, and removed otherwise. `Forwarded` is always removed: proxies
+# pass on the one that the client sent.
 FROM_PROXIES = (
     "HTTP_X_FORWARDED_FOR",
     "HTTP_X_FORWARDED_HOST",
@@ -20,7 +21,9 @@ FROM_PROXIES = (
 
 
 def network_of(address: str) -> str:
-    """Addresses that one client has at its will count as one: the /64 of an IPv6 address."""
+    """Returns what an address is counted as. All IPv6 addresses of a /64 count as one, because one client can use them
+    all.
+    """
     parsed = _parse(address)
     if isinstance(parsed, ipaddress.IPv6Address):
         return str(ipaddress.IPv6Network((parsed, 64), strict=False))
@@ -28,9 +31,10 @@ def network_of(address: str) -> str:
 
 
 def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> str:
-    """The address of the client: `peer`, or behind trusted proxies what the outermost of them has written into X-Forwarded-For.
+    """Returns the address of the client: `peer`, or behind trusted proxies the address that the outermost of them has
+    written into X-Forwarded-For.
 
-    What stands left of that, a client may have written itself.
+    The client itself may have written the entries to the left of that address.
     """
     found = _parse(peer)
     if found is None:
@@ -51,7 +55,9 @@ def in_networks(address: str, networks: Sequence[Network]) -> bool:
 
 
 def drop_forged(env: dict[str, Any], trusted: Sequence[Network]) -> None:
-    """Removes from a WSGI environment what a client may have written itself of its address, or of the server's."""
+    """Removes the headers from a WSGI environment in which a client may forge its own address or the
+    server's address.
+    """
     env.pop("HTTP_FORWARDED", None)
     if not in_networks(env.get("REMOTE_ADDR", ""), trusted):
         for name in FROM_PROXIES:
@@ -59,7 +65,7 @@ def drop_forged(env: dict[str, Any], trusted: Sequence[Network]) -> None:
 
 
 def parse_networks(option: str, values: Sequence[str]) -> tuple[Network, ...]:
-    """Raises InvalidConfiguration with the option."""
+    """Raises InvalidConfiguration, which names the option, if a value is no network."""
     try:
         return tuple(ipaddress.ip_network(value) for value in values)
     except ValueError as error:
@@ -67,7 +73,7 @@ def parse_networks(option: str, values: Sequence[str]) -> tuple[Network, ...]:
 
 
 def _parse(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """An IPv4 address inside an IPv6 one is that IPv4 address."""
+    """Returns None if the address is malformed. An IPv4-mapped IPv6 address becomes the IPv4 address."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

@@ -1,6 +1,7 @@
-"""Authentication. `noauth` accepts every request, on loopback only; `http_basic` checks an htpasswd file of bcrypt hashes.
+"""Authentication. `noauth` accepts every request, on loopback only; `http_basic` checks an htpasswd file of bcrypt
+hashes.
 
-`keystone` stands in a module of its own.
+`keystone` is in a module of its own.
 """
 
 import base64
@@ -29,26 +30,28 @@ from minova.api.access.throttle import Attempt, Throttle
 from minova.api.policies.users import Identity, Users, with_implied
 
 CHALLENGE = 'Basic realm="minova", charset="UTF-8"'
-# The key of the WSGI environment with the type, in a catalog, of the API that the request is for.
+# The key of the WSGI environment that holds the service type, as in a catalog, of the requested API.
 SERVICE_TYPE = "minova.service_type"
-# The key with the path as the client sent it.
+# The key of the WSGI environment that holds the path as the client sent it.
 CLIENT_PATH = "minova.client_path"
 # Seconds that a valid password is cached: bcrypt takes 50 to 200 ms of a CPU for each request.
 CACHE_SECONDS = 300.0
 CACHE_SIZE = 1000
-# bcrypt reads no further: two passwords with the same beginning would be one.
+# bcrypt reads no further: it would treat two passwords with the same first 72 bytes as one.
 MAX_PASSWORD_BYTES = 72
-# Of bcrypt. A hash of a lower cost is guessed quickly by one who steals the file, and is logged.
+# The lowest bcrypt cost without a warning in the log: an attacker with a copy of the file guesses cheaper hashes
+# quickly.
 LOWEST_COST = 10
-# The cost of a check where the file has no user.
+# The bcrypt cost of a check if the file has no users.
 DEFAULT_COST = 12
-# `$2y$12$`, 22 characters of salt and 31 of hash, in canonical base64: bcrypt refuses any other without a calculation.
+# `$2y$12$`, 22 characters of salt and 31 of hash, in canonical base64: bcrypt refuses any other text without a
+# calculation.
 _BCRYPT = re.compile(r"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}")
 LOG = logging.getLogger(__name__)
 
 
 class Unauthenticated(errors.Unauthorized):
-    """Answered with a challenge."""
+    """The answer has a challenge (WWW-Authenticate)."""
 
     def __init__(self, message: str, challenge: str = CHALLENGE) -> None:
         super().__init__(message)
@@ -60,7 +63,10 @@ class Authenticator(Protocol):
 
 
 def authenticator(conf: cfg.ConfigOpts, failures: FailureTable | None = None) -> Authenticator:
-    """`failures`: a table that workers share. Raises InvalidConfiguration with the option that does not fit."""
+    """Raises InvalidConfiguration, which names the option, if an option is invalid.
+
+    `failures`: a table of failed logins that workers share.
+    """
     if conf.api.auth_strategy == "keystone":
         return _keystone(conf)
     if conf.api.auth_strategy == "noauth":
@@ -70,7 +76,10 @@ def authenticator(conf: cfg.ConfigOpts, failures: FailureTable | None = None) ->
 
 
 def placement_authenticator(conf: cfg.ConfigOpts) -> Authenticator:
-    """The authenticator of minova-placement-api. Raises InvalidConfiguration with the option that does not fit."""
+    """Returns the authenticator of minova-placement-api.
+
+    Raises InvalidConfiguration, which names the option, if an option is invalid.
+    """
     options = conf.placement
     strategy = options.auth_strategy or conf.api.auth_strategy
     if strategy == "keystone":
@@ -83,9 +92,10 @@ def placement_authenticator(conf: cfg.ConfigOpts) -> Authenticator:
 
 
 def foreign_server_authenticator(conf: cfg.ConfigOpts) -> Authenticator:
-    """The authenticator of minova-placement-api in a WSGI server that is not minova's: what that one listens on is not known here.
+    """Returns the authenticator of minova-placement-api in a WSGI server that is not minova's. The address on which
+    that server listens is not known here.
 
-    Raises InvalidConfiguration for noauth and noauth2, unless they are allowed there.
+    Raises InvalidConfiguration for noauth and noauth2, unless [placement] noauth_in_any_server allows them.
     """
     strategy = conf.placement.auth_strategy or conf.api.auth_strategy
     if strategy.startswith("noauth") and not conf.placement.noauth_in_any_server:
@@ -118,7 +128,9 @@ def _require_loopback(group: str, strategy: str, option: str, address: str) -> N
 
 
 class OnlyLocal:
-    """Refuses what a page in a browser on this host sends under another host name, before it looks at anything else."""
+    """Refuses requests with a foreign host name, which pages in a browser on this host can send, before any other
+    check.
+    """
 
     def __init__(self, identify: Authenticator, listener: str) -> None:
         self._identify = identify
@@ -130,13 +142,16 @@ class OnlyLocal:
 
 
 def noauth(request: falcon.Request) -> Identity:
-    """X-Auth-Token may be `user:project`, as for Nova's noauth2."""
+    """Accepts every request as an administrator. X-Auth-Token may be `user:project`, as in Nova's noauth2."""
     user, _, project = (request.get_header("X-Auth-Token") or "").partition(":")
     return Identity(user_id=user or "admin", project_id=project or None, roles=with_implied(["admin"]))
 
 
 def noauth2(request: falcon.Request) -> Identity:
-    """X-Auth-Token is `user` or `user:project`; the user `admin` is the administrator. Raises Unauthenticated without a token."""
+    """X-Auth-Token is `user` or `user:project`; the user `admin` is the administrator.
+
+    Raises Unauthenticated if there is no token.
+    """
     token = request.get_header("X-Auth-Token")
     if not token:
         raise Unauthenticated("There is no X-Auth-Token.")
@@ -149,7 +164,8 @@ def noauth2(request: falcon.Request) -> Identity:
 class HttpBasic:
     """Users of an htpasswd file. Reloads the file when it changes.
 
-    The time of a refusal is the same for all users and for names that are not in the file. Failures are logged, and throttled.
+    A refusal takes the same time for all users and for names that are not in the file. Failures are logged and
+    throttled.
     """
 
     def __init__(
@@ -163,7 +179,8 @@ class HttpBasic:
         self._path = path
         self._trusted_proxies = trusted_proxies
         self._throttle = Throttle(clock, failures)
-        # Checks under way. Requests with the same credentials share one: a client that begins with many at once makes one attempt.
+        # Checks in progress. Requests with the same credentials share one check: a client that starts with many
+        # requests at once makes one attempt.
         self._checks: dict[bytes, Future[bool]] = {}
         self._users = users
         self._clock = clock
@@ -189,7 +206,8 @@ class HttpBasic:
         self._throttle.check(user, address)
         with self._lock:
             hashed, cost = self._hashes.get(user), self._cost
-            # The hash is part of the key: a changed password invalidates its entry. The cache holds keyed digests, never passwords.
+            # The hash is part of the key: a changed password invalidates its entry. The cache holds keyed digests,
+            # never passwords.
             message = b"\0".join((hashed or b"", user.encode(), password))
             key = hmac.new(self._secret, message, hashlib.sha256).digest()
             if self._cache.get(key, 0.0) > self._clock():
@@ -255,13 +273,16 @@ def _warn_of_low_costs(path: Path, hashes: Iterable[bytes]) -> None:
 
 
 def _matches(password: bytes, hashed: bytes | None, cost: int) -> bool:
-    """`hashed` None: an unknown user, who has no password. A refusal takes the time of one hash of `cost`, the highest of all users'."""
+    """Whether the password is correct. `hashed` is None for an unknown user.
+
+    A refusal takes the time of one hash of `cost`, the highest cost of all users.
+    """
     if hashed is None:
         bcrypt.hashpw(password, bcrypt.gensalt(cost))
         return False
     if bcrypt.checkpw(password, hashed):
         return True
-    # A hash of cost n takes 2**n rounds. With n, n+1, ... cost-1 on top of it they are 2**cost.
+    # A hash of cost n takes 2**n rounds. Further hashes of the costs n, n+1, ... cost-1 add up to 2**cost rounds.
     for less in range(_cost_of(hashed), cost):
         bcrypt.hashpw(password, bcrypt.gensalt(less))
     return False
@@ -272,7 +293,7 @@ def _cost_of(hashed: bytes) -> int:
 
 
 def _log_failure(user: str, address: str, attempt: Attempt) -> None:
-    """The address comes first: nothing that a user name holds can stand before it."""
+    """Logs a failed login. The address comes first, so that no user name can imitate it."""
     delay = f"; the next attempt must wait {attempt.delay:.0f} s" if attempt.delay else ""
     LOG.warning(
         'Login failed from %s: user "%s", %d in a row%s', printable(address), printable(user), attempt.count, delay
@@ -280,13 +301,15 @@ def _log_failure(user: str, address: str, attempt: Attempt) -> None:
 
 
 def printable(text: str) -> str:
-    """At most 64 characters for a line of the log. Control characters, quotes and what is not ASCII are escaped."""
+    """Returns at most 64 characters for a line of the log. Control characters, quotes and non-ASCII characters are
+    escaped.
+    """
     plain = (char if " " <= char <= "~" and char not in '"\\' else f"\\u{ord(char):04x}" for char in text[:64])
     return "".join(plain) + ("..." if len(text) > 64 else "")
 
 
 def credentials(header: str | None) -> tuple[str, bytes]:
-    """User and password of an Authorization header."""
+    """Returns the user and the password of an Authorization header."""
     kind, _, encoded = (header or "").partition(" ")
     if kind.lower() != "basic":
         raise Unauthenticated("This service asks for a user name and a password (HTTP Basic).")
@@ -305,7 +328,10 @@ def credentials(header: str | None) -> tuple[str, bytes]:
 
 
 def parse_htpasswd(text: str) -> dict[str, bytes]:
-    """Lines `user:hash`; skips empty lines and comments. Raises InvalidConfiguration for a hash other than bcrypt's."""
+    """Parses lines `user:hash` and skips empty lines and comments.
+
+    Raises InvalidConfiguration if a hash is not bcrypt's.
+    """
     hashes = {}
     for number, line in enumerate(text.splitlines(), 1):
         line = line.strip()

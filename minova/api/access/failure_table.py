@@ -1,4 +1,4 @@
-"""Counters of failed logins in a piece of memory that several processes can share."""
+"""Counters of failed logins in memory that several processes can share."""
 
 import fcntl
 import mmap
@@ -14,14 +14,14 @@ import msgspec
 KEY_BYTES = 16
 _SECRET_BYTES = 32
 _SLOT = struct.Struct(f"<{KEY_BYTES}sIdd")
-# An entry stands in one of so many slots, which its key tells. Where all are taken, the one that has not failed for the longest time
-# makes room.
+# The key of an entry selects a bucket of this many slots. If all are taken, a new entry replaces the one whose last
+# failure is the oldest.
 _WAYS = 8
 _FREE = bytes(KEY_BYTES)
 
 
 class Failures(msgspec.Struct):
-    """Times by the monotonic clock, which is the same in all processes of a host."""
+    """Times are of the monotonic clock, which is the same in all processes of a host."""
 
     count: int = 0
     last: float = 0.0
@@ -29,7 +29,10 @@ class Failures(msgspec.Struct):
 
 
 class FailureTable:
-    """At most `entries` of them. `file`: the descriptor of a table that another process has made. Read and write under `locked`."""
+    """At most `entries` counters. Read and write only under `locked`.
+
+    `file`: the descriptor of a table that another process has made.
+    """
 
     def __init__(self, entries: int, file: int | None = None) -> None:
         self.file = os.memfd_create("minova-failed-logins") if file is None else file
@@ -45,7 +48,7 @@ class FailureTable:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """No other thread, and no other process, is in such a block."""
+        """Excludes all other threads and processes for the length of the block."""
         with self._lock:
             fcntl.lockf(self.file, fcntl.LOCK_EX)
             try:
@@ -61,7 +64,7 @@ class FailureTable:
         return None
 
     def put(self, key: bytes, failures: Failures) -> None:
-        """In its own slot, else in a free one, else in that of the oldest failure."""
+        """Writes into the slot of the key, else into a free slot, else into the slot with the oldest failure."""
         rows = [(_SLOT.unpack_from(self._memory, slot), slot) for slot in self._slots(key)]
         _, slot = min(rows, key=lambda row: (row[0][0] != key, row[0][0] != _FREE, row[0][2]))
         _SLOT.pack_into(self._memory, slot, key, failures.count, failures.last, failures.blocked_until)

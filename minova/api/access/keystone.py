@@ -1,8 +1,9 @@
-"""Callers by their tokens of Keystone: OpenStack's own middleware asks Keystone for them.
+"""Identifies callers by their Keystone tokens: OpenStack's own middleware validates the tokens.
 
     request -> auth_token (X-Auth-Token, X-Service-Token) -> Keystone, or the cache -> Identity
 
-The middleware wraps an application here that only accepts: so that versions stay public and errors have the form of their API.
+The middleware wraps an application here that does nothing but accept. So versions stay public, and errors have the
+format of their API.
 """
 
 import logging
@@ -23,18 +24,20 @@ from minova.api.policies.users import Identity, Scope
 
 LOG = logging.getLogger(__name__)
 GROUP = "keystone_authtoken"
-# The middleware's own defaults wait without end for a Keystone that does not answer, and four times at that.
+# The middleware's own defaults wait for Keystone without a time-out, and try four times.
 DEFAULTS = {"http_connect_timeout": 5, "http_request_max_retries": 1}
-# Tokens. With its catalog one is a few KiB.
+# In tokens. A token with its catalog takes a few KiB.
 CACHE_SIZE = 2000
-# The key of the WSGI environment with the cache.
+# The key of the WSGI environment that holds the cache.
 CACHE = "minova.tokens"
 AWAY = "The Keystone service is temporarily unavailable."
 SERVICE_TYPES = ("compute", "image", "network", "placement")
 
 
 class TokenCache:
-    """What Keystone said of tokens, for [keystone_authtoken] token_cache_time. The middleware's own in-memory cache never shrinks."""
+    """Keystone's answers about tokens, kept for [keystone_authtoken] token_cache_time. The middleware's own in-memory
+    cache never shrinks.
+    """
 
     def __init__(self, seconds: int) -> None:
         self._lock = threading.Lock()
@@ -45,15 +48,17 @@ class TokenCache:
             return None if self._tokens is None else self._tokens.get(key)
 
     def set(self, key: str, value: bytes, time: int = 0) -> None:
-        """`time` is what this cache was made with."""
+        """Ignores `time`: entries live as long as this cache was configured for."""
         with self._lock:
             if self._tokens is not None:
                 self._tokens[key] = value
 
 
 class Keystone:
-    """Raises InvalidConfiguration if the options of [keystone_authtoken] cannot be used, or Keystone refuses the service user.
-    A Keystone that is away at the start is asked again by each request.
+    """Raises InvalidConfiguration if the options of [keystone_authtoken] cannot be used, or if Keystone refuses the
+    service user.
+
+    If Keystone is away at the start, each request tries again.
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
@@ -70,12 +75,12 @@ class Keystone:
             raise errors.InvalidConfiguration(f"[{GROUP}]: {error}") from None
 
     def __call__(self, request: falcon.Request) -> Identity:
-        """Raises Unauthenticated for a token that is not valid, ServiceUnavailable while Keystone does not answer."""
-        # The middleware writes into the environment, and need not see the body.
+        """Raises Unauthenticated if the token is not valid, ServiceUnavailable while Keystone does not answer."""
+        # A copy, because the middleware writes into the environment; without the body, which it does not need.
         env = {key: value for key, value in request.env.items() if not key.startswith("wsgi.")}
         env |= {key: request.env[key] for key in ("wsgi.url_scheme", "wsgi.version")}
         env[CACHE] = self._tokens
-        # Rules of application credentials are about the paths that clients send.
+        # The access rules of application credentials apply to the paths that clients send.
         if CLIENT_PATH in env:
             env |= {"SCRIPT_NAME": "", "PATH_INFO": env[CLIENT_PATH]}
         status = _Status()
@@ -89,7 +94,7 @@ class Keystone:
 
 
 class _Status:
-    """`start_response` of WSGI: keeps what the middleware, or `_accept` behind it, answers."""
+    """`start_response` of WSGI: records the answer of the middleware, or of `_accept` behind it."""
 
     def __init__(self) -> None:
         self._status = 0
@@ -114,8 +119,10 @@ def _accept(env: dict[str, Any], start_response: Any) -> Iterable[bytes]:
 
 
 def identity_of(env: Mapping[str, Any]) -> Identity:
-    """From what the middleware has left in the environment; not from the headers that it sets, where a role's name may have commas
-    and where the service's scope stands in place of the user's. A token without a project has none: no path can give it one.
+    """Reads the identity from the objects that the middleware has left in the environment.
+
+    It does not read the headers that the middleware sets: there, a role's name may have commas, and the service's scope
+    replaces the user's. The project of a token without a project is "": no path can give it one.
     """
     token = env["keystone.token_info"]["token"]
     service = None
@@ -149,7 +156,9 @@ def _register(conf: cfg.ConfigOpts) -> None:
 
 
 def _log_in(conf: cfg.ConfigOpts) -> None:
-    """Get a token for the service user, so that a wrong password is found now and not by the first request."""
+    """Gets a token for the service user, so that a wrong password is found at the start and not by the
+    first request.
+    """
     options = conf[GROUP]
     plugin = loading.load_auth_from_conf_options(conf, GROUP)
     if plugin is None:
@@ -158,7 +167,7 @@ def _log_in(conf: cfg.ConfigOpts) -> None:
             "auth_type = password, auth_url, username, password, user_domain_name, project_name and project_domain_name."
         )
     if not options.www_authenticate_uri:
-        # Or the middleware would ask Keystone for it, even while Keystone is away.
+        # Otherwise the middleware would ask Keystone for it, even while Keystone is away.
         conf.set_default("www_authenticate_uri", getattr(plugin, "auth_url", None), group=GROUP)
     session = loading.session.Session().load_from_options(
         cert=options.certfile,

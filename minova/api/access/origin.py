@@ -1,4 +1,6 @@
-"""Pages in a browser on this host can send requests to loopback. What they cannot do is choose Host and Origin."""
+"""Protects against pages in a browser on this host. They can send requests to loopback, but they cannot choose Host and
+Origin.
+"""
 
 import ipaddress
 from collections.abc import Collection
@@ -21,8 +23,9 @@ def is_loopback(address: str) -> bool:
 
 
 def require_local_host(request: falcon.Request, listener: str) -> None:
-    """Raises Forbidden unless Host is a loopback name, or the name of the listener: a page can give its own host name the address
-    127.0.0.1 (DNS rebinding), but its browser sends that name.
+    """Raises Forbidden unless Host is a loopback name or the name of the listener.
+
+    A page can point its own host name to 127.0.0.1 (DNS rebinding), but its browser then sends that name.
     """
     host = host_name(request.get_header("Host") or "")
     if not is_loopback(host) and host != listener.lower():
@@ -41,7 +44,7 @@ def require_own_origin(request: falcon.Request, allowed: Collection[str]) -> Non
 
 
 def host_name(header: str) -> str:
-    """The name in a Host header, without its port; empty if it is malformed."""
+    """Returns the name in a Host header, without its port; empty if it is malformed."""
     try:
         return (urlsplit(f"//{header}").hostname or "").removesuffix(".")
     except ValueError:
@@ -49,7 +52,7 @@ def host_name(header: str) -> str:
 
 
 def _parsed(origin: str) -> tuple[str, str, int | None] | None:
-    """None: `null`, or malformed. It is never equal to the origin of this service."""
+    """Returns None for `null` and for a malformed origin: None never equals the origin of this service."""
     try:
         url = urlsplit(origin)
         port = url.port or _PORTS.get(url.scheme)

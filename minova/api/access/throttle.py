@@ -1,7 +1,7 @@
-"""Slows down the guessing of passwords: failures are counted by user and address, and by address alone.
+"""Slows down the guessing of passwords. Failures are counted by user and address, and by address alone.
 
-A stranger cannot lock a user out: failures from one address delay that address only. The table is bounded, and shared by the workers of
-one minova-api. Only a monotonic clock is read.
+A stranger cannot lock a user out: failures from one address delay that address only. The table is bounded, and the
+workers of one minova-api share it. Only a monotonic clock is read.
 """
 
 import hashlib
@@ -15,18 +15,18 @@ from minova import errors
 from minova.api.access.addresses import network_of
 from minova.api.access.failure_table import KEY_BYTES, Failures, FailureTable
 
-# Failures without a delay: of one user from one address, and of one address with any users.
+# Failures without a delay: of one user from one address, and of any users from one address.
 FREE_OF_USER = 5
 FREE_OF_ADDRESS = 50
-# Each further one doubles the delay: 1, 2, 4 ... seconds.
+# The longest delay in seconds. Each further failure doubles the delay: 1, 2, 4 ... seconds.
 LONGEST_DELAY = 60.0
 FORGET_AFTER = 900.0  # seconds without a failure
-# Of 36 bytes each.
+# An entry has 36 bytes.
 MAX_ENTRIES = 10_000
 
 
 class TooManyFailures(errors.MinovaError):
-    """`retry_after` in whole seconds."""
+    """`retry_after` is in whole seconds."""
 
     code = 429
 
@@ -36,7 +36,10 @@ class TooManyFailures(errors.MinovaError):
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One check of a password, counted as a failure until it succeeds. `delay`: seconds that the next one must wait."""
+    """One check of a password, which counts as a failure until it succeeds.
+
+    `delay`: the seconds until the next attempt is allowed.
+    """
 
     keys: tuple[bytes, bytes]
     count: int
@@ -44,23 +47,24 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Throttle:
-    """Safe for threads, and for processes with the same table."""
+    """Thread-safe, and safe for processes that share the table."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, table: FailureTable | None = None) -> None:
         self._clock = clock
         self._table = FailureTable(MAX_ENTRIES) if table is None else table
 
     def check(self, user: str, address: str) -> None:
-        """Raises TooManyFailures while the user must wait at this address, or the address. Comes before any look at the password,
-        whether cached or not: the answer must not tell a guesser that it was right.
+        """Raises TooManyFailures while the user at this address, or the address, must wait.
+
+        Runs before any check of the password, cached or not: the answer must not tell a guesser that a guess was right.
         """
         with self._table.locked():
             self._require_unblocked(self._key(user, address), self._key(None, address))
 
     def begin(self, user: str, address: str) -> Attempt:
-        """Raises TooManyFailures as `check` does. The attempt counts at once, so that guesses at the same time count.
+        """Raises TooManyFailures as `check` does. Counts the attempt at once, so that concurrent guesses count.
 
-        What is refused does not count and makes no entry: to flush the table takes many addresses.
+        A refused attempt does not count and makes no entry: flushing the table takes many addresses.
         """
         pair, alone = self._key(user, address), self._key(None, address)
         with self._table.locked():
@@ -71,7 +75,7 @@ class Throttle:
             return Attempt(keys=(pair, alone), count=of_user.count, delay=max(delay, 0.0))
 
     def succeeded(self, attempt: Attempt) -> None:
-        """The user's failures at this address are forgotten; those of other users at this address stay."""
+        """Forgets the user's failures at this address. The failures of other users at this address stay."""
         pair, alone = attempt.keys
         with self._table.locked():
             self._table.pop(pair)
@@ -99,13 +103,13 @@ class Throttle:
         entry.count += 1
         entry.last = now
         if entry.count >= free:
-            # The exponent is bounded: 2.0 ** 1024 is an error.
+            # Bounds the exponent: 2.0 ** 1024 is an error.
             entry.blocked_until = now + min(2.0 ** min(entry.count - free, 10), LONGEST_DELAY)
         self._table.put(key, entry)
         return entry
 
     def _key(self, user: str | None, address: str) -> bytes:
-        """Of one size, however long the name."""
+        """Returns a key of fixed size, however long the name is."""
         named = b"" if user is None else b"\0" + user.encode()
         return hashlib.blake2b(
             network_of(address).encode() + named, digest_size=KEY_BYTES, key=self._table.secret

@@ -1,4 +1,4 @@
-"""What the handlers of the Compute API work with."""
+"""The collaborators of the Compute API's handlers."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -14,16 +14,19 @@ from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.db.engine import Database
 
-if TYPE_CHECKING:  # its packages take a part of the start that other clouds need not wait for
+if TYPE_CHECKING:  # importing it takes time at the start, which clouds without Neutron save
     from minova.neutron_client import NeutronClient
 else:
     NeutronClient = Any
 
 
 class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
-    """`db` is read-only: the conductor makes all changes. `compute` calls the compute service of a host. `waiting`: places for
-    requests that wait for a guest. `images`: where servers' images are found. `image_proxy`: the same for `/images`.
-    `neutron`: which has the networks of new servers; None: minova itself.
+    """`db`: read-only; the conductor makes all changes.
+    `compute`: returns a client of the compute service of a host.
+    `waiting`: places for requests that wait for a guest.
+    `images`: finds the images of servers.
+    `image_proxy`: serves `/images`.
+    `neutron`: provides the networks of new servers; None: minova itself does.
     """
 
     conf: cfg.ConfigOpts

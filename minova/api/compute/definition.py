@@ -15,7 +15,7 @@ from minova.api.http.microversions import Version
 from minova.api.http.structs import StructValidation
 from minova.api.policies.users import Identity
 
-# Nova's names; every other status is a computeFault.
+# Nova's names of errors; every other status is a computeFault.
 FAULT_NAMES = {
     400: "badRequest",
     401: "unauthorized",
@@ -52,7 +52,7 @@ class ComputeDefinition(ApiDefinition):
 
 
 def project_of(identity: Identity, in_path: str | None) -> str:
-    """Raises BadRequest if the path names another project than the credentials."""
+    """Returns the project of the request. Raises BadRequest if the path names another project than the credentials."""
     if in_path is None or in_path == identity.project_id:
         return "admin" if identity.project_id is None else identity.project_id
     if not _PROJECT_ID.fullmatch(in_path):

@@ -1,7 +1,7 @@
-"""`/os-server-external-events`: what other services have seen happen to servers.
+"""`/os-server-external-events`: events of servers that other services report.
 
-An event is a hint. Those of Neutron about networks let a conductor read the server's interfaces there again, and tell the host, which may
-wait for them. All are logged, and answered as Nova answers them.
+An event is a hint. On Neutron's network events a conductor reads the server's interfaces from Neutron again and informs
+the host, which may wait for them. All events are logged, and answered as in Nova.
 """
 
 import logging
@@ -17,7 +17,7 @@ from minova.db.api_queries import instances
 
 LOG = logging.getLogger(__name__)
 _UUID = r"^[0-9a-fA-F]{8}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{4}-?[0-9a-fA-F]{12}$"
-# Names of events, and the microversion that first takes each.
+# The names of events, and the microversion from which each is accepted.
 SINCE = {
     "network-changed": "2.1",
     "network-vif-plugged": "2.1",
@@ -29,7 +29,7 @@ SINCE = {
     "volume-reimaged": "2.93",
 }
 _OF_NEUTRON = "network-"
-# Without a tag nothing says what they are about.
+# Events that need a tag: without it their subject is unknown.
 TAGGED = frozenset({"volume-extended", "power-update", "accelerator-request-bound"})
 
 
@@ -50,7 +50,10 @@ TAKEN = History(
 
 
 def create(api: Collaborators, call: Call) -> dict[str, Any]:
-    """200 if each event is taken, else 207; each says its own code. Raises BadRequest for a name that the microversion does not have."""
+    """Answers 200 if every event is accepted, else 207; each event has its own code.
+
+    Raises BadRequest if the microversion does not have the name of an event.
+    """
     body: CreateEvents = call.body
     for event in body.events:
         _check_name(call, event.name)

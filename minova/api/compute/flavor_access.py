@@ -1,4 +1,4 @@
-"""`/flavors/{id}/os-flavor-access`: which projects may use a private flavor, and the actions that change it."""
+"""`/flavors/{id}/os-flavor-access`: the projects that may use a private flavor, and the actions that change them."""
 
 from typing import Annotated, Any
 
@@ -21,7 +21,7 @@ POLICIES = {
     ADD: "os_compute_api:os-flavor-access:add_tenant_access",
     REMOVE: "os_compute_api:os-flavor-access:remove_tenant_access",
 }
-# Since then access to a public flavor is refused, because it would change nothing.
+# From this version on, adding access to a public flavor is refused, because it would change nothing.
 PUBLIC_REFUSED = "2.7"
 _DECODER: Decoder[OneProject] = Decoder(OneProject)
 
@@ -35,7 +35,11 @@ def index(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def act(api: Collaborators, call: Call) -> dict[str, Any]:
-    """The body's one key is the action. BadRequest: no such action, or not one. Conflict: the project has access, or needs none."""
+    """Runs the action, which is the only key of the body.
+
+    Raises BadRequest if there is no such action, or not exactly one; Conflict if the project has access already, or the
+    flavor is public.
+    """
     if len(call.body) != 1:
         raise errors.BadRequest("Malformed request body: it must hold one action.")
     ((name, arguments),) = call.body.items()

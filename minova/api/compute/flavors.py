@@ -19,19 +19,21 @@ from minova.db.api_queries.patterns import parse
 from minova.objects import flavor_extra_specs
 from minova.objects.flavor import Flavor
 
-# Nova's largest: what a signed 32 bit column holds.
+# Nova's limit: the largest signed 32 bit integer.
 Size = Annotated[int, msgspec.Meta(ge=0, le=0x7FFFFFFF)]
 AtLeastOne = Annotated[int, msgspec.Meta(ge=1, le=0x7FFFFFFF)]
 Factor = Annotated[float, msgspec.Meta(gt=0, le=3.40282e38)]
 SpecKey = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z0-9\-_:. ]{1,255}$")]
 SpecValue = Annotated[str, msgspec.Meta(max_length=255)]
-# Nova's: all but control characters; it may have lines.
+# Nova's rule: all characters but control characters; line breaks and tabs are allowed.
 Description = Annotated[str, msgspec.Meta(max_length=65535, pattern=r"^[^\x00-\x08\x0b-\x1f\x7f-\x9f]*$")]
 FLAVOR_ID = re.compile(r"[\w.\- ]{1,255}", re.ASCII)
 
 
 class NewFlavor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`ram` and `swap` in MB, disks in GB. `extra_specs` are minova's own here: OpenStack sets them by a second request."""
+    """`ram` and `swap` in MB, disks in GB. `extra_specs` in a creation are minova's own: OpenStack sets them by a
+    second request.
+    """
 
     name: str
     ram: AtLeastOne
@@ -84,7 +86,7 @@ SORT_KEYS = frozenset(
         "description",
     ]
 )
-# All by the order in which they were made: no flavor has a date of update, or a weight.
+# Keys that sort by the order of creation: flavors have no date of update and no weight.
 BY_AGE = frozenset(("id", "created_at", "updated_at", "vcpu_weight"))
 
 
@@ -96,7 +98,7 @@ class FlavorBrief(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FlavorView(FlavorBrief, frozen=True, kw_only=True):
-    """`extra_specs`: where the policy permits them."""
+    """`extra_specs` is shown if the policy permits it."""
 
     ram: int
     disk: int
@@ -129,7 +131,9 @@ SPECS = "os_compute_api:os-flavor-extra-specs:index"
 
 
 def visible(session: Session, flavorid: str, call: Call) -> Flavor | None:
-    """Private flavors are for administrators, and for projects that have been given access."""
+    """Returns the flavor if the caller may see it: private flavors are for administrators and for projects
+    with access.
+    """
     flavor = flavors.flavor(session, flavorid)
     if flavor is None or flavor.is_public or call.ctx.is_admin:
         return flavor
@@ -176,7 +180,7 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def update(api: Collaborators, call: Call) -> dict[str, Any]:
-    """Of a flavor only the description changes."""
+    """Changes the description, the only attribute of a flavor that can be changed."""
     find(api, call, call.path["flavor_id"])
     body: ChangedFlavor = call.body.flavor
     flavor = api.conductor.update_flavor(call.ctx, flavorid=call.path["flavor_id"], description=body.description)
@@ -238,7 +242,9 @@ def _sort_key(query: FlavorsQuery) -> Any:
 
 
 def _public(query: FlavorsQuery, *, is_admin: bool) -> bool | None:
-    """Whether public or private flavors are listed; None: both. Others than administrators get public ones, whatever they ask for."""
+    """Returns whether to list public (True) or private (False) flavors; None: both. Only administrators can choose; all
+    other callers get public ones.
+    """
     text = (query.is_public or "true").strip().lower()
     if not is_admin or text in ("true", "t", "1", "yes", "on", "y"):
         return True
@@ -250,7 +256,7 @@ def _public(query: FlavorsQuery, *, is_admin: bool) -> bool | None:
 
 
 def _matches(flavor: Flavor, query: FlavorsQuery, public: bool | None, own: frozenset[str]) -> bool:
-    """`own`: private ones that are listed with the public ones, because the project may use them."""
+    """`own`: the private flavors that the project may use, which are listed with the public ones."""
     return (
         (public in (None, flavor.is_public) or flavor.flavorid in own)
         and flavor.memory_mb >= (query.min_ram or 0)
@@ -291,7 +297,7 @@ def view(call: Call, flavor: Flavor) -> FlavorView:
 
 # -- extra specs -------------------------------------------------------------------------------------------------------
 
-# OpenStack takes numbers as values, too, and answers the body as it came.
+# As OpenStack, accepts numbers as values, and returns the body unchanged.
 ExtraSpecs = dict[SpecKey, SpecValue | Int64 | float]
 
 
@@ -312,7 +318,7 @@ def show_spec(api: Collaborators, call: Call) -> dict[str, str]:
 
 
 def create_specs(api: Collaborators, call: Call) -> dict[str, Any]:
-    """Sets the keys of the body; other keys stay."""
+    """Sets the keys of the body and keeps all other keys."""
     extra_specs: ExtraSpecs = call.body.extra_specs
     _set_specs(api, call, extra_specs)
     return {"extra_specs": extra_specs}
@@ -341,7 +347,9 @@ def _set_specs(api: Collaborators, call: Call, extra_specs: ExtraSpecs) -> None:
 
 
 def _check_specs(call: Call, extra_specs: Mapping[str, object]) -> None:
-    """BadRequest: a key or a value that Nova does not take, from 2.86 and of minova's clients. Before, its servers are refused."""
+    """Raises BadRequest if Nova does not accept a key or a value: from 2.86 on, and always for minova's clients. In
+    older versions, creating a server with such a flavor is refused.
+    """
     if call.since(CHECKED_SINCE) or call.shows_all:
         for key, value in extra_specs.items():
             flavor_extra_specs.check(key, str(value))

@@ -1,4 +1,4 @@
-"""`/os-quota-sets`, `/os-quota-class-sets` and `/limits`: what projects may use, and what they use."""
+"""`/os-quota-sets`, `/os-quota-class-sets` and `/limits`: the limits and the usage of projects."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -47,7 +47,7 @@ Settable = Limit | LimitText | msgspec.UnsetType
 
 
 class NewLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Numbers may come as text, as in Nova."""
+    """Numbers may be strings, as in Nova."""
 
     instances: Settable = msgspec.UNSET
     cores: Settable = msgspec.UNSET
@@ -63,13 +63,13 @@ class NewLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     floating_ips: Settable = msgspec.UNSET
     security_groups: Settable = msgspec.UNSET
     security_group_rules: Settable = msgspec.UNSET
-    # minova's own: limits of images.
+    # minova's own: the limits of images.
     image_count_total: Settable = msgspec.UNSET
     image_size_total: Settable = msgspec.UNSET
 
 
 class NewQuotaSet(NewLimits, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """`force`: also below what is used. `tenant_id` has no effect, as in Nova."""
+    """`force`: permits limits below the usage. `tenant_id` has no effect, as in Nova."""
 
     force: Boolean = False
     tenant_id: str | None = None
@@ -107,7 +107,7 @@ SHOWN_LIMITS = History(
 
 
 class QuotaQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Quotas are of projects: a user without limits of its own, which none has, is shown the project's, as in Nova."""
+    """A user never has limits of its own; as in Nova, a request for a user returns the limits of the project."""
 
     user_id: str | None = None
 
@@ -123,7 +123,7 @@ class QuotaDetail(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LimitsView(msgspec.Struct, frozen=True, kw_only=True):
-    """No rates are limited."""
+    """`rate` is empty: minova does not limit rates."""
 
     rate: tuple[str, ...] = ()
     absolute: dict[str, int]
@@ -157,7 +157,7 @@ def show_defaults(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def update(api: Collaborators, call: Call) -> dict[str, Any]:
-    """BadRequest: a limit is below what is used, and force is not set."""
+    """Raises BadRequest if a limit is below the usage and force is not set."""
     project_id = _project(call)
     body: NewQuotaSet = call.body.quota_set
     api.conductor.update_quota_set(call.ctx, project_id=project_id, limits=_wanted(body), force=is_true(body.force))
@@ -166,7 +166,7 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def delete(api: Collaborators, call: Call) -> None:
-    """Limits that the Network API sets stay, as Neutron's do."""
+    """Keeps the limits that the Network API sets, as with Neutron."""
     resources = tuple(resource.name for resource in RESOURCES.values() if not resource.in_network)
     api.conductor.delete_quota_set(call.ctx, project_id=_project(call), resources=resources)
 
@@ -192,7 +192,7 @@ def update_class(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def limits(api: Collaborators, call: Call) -> dict[str, Any]:
-    """Of the own project; of another one where the policy permits that."""
+    """Returns the limits of the caller's own project, or of another one if the policy permits it."""
     query: LimitsQuery = call.query
     project_id = query.tenant_id or call.ctx.project_id
     if project_id != call.ctx.project_id:
@@ -206,8 +206,10 @@ def limits(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def _project(call: Call, *, of_user: bool = False) -> str:
-    """The project in the path. Raises BadRequest if a user is named that may not be, Forbidden if the policy does not permit it for
-    this project.
+    """Returns the project in the path.
+
+    Raises BadRequest if the request names a user that is not allowed here.
+    Raises Forbidden if the policy does not permit the request for this project.
     """
     query: QuotaQuery | None = call.query
     if query is not None and query.user_id is not None and not of_user:
@@ -225,7 +227,9 @@ def _named(call: Call) -> str:
 
 
 def _shown(call: Call, limits: Mapping[str, int], history: History = SHOWN) -> dict[str, int]:
-    """Those of networks are Network's. Those of images are Glance's: minova's own clients see them here, where there is a limit."""
+    """Selects the limits to show. The Network API shows those of networks. Glance shows those of images, and here
+    minova's own clients see them if they are limited.
+    """
     limits = call.shown_keys(history, limits)
     shown = {name: limit for name, limit in limits.items() if not RESOURCES[name].in_network}
     more = call.shows_all
@@ -237,7 +241,7 @@ def _shown_class(call: Call, limits: Mapping[str, int]) -> dict[str, int]:
 
 
 def _wanted(body: NewLimits) -> dict[str, int]:
-    """Raises BadRequest for a text whose number is too large."""
+    """Raises BadRequest if a string holds a number that is too large."""
     wanted = {name: getattr(body, name) for name in NewLimits.__struct_fields__}
     given = {name: int(value) for name, value in wanted.items() if value is not msgspec.UNSET}
     for name, value in given.items():

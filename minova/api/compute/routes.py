@@ -1,4 +1,4 @@
-"""The route table of the Compute API. `minova.api.app` removes `/compute` and a project id from a path before."""
+"""The route table of the Compute API. `minova.api.app` has removed `/compute` and a project id from the path before."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ from minova.api.http.links import Link
 from minova.api.image import versions as image_versions
 from minova.api.policies.base import AUTHENTICATED
 
-# To the next page.
+# Links to the next page.
 LINKS = list[Link]
 _FLAVOR = "/v2.1/flavors/{flavor_id}"
 _SPECS = f"{_FLAVOR}/os-extra_specs"

@@ -1,4 +1,4 @@
-"""`/os-server-groups`: servers that are to stand together, or apart."""
+"""`/os-server-groups`: groups of servers for affinity and anti-affinity."""
 
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -23,7 +23,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class NewGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`policies` is a list of one, which `policy` and `rules` replace."""
+    """`policies`: a list of one policy; `policy` and `rules` replace it."""
 
     name: str
     policies: Annotated[list[Policy], msgspec.Meta(min_length=1, max_length=1)] | msgspec.UnsetType = msgspec.UNSET
@@ -72,7 +72,9 @@ SHOWN = History(
 
 
 def list_groups(api: Collaborators, call: Call) -> dict[str, Any]:
-    """Of every project only where the policy permits that; others get their own, as in Nova."""
+    """Lists the groups of all projects if the request wants that and the policy permits it; otherwise those of the
+    caller's project, as in Nova.
+    """
     query: GroupsQuery = call.query
     if query.offset < 0:
         raise errors.BadRequest(f"offset must not be negative, and is {query.offset}.")
@@ -128,7 +130,7 @@ def _policy(body: NewGroup) -> ChosenPolicy:
 
 
 def _find(api: Collaborators, call: Call) -> InstanceGroup:
-    """NotFound also for a group of another project: Nova's 403 would tell that there is one."""
+    """Raises NotFound also for a group of another project: Nova's 403 would reveal that the group exists."""
     wanted = call.path["group_id"]
     with api.db.read() as session:
         group = server_groups.find(session, wanted) if len(wanted) <= 36 else None

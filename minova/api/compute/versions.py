@@ -1,4 +1,4 @@
-"""The microversions that the Compute API serves, and the documents that say so."""
+"""The microversions of the Compute API, and the version documents."""
 
 import re
 from typing import Any
@@ -11,9 +11,9 @@ from minova.api.http.call import Call
 from minova.api.http.microversions import FIELDS, HEADER, Version, VersionNotSupported, requested, text
 
 MIN: Version = (2, 1)
-# Nova 34's newest.
+# The newest microversion of Nova 34.
 MAX: Version = (2, 104)
-# Nova's own header, older than the one of all OpenStack APIs.
+# Nova's own header, older than the header of all OpenStack APIs.
 OLD_HEADER = "X-OpenStack-Nova-API-Version"
 UPDATED = "2013-07-23T11:33:21Z"  # the day that Nova gives for v2.1
 MEDIA = "application/vnd.openstack.compute+json;version=2.1"
@@ -22,7 +22,10 @@ _FORM = re.compile(r"([1-9]\d{0,3})\.(0|[1-9]\d{0,3})")
 
 
 def negotiate(request: falcon.Request, response: falcon.Response) -> Version:
-    """Sets the version headers; those of a request that is refused name the newest. Raises as `parse` does."""
+    """Sets the version headers and returns the version. The headers of a refused request name the newest version.
+
+    Raises the errors of `parse`.
+    """
     response.append_header("Vary", f"{HEADER}, {OLD_HEADER}, {FIELDS}")
     _name(response, MAX)
     version = parse(requested_version(request.get_header(HEADER), request.get_header(OLD_HEADER)))
@@ -36,13 +39,13 @@ def _name(response: falcon.Response, version: Version) -> None:
 
 
 def requested_version(header: str | None, old_header: str | None) -> str:
-    """Without an entry for Compute in either header: the first version."""
+    """Returns the requested version; the first version if neither header has an entry for Compute."""
     versions = requested(header, "compute", "nova")
     return versions[0] if versions else (old_header or "").strip() or text(MIN)
 
 
 def parse(version: str) -> Version:
-    """Raises BadRequest for what is no version, VersionNotSupported for one that is not served."""
+    """Raises BadRequest if the text is not a version, VersionNotSupported if the version is not served."""
     if version.lower() == "latest":
         return MAX
     form = _FORM.fullmatch(version)
@@ -80,7 +83,9 @@ def version(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def identity(api: Collaborators, call: Call) -> dict[str, Any]:
-    """What OpenStack's clients look for before they list servers: that the version of Identity is 3. Nothing else of it is served."""
+    """The version document of Identity 3, which OpenStack's clients read before they list servers. No other part of
+    Identity is served.
+    """
     return {
         "version": {
             "id": "v3.14",

@@ -1,4 +1,4 @@
-"""A definition becomes a falcon application: its routes, its error handler, its middleware."""
+"""Makes a falcon application from a definition: its routes, its error handler, its middleware."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
@@ -28,14 +28,17 @@ def make_app(
     middleware = [*before, Identify(definition, authenticate, policy)]
     app: Application = falcon.App(middleware=middleware, router=make_router(type(definition)))
     app.resp_options.default_media_type = definition.default_media_type  # type: ignore[assignment]
-    # falcon has handlers of its own for the second: the most specific one wins.
+    # Both, because falcon has its own handler for HTTPError: the most specific handler wins.
     for kind in (Exception, falcon.HTTPError):
         app.add_error_handler(kind, _error_handler(definition))
     return app
 
 
 def make_router(definition: type[ApiDefinition]) -> DefaultRouter:
-    """The routes of an API. They hold nothing of one application: each request brings its definition. ValueError: a route has no policy."""
+    """Returns the routes of an API. They are independent of an application: each request brings its definition.
+
+    Raises ValueError if a route has no policy.
+    """
     paths: dict[str, list[Route]] = {}
     for route in definition.routes:
         _check_policy(definition, route)
@@ -52,7 +55,7 @@ def _check_policy(definition: type[ApiDefinition], route: Route) -> None:
 
 
 class _Resource:
-    """All methods of one path, as falcon wants them: attributes `on_get`, `on_post`..."""
+    """All methods of one path, in falcon's form: attributes `on_get`, `on_post`..."""
 
     def __init__(self, routes: Sequence[Route], *, automatic_options: bool) -> None:
         by_method: dict[str, list[Route]] = {}
@@ -98,7 +101,7 @@ def _responder(routes: Sequence[Route], allowed: Sequence[str]) -> Responder:
 
 
 def _validate(definition: ApiDefinition, route: Route, call: Call) -> Call:
-    """The call with its query and body."""
+    """Returns the call with its validated query and body."""
     request, validation = call.request, definition.validation
     definition.check_headers(request, route)
     if call.rule:
@@ -118,7 +121,10 @@ def _validate(definition: ApiDefinition, route: Route, call: Call) -> Call:
 
 
 def _of_action(call: Call, route: Route) -> Call:
-    """The call with the policy of its action. The handler refuses a body without an action. NotFound: the version has no such action."""
+    """Returns the call with the policy of its action. The handler refuses a body without an action.
+
+    Raises NotFound if the version does not have the action.
+    """
     names = [name for name in call.body if name in route.actions]
     if route.action_history is not None and not all(call.has(route.action_history, name) for name in names):
         raise falcon.HTTPNotFound

@@ -1,4 +1,4 @@
-"""Request bodies, read with bounds: of their length, their depth, their integers, of which databases hold 64 bits, and their characters."""
+"""Reads request bodies, with limits on length, depth, integers (databases hold 64 bits) and characters."""
 
 import re
 from typing import Any
@@ -12,9 +12,9 @@ from minova.codecs import parse_json
 
 MAX_INT64 = 2**63 - 1
 MIN_INT64 = -(2**63)
-# Levels of a document. What reads it later, in this or another service, is recursive.
+# The most levels of a document: code that reads it later, in this or another service, is recursive.
 MAX_DEPTH = 64
-# Fewer digits always fit, and few bodies have as many in a row.
+# Numbers with fewer digits always fit into 64 bits, and few bodies have this many digits in a row.
 _MANY_DIGITS = re.compile(rb"\d{19}")
 
 
@@ -27,17 +27,17 @@ class UnsupportedMediaType(errors.MinovaError):
 
 
 class JsonBody(msgspec.Struct, frozen=True, kw_only=True):
-    """`raw`: the bytes as they came. `document`: what they hold, validated."""
+    """`raw`: the bytes as received. `document`: the validated content."""
 
     raw: bytes
     document: Any
 
 
 def read_bytes(request: falcon.Request, limit: int) -> bytes:
-    """Raises BodyTooLarge above `limit` bytes."""
+    """Raises BodyTooLarge if the body is longer than `limit` bytes."""
     if (request.content_length or 0) > limit:
         raise BodyTooLarge(f"The request body is {request.content_length} bytes long; {limit} are allowed.")
-    # The server bounds this stream, also when the body comes in chunks and no length is known.
+    # The server limits this stream, even if the body is chunked and its length unknown.
     raw = request.stream.read(limit + 1)
     if len(raw) > limit:
         raise BodyTooLarge(f"The request body is longer than the {limit} bytes that are allowed.")
@@ -45,14 +45,14 @@ def read_bytes(request: falcon.Request, limit: int) -> bytes:
 
 
 def check_json(raw: bytes) -> None:
-    """`raw` is valid JSON. Raises BadRequest as `check_values` does."""
+    """`raw` must be valid JSON. Raises BadRequest as `check_values` does."""
     if _MANY_DIGITS.search(raw) or nul.ESCAPED in raw or raw.count(b"[") + raw.count(b"{") > MAX_DEPTH:
         check_values(parse_json(raw))
 
 
 def check_values(document: Any) -> None:
-    """Raises BadRequest for an integer beyond 64 bits, a text with a NUL character and values nested too deeply, wherever
-    they stand in plain values.
+    """Raises BadRequest for an integer beyond 64 bits, a text with a NUL character, or values that are nested too
+    deeply, anywhere in a document of plain values.
     """
     left = [(document, 1)]
     while left:
@@ -65,10 +65,10 @@ def check_values(document: Any) -> None:
             left += [(each, depth + 1) for each in value]
         elif isinstance(value, int) and not MIN_INT64 <= value <= MAX_INT64:
             raise errors.BadRequest("Invalid input: an integer in the body does not fit into 64 bits.")
-    # After the check of the depth.
+    # Only after the depth has been checked.
     nul.check_document(document)
 
 
 def media_type(request: falcon.Request) -> str:
-    """The media type without its parameters, in lower case; empty without a Content-Type."""
+    """Returns the media type without its parameters, in lower case; empty if there is no Content-Type."""
     return (request.content_type or "").partition(";")[0].strip().lower()

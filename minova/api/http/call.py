@@ -1,4 +1,4 @@
-"""One request on its way to a handler."""
+"""A request, as handlers get it."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ W = TypeVar("W")
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
-    """What the caller may do. `refusal`: the text of a 403, with {} for the policy's name."""
+    """The permissions of the caller. `refusal`: the text of a 403, with {} for the policy's name."""
 
     policy: Policy
     caller: Caller
@@ -28,17 +28,18 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
         return self.policy.permits(rule, self.caller, target or own)
 
 
-# The key of the WSGI environment with the project id that older clients of Compute put into the path, or None.
+# The key of the WSGI environment that holds the project id that older clients of Compute put into the path, or None.
 PROJECT_IN_PATH = "minova.project_id"
 _VERSION = "/v2.1/"
-# Images have none in their paths.
+# The paths of images have no project id.
 _WITHOUT_PROJECT = "/v2/"
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """`path`: values of the path's variables. `query`, `body`: validated as the route declares them. `raw`: the body's bytes.
-
-    `rule`: the policy of the route, or of the action that the body names.
+    """`path`: the values of the path's variables.
+    `query`, `body`: validated as the route declares them.
+    `raw`: the bytes of the body.
+    `rule`: the policy of the route, or of the action in the body.
     """
 
     ctx: RequestContext
@@ -53,7 +54,9 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     response: falcon.Response
 
     def url(self, path: str) -> str:
-        """An absolute URL for links, as the client addressed this server, also through a proxy, and with a project id where it has one."""
+        """Returns an absolute URL for links. It has the address that the client used, even through a proxy, and the
+        project id if the client's path has one.
+        """
         project_id = self.request.env.get(PROJECT_IN_PATH)
         if project_id is not None and not path.startswith(_WITHOUT_PROJECT):
             version, separator, rest = path.rpartition(_VERSION)
@@ -62,7 +65,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shows_all(self) -> bool:
-        """Whether the client asks for minova's own fields, too."""
+        """Whether the client requests minova's own fields, too."""
         return wants_all(self.request)
 
     def since(self, version: str) -> bool:
@@ -74,23 +77,25 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
         return history.has(name, self.version, everything=self.shows_all)
 
     def shown(self, history: History, view: V) -> V:
-        """`view` as the microversion of the request has it."""
+        """Returns `view` in the form of the request's microversion."""
         return history.of_version(view, self.version, everything=self.shows_all)
 
     def shown_keys(self, history: History, document: Mapping[str, W]) -> dict[str, W]:
-        """The same for an answer that is no struct."""
+        """The same as `shown`, for an answer that is not a struct."""
         return history.keys_of_version(document, self.version, everything=self.shows_all)
 
     def permits(self, rule: str, target: Target | None = None) -> bool:
-        """What the policy says. `target` None: what the caller's own project has."""
+        """Whether the policy permits the request. `target` None: resources of the caller's own project."""
         return self.access.permits(rule, target)
 
     def require(self, rule: str, target: Target | None = None) -> None:
-        """Raises Forbidden if the policy does not permit it."""
+        """Raises Forbidden if the policy does not permit the request."""
         if not self.permits(rule, target):
             raise errors.Forbidden(self.access.refusal.format(rule))
 
     def require_for(self, target: Target) -> None:
-        """Raises Forbidden if the policy of this route does not permit it for this target: the route was, for the own project."""
+        """Raises Forbidden if the policy of this route does not permit the request for this target. The route itself
+        was checked for the caller's own project.
+        """
         if self.rule:
             self.require(self.rule, target)

@@ -1,6 +1,6 @@
-"""An API as data and a few decisions: its routes, how it validates, which versions it serves, how its errors look.
+"""An API as data and a few decisions: its routes, validation, versions and errors.
 
-`http.app` turns a definition into a WSGI application. Compute, Image and Placement each have one.
+`http.app` turns a definition into a WSGI application. Compute, Image, Network and Placement each have one.
 """
 
 from abc import ABC, abstractmethod
@@ -17,19 +17,24 @@ from minova.api.http.faults import Content, Fault
 from minova.api.http.microversions import HIGHEST, LOWEST, History, Version
 from minova.api.policies.users import Identity
 
-# Takes the collaborators of its API and the call.
+# A handler takes the collaborators of its API and the call.
 Handler = Callable[[Any, Any], Any]
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """`query` and `body` are what the API's validation understands: structs, or JSON schemas by microversion.
+    """One route of an API.
 
-    `rule`: the policy that is required; AUTHENTICATED: none but credentials. `actions`: the policy by the body's one key,
-    where that names an action. A route has one of both, or its path is public. `answer`: what the answer holds, {key: type}, or a struct; a key that
-    ends in ? may be left out. `since`, `until`: the microversions that have the route; in others the status is `absent`. `accepts_json`: a
-    client must accept JSON. `statuses`: later ones, each with the version from which it holds.
-    `action_history`: versions that have each action. `set_by_handler`: where the handler sets the status, each that it sets
-    and for what; for the descriptions of the API alone.
+    `query`, `body`: the types for the API's validation: structs, or JSON schemas by microversion.
+    `rule`: the required policy; AUTHENTICATED: only credentials.
+    `actions`: the policy by the action, which is the only key of the body. A route has either `rule` or `actions`,
+    unless its path is public.
+    `answer`: the content of the answer, {key: type} or a struct; a key that ends in ? is optional.
+    `since`, `until`: the microversions that have the route; in others the status is `absent`.
+    `accepts_json`: a client must accept JSON.
+    `statuses`: later statuses, each with its first version.
+    `action_history`: the versions of each action.
+    `set_by_handler`: the statuses that the handler sets itself, each with its meaning; only for the descriptions of the
+    API.
     """
 
     method: str
@@ -63,10 +68,14 @@ class Validation(Protocol):
 
 
 class ApiDefinition(ABC):
-    """`collaborators` go to every handler.
+    """The base of the definitions of APIs.
 
-    `service_type`: in a catalog of Keystone. `public`: paths that need no credentials. `automatic_options`: falcon answers OPTIONS itself; else it is a 405.
-    `default_media_type`: the Content-Type of answers without a body. `refusal`: the text of a 403, with {} for the policy's name.
+    `collaborators`: passed to every handler.
+    `service_type`: in a catalog of Keystone.
+    `public`: paths that need no credentials.
+    `automatic_options`: falcon answers OPTIONS itself; else OPTIONS is a 405.
+    `default_media_type`: the Content-Type of answers without a body.
+    `refusal`: the text of a 403, with {} for the policy's name.
     """
 
     routes: Sequence[Route]
@@ -83,12 +92,12 @@ class ApiDefinition(ABC):
 
     @property
     def max_body_size(self) -> int:
-        """In bytes."""
+        """The most bytes of a body."""
         return int(self.collaborators.conf.api.max_request_body_size)
 
     @property
     def allowed_origins(self) -> Collection[str]:
-        """Of pages that may use the API beside those of its own origin."""
+        """The origins of foreign pages that may use the API; its own origin always may."""
         return ()
 
     @abstractmethod
@@ -97,26 +106,28 @@ class ApiDefinition(ABC):
 
     @abstractmethod
     def error_content(self, request: falcon.Request, fault: Fault) -> Content:
-        """The body of an error."""
+        """Returns the body of an error."""
 
     def classify(self, request: falcon.Request, error: Exception) -> Fault:
         return faults.classify(request, error)
 
     def project_of(self, request: falcon.Request, identity: Identity) -> str:
-        """The project that the request speaks for."""
+        """Returns the project that the request acts for."""
         return "admin" if identity.project_id is None else identity.project_id
 
     def check_request(self, request: falcon.Request) -> None:  # noqa: B027  - a hook
-        """Runs once the caller is known, before the route is."""
+        """Runs as soon as the caller is known, before the route is."""
 
     def check_headers(self, request: falcon.Request, route: Route) -> None:  # noqa: B027  - a hook
         """Runs before policy, query and body are checked."""
 
     def invalid_body(self, path: dict[str, str]) -> None:  # noqa: B027  - a hook
-        """Runs when a body is invalid; may raise an error that takes precedence."""
+        """Runs if a body is invalid; may raise an error that takes precedence."""
 
     def send(self, call: Call, answer: Any) -> None:
-        """Writes what the handler returned into the response. None: the handler wrote the response itself, or it is empty."""
+        """Writes the handler's return value into the response. None: the handler has written the response itself, or it
+        is empty.
+        """
         if answer is not None:
             call.response.data = msgspec.json.encode(answer)
             call.response.content_type = falcon.MEDIA_JSON

@@ -1,4 +1,4 @@
-"""Which status and message an exception becomes. How the body of an error looks is part of an API's definition."""
+"""Maps exceptions to a status and a message. The definition of an API decides the format of an error's body."""
 
 import logging
 from http import HTTPStatus
@@ -15,7 +15,7 @@ RETRY_AFTER = "2"  # seconds
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
-    """`code`: for programs, in APIs that have such codes."""
+    """`code`: for programs, in APIs with such codes."""
 
     status: int
     message: str
@@ -28,7 +28,9 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def classify(request: falcon.Request, error: Exception) -> Fault:
-    """Logs what is the service's own trouble. An unexpected exception shows only its request id."""
+    """Returns the fault for an exception, and logs the service's own errors. An unexpected exception shows only its
+    request id.
+    """
     if isinstance(error, errors.MinovaError) and error.code < 500:
         return Fault(status=error.code, message=str(error))
     if isinstance(error, errors.MinovaError) and error.code != 500:

@@ -1,6 +1,8 @@
-"""Validation by JSON schemas, one for each range of microversions. Clients know jsonschema's sentences from Placement.
+"""Validation by JSON schemas, one for each range of microversions. Placement's clients know the error texts of
+jsonschema.
 
-jsonschema is imported with the first check: that takes a tenth of a second, and far longer with all that it can check formats with.
+jsonschema is imported with the first check: that takes a tenth of a second, and far longer with all libraries for
+formats.
 """
 
 import math
@@ -18,22 +20,22 @@ from minova.api.http.definition import Route
 from minova.api.http.microversions import Version
 
 Schema: TypeAlias = dict[str, Any]
-# Each with the version from which it holds.
+# Pairs of a version and the schema that holds from that version on.
 VersionedSchemas: TypeAlias = tuple[tuple[Version, Schema], ...]
 
 MAX_FIELDS = 1000
-# Up to which every whole number is the same number as a float.
+# Up to this bound, every integer has an exact float.
 _EXACT = 2**53
-# By the identity of the schema, which is a constant: making a validator takes longer than a check.
+# Validators by the `id` of the schema, which is a constant: making a validator takes longer than a check.
 _VALIDATORS: dict[int, Any] = {}
 
 
 class InvalidDocument(errors.BadRequest):
-    """Not JSON, or not what the schema allows."""
+    """The document is not JSON, or does not match the schema."""
 
 
 class SchemaValidation:
-    """A route's `query` and `body` are VersionedSchemas. A query is a list of (key, value) in their order."""
+    """A route's `query` and `body` are VersionedSchemas. A query is a list of (key, value) pairs in their order."""
 
     def query(self, request: falcon.Request, route: Route, version: Version) -> list[tuple[str, str]]:
         try:
@@ -56,12 +58,12 @@ class SchemaValidation:
 
 
 def newest(schemas: VersionedSchemas, version: Version) -> Schema:
-    """The newest schema that is not above the version."""
+    """Returns the newest schema that is not above the version."""
     return max((entry for entry in schemas if entry[0] <= version), key=lambda entry: entry[0])[1]
 
 
 def check(document: Any, schema: Schema, what: str = "JSON does not validate") -> None:
-    """Raises InvalidDocument with the most telling error."""
+    """Raises InvalidDocument with the most specific error."""
     from jsonschema import Draft202012Validator  # noqa: PLC0415 - see the module's first line
     from jsonschema.exceptions import best_match  # noqa: PLC0415 - the same
 
@@ -77,7 +79,7 @@ def check(document: Any, schema: Schema, what: str = "JSON does not validate") -
 
 
 def _number(text: str) -> int | float:
-    """2.0 is an integer for JSON Schema, and so it must be for the handlers of a document that passed."""
+    """Converts 2.0 to an integer: JSON Schema accepts it as one, and handlers of the document rely on that."""
     number = float(text)
     if math.isinf(number):
         raise ValueError("number out of range")

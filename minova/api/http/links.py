@@ -1,4 +1,4 @@
-"""Links of OpenStack's answers."""
+"""Links in OpenStack's answers."""
 
 from collections.abc import Sequence
 from urllib.parse import urlencode
@@ -15,14 +15,14 @@ class Link(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class LinkBases:
-    """The beginnings of the links of one kind of things: made once for all things of an answer."""
+    """The common prefixes of the links to one kind of resource, computed once per answer."""
 
     def __init__(self, call: Call, kind: str) -> None:
         self._self = call.url(f"/v2.1/{kind}/")
         self._bookmark = call.url(f"/{kind}/")
 
     def of_thing(self, identity: str) -> tuple[Link, ...]:
-        """With the API's version, and without."""
+        """Returns the links with and without the API's version."""
         return Link(rel="self", href=self._self + identity), Link(rel="bookmark", href=self._bookmark + identity)
 
     def bookmark(self, identity: str) -> tuple[Link, ...]:
@@ -30,7 +30,7 @@ class LinkBases:
 
 
 def of_thing(call: Call, kind: str, identity: str) -> tuple[Link, ...]:
-    """Links to a server or flavor: with the API's version, and without."""
+    """Returns the links to a server or flavor, with and without the API's version."""
     return LinkBases(call, kind).of_thing(identity)
 
 
@@ -39,7 +39,9 @@ def bookmark(call: Call, kind: str, identity: str) -> tuple[Link, ...]:
 
 
 def is_full(page: Sequence[object], size: int) -> bool:
-    """Whether a page has a link to the next one, as in Nova: where it has as many items as it may have. The next one may be empty."""
+    """Whether a page links to the next one. As in Nova, it does if it has the most items that it may have; the next
+    page may be empty.
+    """
     return 0 < size == len(page)
 
 
@@ -48,20 +50,22 @@ def next_page(call: Call, marker: str) -> tuple[Link, ...]:
 
 
 def next_path(call: Call, marker: str) -> str:
-    """The path of the page after `marker`, with the same query. As in Nova, its parameters are sorted, and a new marker is the last one."""
+    """Returns the path of the page after `marker`, with the same query. As in Nova, parameters are sorted, and a new
+    marker is the last one.
+    """
     pairs = _parameters(call)
     before = sum(key < "marker" for key, _ in pairs) if "marker" in call.request.params else len(pairs)
     return f"{call.request.path}?{urlencode([*pairs[:before], ('marker', marker), *pairs[before:]])}"
 
 
 def first_path(call: Call) -> str:
-    """The path of the first page, with the same query."""
+    """Returns the path of the first page, with the same query."""
     query = urlencode(_parameters(call))
     return f"{call.request.path}?{query}" if query else str(call.request.path)
 
 
 def _parameters(call: Call) -> list[tuple[str, str]]:
-    """Those of the query, but for the marker, sorted by their names."""
+    """Returns the parameters of the query except the marker, sorted by name."""
     pairs: list[tuple[str, str]] = []
     for key, value in sorted(call.request.params.items()):
         values: Sequence[str] = value if isinstance(value, list) else [value]

@@ -1,13 +1,14 @@
-"""Microversions: how a request names one, and what each of them changes.
+"""Microversions: how a request names one, and what each version changes.
 
-A client names its version in a header that all OpenStack APIs share: `OpenStack-API-Version: compute 2.1, placement 1.39`.
+A client names its version in a header that all OpenStack APIs share: `OpenStack-API-Version: compute 2.1, placement
+1.39`.
 
-What a version changes stands in one table beside the resource, a `History` of a body, a query or an answer:
+A `History` beside each resource lists the changes of a body, a query or an answer:
 
     SHOWN = History(ServerView, added("2.9", "locked"), added("2.19", "description"))
 
-The structs have the fields of all versions. Validation refuses those that the version of a request does not have, answers
-leave them out, and the pages of the documentation are made from the same tables.
+The structs have the fields of all versions. Validation refuses fields that the version of a request does not have,
+answers omit them, and the pages of the documentation are generated from the same tables.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -26,7 +27,7 @@ W = TypeVar("W")
 LOWEST: Version = (0, 0)
 HIGHEST: Version = (9999, 9999)
 HEADER = "OpenStack-API-Version"
-# A client that sends `X-Minova-Fields: all` may use, and is shown, what later microversions and minova itself add.
+# With `X-Minova-Fields: all` a client may send, and receives, the fields of later microversions and minova's own.
 FIELDS = "X-Minova-Fields"
 
 ADDED, REMOVED, REQUIRED, CHANGED = "added", "removed", "required", "changed"
@@ -39,7 +40,7 @@ class VersionNotSupported(errors.MinovaError):
 
 
 def requested(header: str | None, *services: str) -> list[str]:
-    """The versions that the header names for one of `services`, in order."""
+    """Returns the versions that the header names for one of `services`, in order."""
     entries = (entry.strip().partition(" ") for entry in (header or "").split(","))
     return [version.strip() for service, _, version in entries if service.lower() in services]
 
@@ -50,7 +51,7 @@ def text(version: Version) -> str:
 
 @cache
 def parsed(version: str) -> Version:
-    """Of a table. Requests are parsed by each API in its own form."""
+    """Parses a version of a table. Each API parses the versions of requests itself."""
     major, minor = version.split(".")
     return int(major), int(minor)
 
@@ -63,7 +64,7 @@ def wants_all(request: falcon.Request) -> bool:
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """`names`: as clients know them. `note`: what a reader of the documentation needs beside them."""
+    """`names`: as clients know them. `note`: further information for the documentation."""
 
     version: Version
     kind: str
@@ -84,15 +85,15 @@ def required(version: str, *names: str, note: str = "") -> Change:
 
 
 def changed(version: str, *names: str, note: str) -> Change:
-    """Its form: a handler looks at the version itself, by `Call.since`."""
+    """The form of a field changes: the handler checks the version itself, by `Call.since`."""
     return Change(version=parsed(version), kind=CHANGED, names=names, note=note)
 
 
 class History:
-    """What versions change of the fields of `kind`; None: of keys that are in no struct.
+    """The changes of the fields of `kind` by version; `kind` None: of keys that are in no struct.
 
-    A name is there from the beginning unless its first change adds it. `strict_since`: unknown parameters of a query are
-    refused since then; None: as the API says.
+    A name exists from the first version on unless its first change adds it. `strict_since`: the version from which
+    unknown parameters of a query are refused; None: as the API decides.
     """
 
     def __init__(
@@ -115,7 +116,7 @@ class History:
             _HISTORIES[kind] = self
 
     def has(self, name: str, version: Version, *, everything: bool = False) -> bool:
-        """`everything`: names of later versions are there, too."""
+        """Whether the version has the name. `everything`: names of later versions count, too."""
         return name not in self.absent(version, everything)
 
     @cache  # noqa: B019  - as many entries as versions are served, of tables that live as long as the process
@@ -141,12 +142,12 @@ class History:
         return {self._attributes[name]: msgspec.UNSET for name in self.absent(version, everything)}
 
     def of_version(self, view: V, version: Version, *, everything: bool = False) -> V:
-        """`view` without the fields that the version does not have."""
+        """Returns `view` without the fields that the version does not have."""
         unset = self._unset(version, everything)
         return msgspec.structs.replace(view, **unset) if unset else view
 
     def keys_of_version(self, document: Mapping[str, W], version: Version, *, everything: bool = False) -> dict[str, W]:
-        """The same for an answer that is no struct."""
+        """The same as `of_version`, for an answer that is not a struct."""
         absent = self.absent(version, everything)
         return {key: value for key, value in document.items() if key not in absent}
 
@@ -155,7 +156,7 @@ _HISTORIES: dict[type, History] = {}
 
 
 def history_of(kind: Any) -> History | None:
-    """Of a struct, or of the one from which it is derived."""
+    """Returns the history of a struct, or of its closest base class with one."""
     parents: Iterable[type] = getattr(kind, "__mro__", ())
     return next((_HISTORIES[parent] for parent in parents if parent in _HISTORIES), None)
 
@@ -167,7 +168,10 @@ Check: TypeAlias = Callable[[Any, Version, str], None]
 
 @cache
 def body_check(kind: Any) -> Check | None:
-    """Raises BadRequest, in Nova's words, for a field that the version does not have or that is missing; None: it changes nothing."""
+    """Returns a check for a type of bodies; None if versions do not change it.
+
+    The check raises BadRequest, with Nova's text, for a field that the version does not have or that is missing.
+    """
     return _check_of(msgspec.inspect.type_info(kind))
 
 

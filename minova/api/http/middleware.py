@@ -1,4 +1,4 @@
-"""What every request passes before its handler: request id, microversion, identity; and CORS, where it is configured."""
+"""The middleware of every request: request id, microversion, identity; and CORS, if it is configured."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ from minova.api.http.definition import ApiDefinition
 from minova.api.policies.enforcer import Caller, Policy
 from minova.context import RequestContext, new_request_id
 
-# The limit that OpenStack's own servers have for a URL (`url_length_limit` of oslo.service).
+# The URL limit of OpenStack's own servers (`url_length_limit` of oslo.service).
 MAX_QUERY = 16384
 
 
@@ -24,8 +24,8 @@ class QueryTooLong(errors.MinovaError):
 
 
 class Identify:
-    """Drops what may be forged of the client's address, and refuses pages of other origins. Puts `definition`, `request_id`, `version`, `ctx`
-    and `access` into the request's context. `version` is None until it is negotiated.
+    """Drops forgeable headers about the client's address, and refuses pages of other origins. Puts `definition`,
+    `request_id`, `version`, `ctx` and `access` into the request's context. `version` is None until it is negotiated.
     """
 
     def __init__(self, definition: ApiDefinition, authenticate: Authenticator, policy: Policy) -> None:
@@ -75,7 +75,7 @@ class Identify:
 
 
 class Cors:
-    """Lets browsers on pages of `origins` use the API. Without origins it does nothing."""
+    """Lets browsers on pages of `origins` use the API. Does nothing if there are no origins."""
 
     def __init__(self, origins: Sequence[str], headers: Sequence[str]) -> None:
         self._origins = frozenset(origins)

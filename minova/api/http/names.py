@@ -12,7 +12,7 @@ _FULL_NAME = re.compile(r"[a-zA-Z0-9-._]+")
 
 
 def fault_of(name: str) -> str | None:
-    """What is wrong with a name, or None. Markup is allowed: an XML writer must escape it anyway."""
+    """Returns what is wrong with a name, or None. Markup is allowed: an XML writer must escape it anyway."""
     if not name:
         return "it is empty"
     if len(name) > LONGEST:
@@ -26,7 +26,7 @@ def fault_of(name: str) -> str | None:
 
 
 def checked(what: str, name: str) -> str:
-    """Returns the name. Raises BadRequest with the reason."""
+    """Returns the name. Raises BadRequest, with the reason, if it is invalid."""
     fault = fault_of(name)
     if fault:
         raise errors.BadRequest(f"{what} is not valid: {fault}.")
@@ -34,7 +34,9 @@ def checked(what: str, name: str) -> str:
 
 
 def checked_hostname(name: str, *, dots: bool) -> str:
-    """Returns the name. Raises BadRequest, in Nova's words, for what is no host name; `dots`: a full name is one, too."""
+    """Returns the name. Raises BadRequest, with Nova's text, if it is not a host name. `dots`: fully qualified names
+    are allowed.
+    """
     pattern, longest = (_FULL_NAME, LONGEST) if dots else (_HOSTNAME, LONGEST_LABEL)
     if not pattern.fullmatch(name) or len(name) > longest:
         raise errors.BadRequest(

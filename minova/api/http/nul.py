@@ -1,7 +1,7 @@
-"""The character U+0000, refused in all that a request brings: its path, its query string and its JSON body.
+"""Refuses the character U+0000 in every part of a request: its path, its query string and its JSON body.
 
-PostgreSQL stores no text with it. In a JSON text it is stored as an escape, and then no field of that text can be read by a query:
-one such row makes listings and the scheduler fail for everybody.
+PostgreSQL stores no text with U+0000. A JSON text stores it as an escape, and then no query can read a field of that
+text: one such row makes listings and the scheduler fail for all users.
 """
 
 from collections.abc import Mapping
@@ -13,22 +13,22 @@ import falcon
 from minova import errors
 
 NUL = "\x00"
-# The only form that JSON allows.
+# The only form of U+0000 that JSON allows.
 ESCAPED = b"\\u0000"
 _MOST_SHOWN = 255
-# The place around a value, and the key or index of the value there; None: the whole document.
+# A place in a document: the place of the container, and the key or index in it; None: the whole document.
 _Place: TypeAlias = "tuple[_Place, str | int] | None"
 
 
 def check_path(variables: Mapping[str, str]) -> None:
-    """Raises BadRequest with the name of the variable."""
+    """Raises BadRequest, with the name of the variable, if a value has U+0000."""
     for name, value in variables.items():
         if NUL in value:
             raise errors.BadRequest(f"Invalid input: {name} in the path has a NUL character.")
 
 
 def check_query(request: falcon.Request) -> None:
-    """Raises BadRequest with the key of the parameter."""
+    """Raises BadRequest, with the key of the parameter, if the query string has U+0000."""
     if "%00" not in request.query_string and NUL not in request.query_string:
         return
     for parameter in request.query_string.split("&"):
@@ -38,7 +38,7 @@ def check_query(request: falcon.Request) -> None:
 
 
 def check_document(document: Any) -> None:
-    """Raises BadRequest with the place in plain values: `$.server.metadata.key`."""
+    """Raises BadRequest, with the place (`$.server.metadata.key`), if a document of plain values has U+0000."""
     left: list[tuple[Any, _Place]] = [(document, None)]
     while left:
         value, place = left.pop()

@@ -1,4 +1,4 @@
-"""Validation by msgspec structs. Strings stand for numbers and booleans too, as Nova takes them."""
+"""Validation by msgspec structs. As in Nova, strings may stand for numbers and booleans."""
 
 from collections.abc import Collection, Sequence
 from functools import cache
@@ -25,7 +25,7 @@ from minova.codecs import Decoder, parse_json
 Q = TypeVar("Q", bound=msgspec.Struct)
 
 MAX_FIELDS = 100
-# The widest integer that a field may have.
+# The largest range of an integer field.
 Int64 = Annotated[int, msgspec.Meta(ge=MIN_INT64, le=MAX_INT64)]
 
 # Nova's words for booleans; with msgspec's own, 1 and 0 are numbers or texts.
@@ -57,24 +57,25 @@ Boolean = (
 
 
 def is_true(value: bool | str | None) -> bool:
-    """What a Boolean means; None is false."""
+    """Converts a Boolean; None is false."""
     return value.lower() in ("true", "1", "on", "yes") if isinstance(value, str) else bool(value)
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """`marker` is the id of the last item of the page before."""
+    """`marker`: the id of the last item of the page before."""
 
     limit: Int64 | None = None
     marker: str | None = None
 
 
 class StructValidation:
-    """A route's `query` is a struct; its `body` any type that msgspec decodes."""
+    """A route's `query` is a struct; its `body` is any type that msgspec decodes."""
 
     def __init__(self, routes: Sequence[Route], *, strict_since: Version = HIGHEST) -> None:
-        """Made at import: the decoders of all bodies and queries with it, before any thread uses one.
+        """Runs at import: it makes the decoders of all bodies and queries, before any thread uses one.
 
-        `strict_since`: the version from which a parameter is refused that a route does not have, unless its query names another one.
+        `strict_since`: the version from which parameters that a route does not have are refused, unless the history of
+        its query names another version.
         """
         self._strict_since = strict_since
         for route in routes:
@@ -104,7 +105,8 @@ class StructValidation:
 
     def body(self, request: falcon.Request, expected: Any, version: Version, limit: int) -> JsonBody:
         media = media_type(request)
-        # Required: a page in a browser may send any other, or none, to a foreign service without asking.
+        # A JSON Content-Type is required: a page in a browser may send any other, or none, to a foreign service without
+        # asking.
         if media != falcon.MEDIA_JSON:
             raise UnsupportedMediaType(f"Content-Type {media or '(none)'} is not served here; send application/json.")
         raw = read_bytes(request, limit)
@@ -137,8 +139,8 @@ def decode(raw: bytes, decoder: Decoder[Any]) -> Any:
 
 
 def read_query(request: falcon.Request, decoder: Decoder[Q]) -> Q:
-    """Ignores keys that the struct does not have, as Nova does. Of a repeated key the last value counts, unless its
-    field is a tuple, which takes all.
+    """Ignores keys that the struct does not have, as in Nova. The last value of a repeated key counts, unless its field
+    is a tuple, which gets all values.
     """
     return to_struct(pairs_of(request), decoder)
 
@@ -159,7 +161,7 @@ def _refuse_unknown(pairs: list[tuple[str, str]], names: frozenset[str]) -> None
 
 
 def to_struct(pairs: list[tuple[str, str]], decoder: Decoder[Q]) -> Q:
-    """Raises BadRequest with the key whose value is invalid."""
+    """Raises BadRequest with the key of the invalid value."""
     repeatable = {field.encode_name for field in msgspec.structs.fields(decoder.kind) if field.default == ()}
     values: dict[str, Any] = {}
     for key, value in pairs:
@@ -171,7 +173,9 @@ def to_struct(pairs: list[tuple[str, str]], decoder: Decoder[Q]) -> Q:
 
 
 def check_sort_keys(keys: Sequence[str], sortable: Collection[str]) -> None:
-    """Raises BadRequest for an unknown key, or for more keys than there are: each one makes the condition of a page longer."""
+    """Raises BadRequest for an unknown key, or for more keys than exist: each key makes the condition of a
+    page longer.
+    """
     if len(keys) > len(sortable):
         raise errors.BadRequest(f"There are {len(keys)} sort keys, and at most {len(sortable)} are allowed.")
     for key in keys:
@@ -180,7 +184,9 @@ def check_sort_keys(keys: Sequence[str], sortable: Collection[str]) -> None:
 
 
 def page_size(limit: int | None, maximum: int) -> int:
-    """How many items a page has: `limit`, cut to `maximum` as Nova does. Raises BadRequest for a negative limit."""
+    """Returns the number of items on a page: `limit`, but at most `maximum`, as in Nova. Raises BadRequest for a
+    negative limit.
+    """
     if limit is None:
         return maximum
     if limit < 0:

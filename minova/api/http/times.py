@@ -1,4 +1,4 @@
-"""Times: as requests give them, and in the two forms that OpenStack's answers have."""
+"""Times: those in requests, and the two formats of OpenStack's answers."""
 
 from datetime import UTC, datetime
 
@@ -6,12 +6,13 @@ from minova import errors
 
 
 def parse(text: str) -> datetime:
-    """An ISO 8601 time as UTC without a zone, which is how the database keeps times. Raises BadRequest.
+    """Parses an ISO 8601 time into UTC without a zone, which is the form of times in the database.
 
-    A time next to an end of the calendar may have no UTC: `0001-01-01T00:00:00+01:00`.
+    Raises BadRequest if the text is not a time. A time next to an end of the calendar may have no UTC:
+    `0001-01-01T00:00:00+01:00`.
     """
     try:
-        # A query string holds a space where the client did not escape the plus sign.
+        # A plus sign that the client did not escape arrives as a space in a query string.
         at = datetime.fromisoformat(text.replace(" ", "+"))
         return at if at.tzinfo is None else at.astimezone(UTC).replace(tzinfo=None)
     except (ValueError, OverflowError):
@@ -19,12 +20,14 @@ def parse(text: str) -> datetime:
 
 
 def now() -> datetime:
-    """As the database keeps times: UTC, without a zone."""
+    """Returns the time as in the database: in UTC, without a zone."""
     return datetime.now(UTC).replace(tzinfo=None)
 
 
 def with_form(text: str, *forms: str) -> datetime | None:
-    """A time in the first of the forms that it has, as the database keeps times; None if it has none of them."""
+    """Parses a time by the first of the forms that matches, into the form of the database. Returns None if no form
+    matches.
+    """
     for form in forms:
         try:
             return datetime.strptime(f"{text} +0000", f"{form} %z").replace(tzinfo=None)
@@ -34,7 +37,9 @@ def with_form(text: str, *forms: str) -> datetime | None:
 
 
 def span(since: str | None, before: str | None) -> tuple[datetime | None, datetime | None]:
-    """Of `changes-since` and `changes-before`. Raises BadRequest for what is no time, and for an end before the beginning."""
+    """Parses `changes-since` and `changes-before`. Raises BadRequest if a text is not a time, or the end is before the
+    beginning.
+    """
     begin, end = (None if text is None else parse(text) for text in (since, before))
     if begin is not None and end is not None and end < begin:
         raise errors.BadRequest("The value of changes-since must be less than or equal to changes-before.")
@@ -42,15 +47,15 @@ def span(since: str | None, before: str | None) -> tuple[datetime | None, dateti
 
 
 def seconds(at: datetime) -> str:
-    """`2026-01-31T12:00:00Z`; times without a zone are UTC."""
+    """Formats a time as `2026-01-31T12:00:00Z`. Times without a zone are in UTC."""
     return f"{_plain(at).isoformat(timespec='seconds')}Z"
 
 
 def microseconds(at: datetime | None) -> str | None:
-    """`2026-01-31T12:00:00.000000`, as Nova writes the times that it added later."""
+    """Formats a time as `2026-01-31T12:00:00.000000`, the format of fields that Nova added later."""
     return None if at is None else _plain(at).isoformat(timespec="microseconds")
 
 
 def _plain(at: datetime) -> datetime:
-    """UTC, without a zone. Times are written by `isoformat`, which takes a tenth of the time of `strftime`."""
+    """Converts to UTC without a zone. `isoformat` then takes a tenth of the time of `strftime`."""
     return at if at.tzinfo is None else at.astimezone(UTC).replace(tzinfo=None)

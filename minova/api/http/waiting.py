@@ -1,4 +1,6 @@
-"""Requests that are answered only when work elsewhere has ended. Each holds a thread of the API, which other requests need."""
+"""Requests that are answered only when work elsewhere has ended. Each holds a thread of the API, which other requests
+need.
+"""
 
 import threading
 from collections import Counter
@@ -7,12 +9,12 @@ from contextlib import contextmanager
 
 from minova import errors
 
-# Of one project.
+# The most waiting requests of one project.
 MOST_OF_PROJECT = 2
 
 
 class WaitingRequests:
-    """At most `most` wait in this process. Safe for threads."""
+    """At most `most` requests wait in this process. Thread-safe."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -21,7 +23,7 @@ class WaitingRequests:
 
     @contextmanager
     def place(self, project_id: str, most_of_project: int = MOST_OF_PROJECT) -> Iterator[None]:
-        """For one request, while the block runs. Raises ServiceUnavailable if too many wait."""
+        """Holds a place for one request while the block runs. Raises ServiceUnavailable if too many requests wait."""
         with self._lock:
             if self._of_projects.total() >= self._most or self._of_projects[project_id] >= most_of_project:
                 raise errors.ServiceUnavailable(

@@ -1,4 +1,4 @@
-"""What the handlers of the Image API work with, and how the Compute API finds images."""
+"""The collaborators of the Image API's handlers, and the interface by which the Compute API finds images."""
 
 from typing import Protocol
 
@@ -14,23 +14,29 @@ from minova.objects.image import Image
 
 
 class ImageService(Protocol):
-    """The built-in one, or Glance."""
+    """The interface of the built-in image service and of Glance."""
 
     def visible(self, session: Session, image_id: str, call: Call) -> Image | None:
-        """None also for an image that the caller may not see. ServiceUnavailable: the service does not answer."""
+        """Returns None also if the caller may not see the image. Raises ServiceUnavailable if the service does not
+        answer.
+        """
         ...
 
     def announce(self, call: Call, image: Image) -> Image:
-        """Before the conductor writes down that this image is made of a server. Returns what it is to write. Forbidden: it may not be."""
+        """Announces an image of a server, before the conductor stores its record. Returns the record that the conductor
+        is to store.
+
+        Raises Forbidden if the image is not allowed.
+        """
         ...
 
     def withdraw(self, call: Call, image: Image) -> None:
-        """The conductor has refused to. Raises nothing."""
+        """Withdraws an image after the conductor has refused it. Raises nothing."""
         ...
 
 
 class DataService(Protocol):
-    """The bytes, for computes with a token of a conductor."""
+    """The bytes of images, for computes with a token of a conductor."""
 
     def send(self, call: Call) -> None:
         """Answers a download."""
@@ -41,12 +47,15 @@ class DataService(Protocol):
         ...
 
     def recover(self, api: "Collaborators") -> None:
-        """Does now and then what is left: deletes there what the conductor has deleted."""
+        """Runs periodically: deletes from the service the images that conductors have deleted."""
         ...
 
 
 class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
-    """`db` is read-only: the conductor changes the records. `store` holds the bytes. `remote`: those are with Glance."""
+    """`db`: read-only; the conductor changes the records.
+    `store`: holds the bytes.
+    `remote`: the service that holds the bytes if they are in Glance; None: `store` does.
+    """
 
     conf: cfg.ConfigOpts
     db: Database

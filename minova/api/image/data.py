@@ -1,4 +1,4 @@
-"""`/v2/images/{id}/file`: the bytes, streamed in and out."""
+"""`/v2/images/{id}/file`: uploads and downloads of the bytes, as streams."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ LOG = logging.getLogger(__name__)
 OCTETS = "application/octet-stream"
 HASH = "sha256"
 SIZE = "image_size_total"
-# Tries to report the finished upload to the conductor. Each may take until the call's time-out.
+# Tries to report a finished upload to the conductor. Each may take until the call's time-out.
 ACTIVATE_TRIES = 3
 DEACTIVATED = "The requested image has been deactivated. Image data download is forbidden."
 
@@ -49,7 +49,10 @@ def upload(api: Collaborators, call: Call) -> None:
 
 
 def upload_with_token(api: Collaborators, call: Call) -> None:
-    """As `upload`, for a compute that makes this image of a server. A token is good for one set of bytes: later the image is active."""
+    """The same as `upload`, for a compute that makes this image of a server.
+
+    A token allows one upload: after it, the image is active.
+    """
     image = _of_token(api, call)
     if api.remote is not None:
         check_ready(image, call)
@@ -59,13 +62,13 @@ def upload_with_token(api: Collaborators, call: Call) -> None:
 
 
 def receive(api: Collaborators, call: Call, image: Image, after: str = "active") -> None:
-    """queued -> saving -> `after`. After any error the image is queued again and no bytes are left."""
+    """Takes an upload: queued -> saving -> `after`. After any error the image is queued again and no bytes are left."""
     check_ready(image, call)
     with api.store.begin(image.id, call.request.content_length) as coming:
         try:
             image = records.change(api, call.ctx, image.id, saving)
         except errors.ServiceUnavailable:
-            # It may be in status saving: the file tells recovery.
+            # The image may be in status saving: recovery finds it by this file.
             coming.keep = True
             raise
         try:
@@ -76,7 +79,7 @@ def receive(api: Collaborators, call: Call, image: Image, after: str = "active")
 
 
 def saving(image: Image) -> Image:
-    """Raises Conflict, BadRequest: it cannot take data."""
+    """Returns the image in status saving. Raises Conflict or BadRequest if it cannot take data."""
     if image.status != "queued":
         raise errors.Conflict(_takes_none(image))
     if image.disk_format is None or image.container_format is None:
@@ -93,7 +96,7 @@ def take(
     before: str,
     after: str = "active",
 ) -> None:
-    """Writes and checks the bytes of an image in status `before`, which becomes `after`."""
+    """Writes and checks the bytes of an image, and changes its status from `before` to `after`."""
     digest = coming.write(_within_quota(api, image, source))
     facts = image_format.inspect(coming.path, image.disk_format or "")
     coming.commit()
@@ -101,7 +104,7 @@ def take(
 
 
 class Facts(NamedTuple):
-    """What is known of an image's bytes when all have come, and which status it has before and after that."""
+    """The facts about an image's bytes when all have arrived, and its status before and after that."""
 
     digest: Digest
     virtual_size: int
@@ -109,7 +112,10 @@ class Facts(NamedTuple):
     after: str
 
     def given_to(self, image: Image) -> Image:
-        """Raises Conflict if the image waits for no bytes. One that has these is left as it is: a call was repeated."""
+        """Returns the image with these facts. Raises Conflict if it does not wait for bytes.
+
+        An image that has these facts already stays unchanged: the call was repeated.
+        """
         digest = self.digest
         if (image.status, image.os_hash_value) == (self.after, digest.sha256):
             return image
@@ -127,7 +133,9 @@ class Facts(NamedTuple):
 
 
 def _within_quota(api: Collaborators, image: Image, data: Iterator[bytes]) -> Iterator[bytes]:
-    """Ends an upload as soon as it is larger than what the quota leaves now; the conductor decides at its end. Raises Forbidden."""
+    """Raises Forbidden as soon as an upload is larger than the rest of the quota now. The conductor decides
+    at its end.
+    """
     owner = image.owner or ""
     with api.db.read() as session:
         limit = quotas.limits_of(session, api.conf, owner)[SIZE]
@@ -152,13 +160,14 @@ def _takes_none(image: Image) -> str:
 
 
 def _finish(api: Collaborators, ctx: RequestContext, image_id: str, facts: Facts) -> None:
-    """Repeats the call while its answer is lost."""
+    """Reports the upload to the conductor. Repeats the call if its answer is lost."""
     for attempt in range(1, ACTIVATE_TRIES + 1):
         try:
             records.change(api, ctx, image_id, facts.given_to)
             return
         except (errors.NotFound, errors.Forbidden):
-            # The image was deleted during the upload, before its bytes were there to delete; or the quota was used up meanwhile.
+            # The image was deleted during the upload, when it had no bytes to delete yet; or the quota has been used up
+            # meanwhile.
             api.store.delete(image_id)
             raise
         except errors.ServiceUnavailable:
@@ -173,7 +182,10 @@ def requeue(
     before: str = "saving",
     more: Mapping[str, str] = MappingProxyType({}),
 ) -> bool:
-    """Returns whether the image is certainly no longer in status `before`. `more`: properties that it gets."""
+    """Queues an image again. Returns whether it is certainly no longer in status `before`.
+
+    `more`: properties that the image gets.
+    """
 
     def queued(image: Image) -> Image:
         if image.status != before:
@@ -191,7 +203,7 @@ def requeue(
 
 
 def chunks(request: falcon.Request) -> Iterator[bytes]:
-    """The body in chunks. Raises ClientGone if it ends early."""
+    """Yields the body in chunks. Raises ClientGone if it ends early."""
     expected, size = request.content_length, 0
     while True:
         try:
@@ -207,9 +219,9 @@ def chunks(request: falcon.Request) -> Iterator[bytes]:
 
 
 def download(api: Collaborators, call: Call) -> None:
-    """Answers 204 while there are no bytes; with a Range header one part of them."""
+    """Answers 204 if there are no bytes yet; with a Range header, sends a part of the bytes."""
     seen = images.find(api, call)
-    # Before the policy, as in Glance: its refusal says more.
+    # Before the policy, as in Glance: this refusal is more specific.
     if seen.image.status == "deactivated" and not call.ctx.is_admin:
         raise errors.Forbidden(DEACTIVATED)
     call.require_for(images.target_of(call, seen))
@@ -217,7 +229,7 @@ def download(api: Collaborators, call: Call) -> None:
 
 
 def download_with_token(api: Collaborators, call: Call) -> None:
-    """As `download`, for a compute: that it may have this image, its token has shown."""
+    """The same as `download`, for a compute: its token has proved that it may have this image."""
     if api.remote is not None:
         api.remote.send(call)
         return
@@ -255,14 +267,14 @@ def _send(api: Collaborators, call: Call, image: Image) -> None:
 
 
 class ByteRange(NamedTuple):
-    """`end` is the first byte behind it."""
+    """`end` is the first byte after the range."""
 
     start: int
     end: int
 
 
 def _range(request: falcon.Request, size: int) -> ByteRange:
-    """A malformed Range header means everything, as RFC 9110 says."""
+    """Returns the requested range. A malformed Range header means the whole file, as in RFC 9110."""
     try:
         span = request.range
     except falcon.HTTPError:
@@ -280,7 +292,7 @@ def _range(request: falcon.Request, size: int) -> ByteRange:
 
 
 class _Part:
-    """`left` bytes of a file, in chunks; closed by the server at the end."""
+    """The next `left` bytes of a file, in chunks. The server closes it at the end."""
 
     def __init__(self, file: IO[bytes], left: int) -> None:
         self._file = file

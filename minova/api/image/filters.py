@@ -1,4 +1,4 @@
-"""What a listing of images may be asked for."""
+"""The query of a listing of images: filters and order."""
 
 import csv
 import operator
@@ -55,7 +55,7 @@ _COMPARISONS: dict[str, Callable[[datetime, datetime], bool]] = {
 
 
 def order(query: ImagesQuery) -> list[tuple[str, bool]]:
-    """(key, whether descending), from `sort=name:asc,created_at` or from sort_key and sort_dir."""
+    """Returns (key, whether descending) pairs, from `sort=name:asc,created_at` or from sort_key and sort_dir."""
     if query.sort is not None:
         if query.sort_key or query.sort_dir:
             raise errors.BadRequest("Give sort, or sort_key and sort_dir, not both.")
@@ -72,7 +72,9 @@ def order(query: ImagesQuery) -> list[tuple[str, bool]]:
 
 
 def any_of(value: str | None) -> tuple[str, ...] | None:
-    """The values that a filter takes: one, or several as `in:one,"two, three"`. None: any."""
+    """Returns the values that match a filter: one value, or several in the form `in:one,"two, three"`.
+    None: any value.
+    """
     if value is None or not value.startswith("in:"):
         return None if value is None else (value,)
     try:
@@ -85,9 +87,11 @@ def any_of(value: str | None) -> tuple[str, ...] | None:
 
 
 def matcher(call: Call, others: Mapping[str, str] | None = None) -> Callable[[Seen], bool]:
-    """Whether an image is listed. `others`: filters that the query struct does not name; None: those of the request.
+    """Returns a function that decides whether an image is listed.
 
-    Raises BadRequest for a filter that cannot be read.
+    `others`: filters that the query struct does not have; None: those of the request.
+
+    Raises BadRequest if a filter is malformed.
     """
     query: ImagesQuery = call.query
     if query.member_status not in (*MEMBER_STATUSES, "all"):
@@ -127,7 +131,7 @@ def _field_filters(query: ImagesQuery) -> list[Condition]:
 
 
 def _time_filters(query: ImagesQuery) -> Iterator[Condition]:
-    """`created_at=gte:2026-01-31T12:00:00Z`; without an operator the times are equal."""
+    """`created_at=gte:2026-01-31T12:00:00Z`; without an operator the times must be equal."""
     for field in ("created_at", "updated_at"):
         text: str | None = getattr(query, field)
         if text is not None:
@@ -151,7 +155,7 @@ def _others(call: Call) -> dict[str, str]:
 
 
 def _other_filters(wanted: Mapping[str, str]) -> Iterator[Condition]:
-    """They are looked for in the image as it is shown: fields and properties."""
+    """Compares the filters with the fields and properties in the image's representation."""
     if wanted:
         yield partial(_shows, wanted)
 
@@ -165,7 +169,9 @@ def _shows(wanted: Mapping[str, str], image: Image) -> bool:
 
 
 def _listed(seen: Seen, call: Call) -> bool:
-    """Lists community images only for a request with `visibility=community`, and shared ones that the project has accepted."""
+    """Whether the request lists the image. Other projects' community images need `visibility=community` or `all`;
+    shared ones need the requested `member_status`, which is accepted by default.
+    """
     image, query = seen.image, call.query
     if query.visibility not in (None, "", "all", image.visibility):
         return False

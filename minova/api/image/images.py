@@ -1,4 +1,4 @@
-"""`/v2/images`: the records of images. Their bytes have a file of their own."""
+"""`/v2/images`: the records of images. `data` serves their bytes."""
 
 import uuid
 from collections.abc import Mapping, Sequence, Sized
@@ -20,10 +20,10 @@ from minova.db.api_queries import images
 from minova.db.api_queries.images import Seen
 from minova.objects.image import Image
 
-PAGE = 25  # the Image API's, when no limit is asked for
+PAGE = 25  # the Image API's default
 TAGS = 128
 PROPERTIES = 128
-# Names and values together, in UTF-8.
+# The most bytes of all names and values together, in UTF-8.
 PROPERTY_BYTES = 128 << 10
 Visibility = Literal["public", "private", "shared", "community"]
 Size = Annotated[int, msgspec.Meta(ge=0, le=0x7FFFFFFF)]
@@ -31,17 +31,19 @@ Tag = Annotated[str, msgspec.Meta(max_length=255)]
 READ_ONLY = frozenset(
     ("status", "created_at", "updated_at", "checksum", "os_hash_algo", "os_hash_value", "size", "virtual_size")
 ) | frozenset(("self", "file", "schema", "direct_url", "stores"))
-# As in Glance: names that a later release may give a meaning.
+# As in Glance: names that a later release may define.
 RESERVED = frozenset(("location", "deleted", "deleted_at"))
 RESERVED_PREFIX = "os_glance"
-# Which disk formats an instance can boot from, and in which they must be: nothing else could be checked.
+# Disk formats that an instance can boot from. Images in other formats are refused, because they could not be checked.
 DISK_FORMATS = ("qcow2", "raw")
 CONTAINER_FORMATS = ("bare",)
 _SERVED = {"disk_format": DISK_FORMATS, "container_format": CONTAINER_FORMATS}
 
 
 class NewImage(msgspec.Struct, frozen=True, kw_only=True):
-    """`min_disk` in GB, `min_ram` in MB. What else the body has is a property, and must be a string."""
+    """`min_disk` in GB, `min_ram` in MB. All other keys of the body are properties, and their values must
+    be strings.
+    """
 
     id: str | None = None
     name: str | None = None
@@ -109,7 +111,7 @@ def delete(api: Collaborators, call: Call) -> None:
 
 
 def find(api: Collaborators, call: Call) -> Seen:
-    """The image in the path. Raises NotFound also for an image that the caller may not see."""
+    """Returns the image in the path. Raises NotFound also if the caller may not see it."""
     wanted = call.path["image_id"]
     with api.db.read() as session:
         seen = find_visible(session, wanted, call)
@@ -119,7 +121,11 @@ def find(api: Collaborators, call: Call) -> Seen:
 
 
 def find_for(api: Collaborators, call: Call) -> Image:
-    """The image in the path, for which the policy of the route permits the caller what it does. Raises NotFound, Forbidden."""
+    """Returns the image in the path.
+
+    Raises NotFound if the caller may not see it, Forbidden if the policy of the route does not permit the request for
+    this image.
+    """
     seen = find(api, call)
     call.require_for(target_of(call, seen))
     return seen.image
@@ -149,7 +155,7 @@ def _new(call: Call) -> Image:
 
 
 def require_free(key: str) -> None:
-    """Raises Forbidden for an attribute that no request may set."""
+    """Raises Forbidden if no request may set the attribute."""
     if key in READ_ONLY:
         raise errors.Forbidden(f"Attribute '{key}' is read-only.")
     if key in RESERVED or key.startswith(RESERVED_PREFIX):
@@ -171,7 +177,7 @@ def decoded(fields: dict[str, Any]) -> NewImage:
 
 
 def checked_field(field: str, value: Any) -> Any:
-    """A value of NewImage as the image gets it. Raises BadRequest."""
+    """Returns the value of a field of NewImage, as the image gets it. Raises BadRequest if it is invalid."""
     if field == "name":
         return None if value is None else names.checked("Image name", value)
     if field in _SERVED:
@@ -195,7 +201,7 @@ def _one_of(field: str, value: str | None, served: Sequence[str]) -> str | None:
 
 
 def checked_tags(tags: tuple[str, ...]) -> tuple[str, ...]:
-    """Each once. Raises ImageLimitExceeded."""
+    """Returns each tag once. Raises ImageLimitExceeded if there are too many."""
     made = tuple(dict.fromkeys(tags))
     if len(made) > TAGS:
         raise errors.ImageLimitExceeded(_too_many("tags", len(made), TAGS))
@@ -203,7 +209,7 @@ def checked_tags(tags: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def checked_properties(properties: dict[str, Any]) -> dict[str, str]:
-    """Raises ImageLimitExceeded, BadRequest."""
+    """Raises ImageLimitExceeded if there are too many properties or bytes, BadRequest if a property is invalid."""
     check_number(properties)
     for key, value in properties.items():
         check_property(key, value)
@@ -212,13 +218,15 @@ def checked_properties(properties: dict[str, Any]) -> dict[str, str]:
 
 
 def check_number(properties: Sized) -> None:
-    """Raises ImageLimitExceeded."""
+    """Raises ImageLimitExceeded if there are too many properties."""
     if len(properties) > PROPERTIES:
         raise errors.ImageLimitExceeded(_too_many("properties", len(properties), PROPERTIES))
 
 
 def check_size(properties: Mapping[str, str]) -> None:
-    """Raises ImageLimitExceeded: listings read records, and servers keep a copy of their image's."""
+    """Raises ImageLimitExceeded if the properties are too long: listings read them, and servers keep a copy of those of
+    their image.
+    """
     size = sum(len(text.encode()) for pair in properties.items() for text in pair)
     if size > PROPERTY_BYTES:
         raise errors.ImageLimitExceeded(

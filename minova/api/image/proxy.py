@@ -1,4 +1,6 @@
-"""Images for the Compute API's `/images`, which Nova has until 2.35: read, described by properties and deleted, not made."""
+"""Images for the Compute API's `/images`, which Nova has until 2.35. Lists, shows and deletes images and sets their
+properties, but makes none.
+"""
 
 from collections.abc import Callable, Mapping
 from itertools import islice
@@ -28,7 +30,11 @@ Properties = dict[str, str]
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
-    """In the words of the Image API. `updated_at` with an operator: gte:2026-01-31T12:00:00Z. `others`: fields and properties."""
+    """Filters in the format of the Image API.
+
+    `updated_at`: with an operator, for example gte:2026-01-31T12:00:00Z.
+    `others`: fields and properties.
+    """
 
     name: str | None = None
     status: str | None = None
@@ -37,23 +43,32 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImageProxy(Protocol):
-    """The built-in service, or Glance. `image_id` stands in the path. All raise NotFound, Forbidden, ServiceUnavailable."""
+    """The interface of the built-in service and of Glance. `call.path` has the `image_id`.
+
+    All methods raise NotFound, Forbidden and ServiceUnavailable.
+    """
 
     def page(self, call: Call, filters: Filters, limit: int, marker: str | None) -> list[Image]:
-        """Those that the caller sees, the newest first. BadRequest: there is no such marker, or a filter cannot be read."""
+        """Returns the images that the caller sees, the newest first. Raises BadRequest if there is no such marker, or a
+        filter is malformed.
+        """
         ...
 
     def show(self, call: Call) -> Image: ...
 
     def set_properties(self, call: Call, make: Callable[[Properties], Properties]) -> Properties:
-        """Replaces the properties by what `make` makes of them; those that no user may set stay. BadRequest: they cannot be."""
+        """Replaces the properties with the result of `make`; properties that no user may set stay. Raises BadRequest if
+        they are invalid.
+        """
         ...
 
     def delete(self, call: Call) -> None: ...
 
 
 def checked(properties: Properties) -> Properties:
-    """What a request may set. Raises Forbidden, BadRequest, ImageLimitExceeded."""
+    """Returns the properties if a request may set them. Raises Forbidden, BadRequest or ImageLimitExceeded
+    otherwise.
+    """
     for key in properties:
         require_free(key)
         if key in FIELDS:
@@ -67,7 +82,7 @@ def with_reserved(before: Properties, after: Properties) -> Properties:
 
 
 class BuiltInProxy:
-    """Of the Image API in this process, with its policies."""
+    """Uses the Image API in this process, with its policies."""
 
     def __init__(self, api: Collaborators) -> None:
         self._api = api
@@ -109,6 +124,6 @@ class BuiltInProxy:
 
 
 def _as(call: Call, rule: str) -> Call:
-    """The same request to the Image API, whose policy holds. Raises Forbidden."""
+    """Returns the same request for the Image API. Raises Forbidden if the Image API's policy does not permit it."""
     call.require(rule)
     return msgspec.structs.replace(call, rule=rule)

@@ -1,4 +1,6 @@
-"""Recovers images whose upload died: queues them again and removes their partial files. Removes bytes whose record has gone."""
+"""Recovers images whose upload died: queues them again and removes their partial files. Removes bytes
+without a record.
+"""
 
 import logging
 import threading
@@ -14,12 +16,12 @@ from minova.service import PeriodicTask, run_periodic
 LOG = logging.getLogger(__name__)
 
 INTERVAL = 60.0  # seconds
-# While a process writes the file of an image.
+# Statuses in which a process writes the file of an image.
 COMING = ("saving", "importing")
 
 
 def start(api: Collaborators, stopping: threading.Event) -> None:
-    """Runs at once and every minute: an upload that could not reach the conductor leaves its image in status saving."""
+    """Runs at once and every minute: an upload that cannot reach the conductor leaves its image in status saving."""
     task = PeriodicTask(name="image recovery", interval=INTERVAL, work=lambda: recover(api), at_once=True)
     threading.Thread(target=run_periodic, args=(task, stopping), name=task.name, daemon=True).start()
 
@@ -40,7 +42,9 @@ def recover(api: Collaborators) -> None:
 
 
 def _remove_orphans(api: Collaborators) -> None:
-    """Bytes of images that were deleted by a conductor, or by an API that died meanwhile. An id is never used again."""
+    """Removes the bytes of images that a conductor has deleted, or an API that died meanwhile. An id is never used
+    again.
+    """
     for chunk in chunked(sorted(api.store.complete())):
         with api.db.read() as session:
             known = images.existing(session, chunk)

@@ -1,7 +1,7 @@
 """The folder of the images' bytes. A file gets its image's id as its name only when it is complete and synced to disk.
 
-An upload writes a `.part` file and holds a lock on it. A `.part` file without a lock is left from a crash, also when
-several processes share the folder.
+An upload writes a `.part` file and holds a lock on it. A `.part` file without a lock is left from a crash; this holds
+for several processes with one folder, too.
 """
 
 import errno
@@ -27,7 +27,7 @@ YOUNG = 5.0  # seconds
 
 
 class Digest(msgspec.Struct, frozen=True, kw_only=True):
-    """`size` in bytes; hex digests."""
+    """`size` in bytes; the digests are hexadecimal."""
 
     size: int
     md5: str
@@ -39,13 +39,15 @@ class ImageTooLarge(errors.MinovaError):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes: of the largest image, and that uploads leave free in the file system of the store."""
+    """In bytes. `size_cap`: the largest image.
+    `reserve`: the space that uploads leave free in the file system of the store.
+    """
 
     size_cap: int = 1 << 40
     reserve: int = 0
 
     def require(self, folder: Path, size: int, more: int) -> None:
-        """Whether an upload that has `size` bytes may write `more`. Raises ImageTooLarge, DiskFull."""
+        """Raises ImageTooLarge or DiskFull if an upload of `size` bytes may not write `more` bytes."""
         if size + more > self.size_cap:
             raise ImageTooLarge(
                 f"The image is larger than {self.size_cap} bytes, the most that an image may have here."
@@ -55,7 +57,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ImageStore:
-    """Makes the folder at the first upload. `limits` are asked for at each upload."""
+    """Makes the folder at the first upload. Calls `limits` for each upload."""
 
     def __init__(self, folder: str, limits: Callable[[], Limits] = Limits) -> None:
         self._folder = Path(folder)
@@ -65,8 +67,9 @@ class ImageStore:
         return self._folder / image_id
 
     def begin(self, image_id: str, announced: int | None = None) -> "Upload":
-        """`announced`: bytes that are to come. Raises ImageTooLarge or DiskFull if they have no place; ServiceUnavailable if the
-        folder is not writable.
+        """Begins an upload. `announced`: its expected bytes.
+
+        Raises ImageTooLarge or DiskFull if there is no room for them, ServiceUnavailable if the folder is not writable.
         """
         limits = self._limits()
         try:
@@ -77,7 +80,7 @@ class ImageStore:
             raise _store_error(error) from None
 
     def require_room(self, size: int) -> None:
-        """Raises ImageTooLarge or DiskFull if so many bytes have no place."""
+        """Raises ImageTooLarge or DiskFull if there is no room for `size` bytes."""
         self._limits().require(self._folder, 0, size)
 
     def open(self, image_id: str) -> IO[bytes]:
@@ -91,14 +94,14 @@ class ImageStore:
         self.path(image_id).unlink(missing_ok=True)
 
     def complete(self) -> Iterator[str]:
-        """Ids of the images whose bytes are here, but for those that have just come."""
+        """Yields the ids of the images whose bytes are here, except files that are younger than YOUNG."""
         for path in self._folder.glob("*"):
             with suppress(FileNotFoundError):
                 if path.suffix != ".part" and time.time() - path.stat().st_mtime > YOUNG:
                     yield path.name
 
     def abandoned(self) -> Iterator[tuple[str, Path]]:
-        """(image id, file) of uploads whose process died, or did not learn the conductor's answer."""
+        """Yields (image id, file) of uploads whose process died or did not get the conductor's answer."""
         for path in self._folder.glob("*.part"):
             with suppress(FileNotFoundError), path.open("rb") as file:
                 # A young file may not be locked yet.
@@ -115,7 +118,7 @@ class ImageStore:
 
 
 class Upload:
-    """A context manager that removes the `.part` file at its end. `keep`: leave that file for recovery."""
+    """A context manager that removes the `.part` file at its end. `keep`: leaves that file for recovery."""
 
     keep = False
 
@@ -133,17 +136,17 @@ class Upload:
         self.close()
 
     def close(self) -> None:
-        # Closing the file releases the lock; removed afterwards, it would look abandoned for a moment.
+        # Removes the file before closing it. Closing releases the lock, and the file would look abandoned for a moment.
         if not self.keep:
             self.path.unlink(missing_ok=True)
         self._file.close()
 
     def write(self, source: Iterator[bytes]) -> Digest:
         """Writes and syncs all of `source`. Raises ImageTooLarge or DiskFull as soon as it exceeds a limit."""
-        # MD5 is what the Image API's `checksum` is; nothing relies on it for safety.
+        # The Image API's `checksum` is an MD5; nothing relies on it for security.
         md5, sha256, size = hashlib.md5(usedforsecurity=False), hashlib.sha256(), 0
         for chunk in source:
-            # Asked each time: the length may not have been announced, and others write, too.
+            # Checked for each chunk: the length may not be announced, and other uploads write, too.
             self._limits.require(self._final.parent, size, len(chunk))
             md5.update(chunk)
             sha256.update(chunk)
@@ -161,7 +164,7 @@ class Upload:
 
     def commit(self) -> None:
         """Gives the file its final name, durably. The `.part` name stays until the end of the block."""
-        # An existing file is of an earlier upload that never became active.
+        # An existing file is left from an earlier upload that never became active.
         self._final.unlink(missing_ok=True)
         os.link(self.path, self._final)
         folder = os.open(self._final.parent, os.O_RDONLY | os.O_DIRECTORY)

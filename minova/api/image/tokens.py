@@ -1,4 +1,5 @@
-"""Downloads and uploads by computes, which have no user here: each shows a token that a conductor has signed (`minova.image_tokens`).
+"""Downloads and uploads by computes, which have no user here. Each request has a token that a conductor has signed
+(`minova.image_tokens`).
 
 They have an application of their own, so that a token opens these two routes and nothing else of the API.
 """
@@ -24,7 +25,7 @@ from minova.db.engine import Database
 from minova.image_tokens import SCHEME, Keys, Right, TokenRefused, image_of
 
 LOG = logging.getLogger(__name__)
-# Seconds for which the keys are not read again; after that, also for a signature by an unknown key.
+# Seconds between two reads of the keys: usually, and if the known keys refuse a token.
 FRESH = 10.0
 FRESH_FOR_UNKNOWN = 1.0
 
@@ -34,7 +35,7 @@ _FILE = "/v2/images/{image_id}/file"
 
 
 class TokenKeys:
-    """The keys and the time of the database, read now and then: strangers with false tokens cost it next to nothing."""
+    """The keys and the time of the database, cached: requests with false tokens cost the database next to nothing."""
 
     def __init__(self, db: Database, ticks: Callable[[], float] = time.monotonic) -> None:
         self._db = db
@@ -44,7 +45,9 @@ class TokenKeys:
         self._read_at = 0.0
 
     def get(self, fresh: float) -> Keys:
-        """At most `fresh` seconds old. ServiceUnavailable: the database does not answer."""
+        """Returns keys that are at most `fresh` seconds old. Raises ServiceUnavailable if the database does
+        not answer.
+        """
         with self._lock:
             age = self._ticks() - self._read_at
             if self._keys is None or age > fresh:
@@ -54,7 +57,7 @@ class TokenKeys:
 
 
 class TokenAuthenticator:
-    """Takes a token for an image and nothing else. Refusals are logged and counted."""
+    """Accepts a token for one image and nothing else. Logs and counts refusals."""
 
     def __init__(self, conf: cfg.ConfigOpts, keys: TokenKeys) -> None:
         self._keys = keys
@@ -75,7 +78,7 @@ class TokenAuthenticator:
         try:
             return image_of(token, self._keys.get(FRESH), right)
         except TokenRefused:
-            # A key may have been made since, or the clock of the database set.
+            # Meanwhile a new key may exist, or the clock of the database may have been set.
             return image_of(token, self._keys.get(FRESH_FOR_UNKNOWN), right)
 
     def _refuse(self, request: falcon.Request, reason: str) -> None:
@@ -95,5 +98,5 @@ class TokenDefinition(ImageDefinition):
 
 
 def has_token(env: dict[str, object]) -> bool:
-    """Of a WSGI environment."""
+    """Whether a request has a token, by its WSGI environment."""
     return str(env.get("HTTP_AUTHORIZATION", "")).startswith(SCHEME)

@@ -1,10 +1,10 @@
-"""The version document of the Image API, from which clients read what they may use."""
+"""The version document of the Image API, from which clients read the supported versions."""
 
 from typing import Any
 
 from minova.api.http.call import Call
 
-# Glance's later versions promise stores, which are not served.
+# Later versions of Glance promise stores, which are not served.
 VERSIONS = tuple(f"v2.{minor}" for minor in range(7, -1, -1))
 
 

@@ -1,4 +1,4 @@
-"""How an image looks, which ones a caller sees, and the schemas that describe them."""
+"""The representation of images, their visibility, and their schemas."""
 
 from typing import Any, ClassVar
 
@@ -13,7 +13,7 @@ from minova.objects.image import Image, ImageMember
 
 
 def is_visible(seen: Seen, call: Call) -> bool:
-    """Members see a shared image whether they have accepted it or not."""
+    """Whether the caller may see the image. Members see a shared image whether they have accepted it or not."""
     image = seen.image
     if call.ctx.is_admin or image.visibility in ("public", "community") or image.owner == call.ctx.project_id:
         return True
@@ -21,13 +21,15 @@ def is_visible(seen: Seen, call: Call) -> bool:
 
 
 def find_visible(session: Session, image_id: str, call: Call) -> Seen | None:
-    """None also for an image that the caller may not see."""
+    """Returns None also if the caller may not see the image."""
     seen = images.seen(session, image_id, call.ctx.project_id)
     return seen if seen is not None and is_visible(seen, call) else None
 
 
 class ImageAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """For the description of the API: nothing is made of it. Sizes in bytes, `min_disk` in GB, `min_ram` in MB; properties stand beside."""
+    """Only for the description of the API. Sizes in bytes, `min_disk` in GB, `min_ram` in MB. An answer also has the
+    properties of the image.
+    """
 
     properties_beside: ClassVar[bool] = True
 
@@ -56,7 +58,7 @@ class ImageAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemberAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Likewise."""
+    """Only for the description of the API."""
 
     image_id: str
     member_id: str
@@ -67,22 +69,22 @@ class MemberAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BuiltInImages:
-    """Of the Image API in this process."""
+    """Uses the Image API in this process."""
 
     def visible(self, session: Session, image_id: str, call: Call) -> Image | None:
         seen = find_visible(session, image_id, call)
         return None if seen is None else seen.image
 
     def announce(self, call: Call, image: Image) -> Image:
-        """The conductor's record is the image."""
+        """Returns the image unchanged: the conductor's record is all that it needs."""
         return image
 
     def withdraw(self, call: Call, image: Image) -> None:
-        """There is no image."""
+        """Does nothing: there is no image without the conductor's record."""
 
 
 def view(image: Image) -> dict[str, Any]:
-    """As the Image API has it: a flat document, with the properties beside the fields."""
+    """Returns the representation in the Image API: a flat document, with the properties beside the fields."""
     assert image.created_at is not None
     return {
         **image.properties,

@@ -1,4 +1,6 @@
-"""Accepts connections: each one has a place before its TLS handshake begins, and the handshake keeps nothing else waiting."""
+"""Accepts connections. Each one gets a place before its TLS handshake begins, and no other work waits for a
+handshake.
+"""
 
 import asyncio
 import contextlib
@@ -17,23 +19,23 @@ from minova.api.listener.limits import Admission, Lease, Limits
 
 LOG = logging.getLogger(__name__)
 
-# Connections accepted in one go, before the loop looks at others.
+# The most connections to accept at a time, before the loop serves others.
 AT_ONCE = 64
-# Seconds without accepting when the process has no more file descriptors.
+# Seconds without accepting after the process has run out of file descriptors.
 PAUSE = 0.2
 TICK = 1.0
-# Seconds in which a TLS client answers that the connection is closed.
+# Seconds in which a TLS client must confirm that the connection is closed.
 CLOSE_NOTIFY = 1.0
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, with an own way to accept connections, and limits of their times."""
+    """uvicorn's server, with its own way to accept connections, and with time limits for them."""
 
     def __init__(self, config: Config, limits: Limits, tls: ssl.SSLContext | None) -> None:
         super().__init__(config)
         self._limits = limits
         self._tls = tls
-        # Whether requests still ran when the server had stopped.
+        # Whether requests were still running when the server stopped.
         self.abandoned = False
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -57,7 +59,7 @@ class Server(uvicorn.Server):
 
 
 class Acceptor:
-    """Of one listening socket, which may be shared with other processes."""
+    """Accepts connections of one listening socket, which other processes may share."""
 
     def __init__(self, listening: socket.socket, limits: Limits, tls: ssl.SSLContext | None, connection: Any) -> None:
         self._loop = asyncio.get_running_loop()
@@ -78,7 +80,7 @@ class Acceptor:
             task.cancel()
 
     async def wait_closed(self) -> None:
-        """For uvicorn, whose servers have it."""
+        """uvicorn calls this on its servers."""
 
     def _listen(self) -> None:
         if not self._closed:
@@ -102,7 +104,7 @@ class Acceptor:
                 accepted.close()
                 continue
             task = self._loop.create_task(self._open(accepted, lease))
-            lease.evict = task.cancel  # type: ignore[assignment]  # nothing looks at its answer
+            lease.evict = task.cancel  # type: ignore[assignment]  # its return value is ignored
             self._opening.add(task)
             task.add_done_callback(functools.partial(self._opened, accepted, lease))
 
@@ -119,13 +121,13 @@ class Acceptor:
                 lambda: self._connection(lease), accepted, ssl=self._tls, **handshake
             )
         except (OSError, TimeoutError) as error:
-            # A port scan, a health check, a client that trusts another CA.
+            # For example a port scan, a health check, or a client that trusts another CA.
             LOG.debug("A connection was not made: %s", error)
             self._drop(accepted, lease)
 
     def _opened(self, accepted: socket.socket, lease: Lease, task: asyncio.Task[None]) -> None:
         self._opening.discard(task)
-        if task.cancelled():  # perhaps before its first step
+        if task.cancelled():  # may be before its first step
             self._drop(accepted, lease)
 
     def _drop(self, accepted: socket.socket, lease: Lease) -> None:

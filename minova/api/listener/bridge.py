@@ -1,7 +1,7 @@
-"""A WSGI application behind an event loop: which thread runs a request, and what a thread never waits for.
+"""Runs a WSGI application behind an event loop: which thread runs a request, and what no thread waits for.
 
-A short body is read before a thread takes the request. Long bodies, bodies of unknown length and `transfers` (image data) have threads
-of their own: slow clients can keep only those busy.
+A short body is read before a thread takes the request. Long bodies, bodies of unknown length and `transfers` (image
+data) have threads of their own, so that slow clients cannot occupy the others.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ Send = Callable[[Message], Any]
 
 
 class DaemonThreads(Executor):
-    """A pool whose threads never keep the process from ending, as those of a ThreadPoolExecutor do."""
+    """A thread pool. Unlike those of a ThreadPoolExecutor, its threads never keep the process from ending."""
 
     def __init__(self, size: int, name: str) -> None:
         self._size = size
@@ -45,7 +45,7 @@ class DaemonThreads(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """The threads end when their work is done; they are not waited for."""
+        """Lets the threads end after their work, without waiting for them."""
         for _ in range(self._threads):
             self._work.put(None)
 
@@ -59,12 +59,15 @@ class DaemonThreads(Executor):
                     future.set_exception(error)
             del item, future, work
             with self._lock:
-                # Those that wait in the queue have not found an idle thread: this one takes the next of them.
+                # Tasks in the queue have found no idle thread. If there are some, this thread is not idle: it takes the
+                # next one.
                 self.idle += self._work.empty()
 
 
 class Bridge:
-    """The ASGI application of a WSGI application. `is_transfer` tells by the path which requests carry long bodies or answers."""
+    """The ASGI application for a WSGI application. `is_transfer` decides by the path which requests have long bodies or
+    answers.
+    """
 
     def __init__(
         self, app: Any, limits: Limits, threads: int, transfers: int, is_transfer: Callable[[str], bool]
@@ -86,7 +89,7 @@ class Bridge:
                 await app(scope, exchange.receive, exchange.send)
             await exchange.finish()
         except asyncio.CancelledError:
-            # The server stops and waits no longer. Without an answer from here uvicorn would call it an internal error.
+            # The server stops and waits no longer. Without an answer from here, uvicorn would report an internal error.
             await exchange.abandon()
 
     def close(self) -> None:
@@ -95,11 +98,14 @@ class Bridge:
 
 
 class ClientGoneError(ConnectionError):
-    """The client hung up in its request, or the request took too long."""
+    """The client hung up during its request, or the request took too long."""
 
 
 class _Exchange:
-    """One request and its answer. An answer that does not wait for the whole request closes the connection: the rest is not drained."""
+    """A request and its answer.
+
+    An answer that does not wait for the whole request closes the connection: the rest is not drained.
+    """
 
     def __init__(self, receive: Receive, send: Send, limits: Limits) -> None:
         self._receive = receive
@@ -111,7 +117,7 @@ class _Exchange:
         self._last: Message | None = None
 
     async def read_body(self) -> bool:
-        """Reads the whole body. False: the client has gone."""
+        """Reads the whole body. Returns False if the client has gone."""
         parts = []
         while not self._complete:
             message = await self._next()
@@ -122,7 +128,7 @@ class _Exchange:
         return True
 
     async def receive(self) -> Message:
-        """Raises ClientGoneError: half a body must not pass for a whole one."""
+        """Raises ClientGoneError if the client has gone: half a body must not pass for a whole one."""
         message = self._read.pop() if self._read else await self._next()
         if message is None:
             raise ClientGoneError("the client has gone")
@@ -145,7 +151,7 @@ class _Exchange:
         await self._send(message)
 
     async def finish(self) -> None:
-        """Sends the end of an answer that closes the connection, once the client has had time to read the answer."""
+        """Sends the end of an answer that closes the connection, after the client has had time to read the answer."""
         if self._last is None:
             return
         with contextlib.suppress(TimeoutError):
@@ -153,7 +159,9 @@ class _Exchange:
         await self._send(self._last)
 
     async def abandon(self) -> None:
-        """Answers 503 in place of the application, whose own answer comes too late. Half an answer stays half."""
+        """Answers 503 in place of the application, whose own answer comes too late. If half an answer was sent, sends
+        nothing more.
+        """
         self._abandoned = True
         if self._started:
             return

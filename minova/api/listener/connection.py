@@ -1,6 +1,6 @@
-"""One HTTP connection: uvicorn's, with limits on heads, framing and times.
+"""An HTTP connection: uvicorn's, with limits on request heads, framing and times.
 
-The parser (llhttp) refuses what could be read in two ways: two lengths, a length beside chunks, a negative length.
+The parser (llhttp) refuses ambiguous requests: two lengths, a length beside chunks, a negative length.
 """
 
 import asyncio
@@ -16,12 +16,14 @@ from uvicorn.server import ServerState
 from minova.api.listener.limits import Lease, Limits
 
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
-# Each byte of a body may come as a chunk of its own: "1\r\nx\r\n".
+# A body may arrive as chunks of one byte each: "1\r
+# x\r
+# ".
 _FRAMING_FACTOR = 8
 
 
 class Phase(Enum):
-    """What the connection waits for."""
+    """The phases of a connection, named for what it waits for."""
 
     FIRST_BYTE = "first byte"
     HEAD = "head"
@@ -47,13 +49,14 @@ class Connection(HttpToolsProtocol):
         self._limits = limits
         self._lease = lease
         self._phase = Phase.FIRST_BYTE
-        # Seconds in this phase, and seconds in which the client took nothing of the answer.
+        # Seconds in this phase, and seconds in which the client has read nothing of the answer.
         self._spent = self._stalled = 0.0
-        # Whether the client sends no more.
+        # Whether the client has closed its side: it sends no more.
         self._ended = False
-        # The request that is answered: `cycle` is the one that came last.
+        # The request that is being answered. uvicorn's `cycle` is the latest request.
         self._answered: RequestResponseCycle | None = None
-        # Bytes of the current request that are body, and that are not; of its head alone; and bytes read after a refusal.
+        # Bytes of the current request that are body, bytes that are not, bytes of its head, and bytes read after a
+        # refusal.
         self._body = self._framing = self._head = self._lingered = 0
 
     # -- asyncio's callbacks
@@ -81,7 +84,7 @@ class Connection(HttpToolsProtocol):
             self.parser.feed_data(data)
             self._check_framing()
         except httptools.HttpParserUpgrade:
-            # Nothing is served but HTTP/1.1: the request is answered, and what follows it is not read.
+            # Only HTTP/1.1 is served: the request is answered, and all later bytes are ignored.
             self.cycle.keep_alive = False
         except Refused as refused:
             self.refuse(refused.status, str(refused))
@@ -93,9 +96,10 @@ class Connection(HttpToolsProtocol):
                 self.refuse(400, _reason(str(error)))
 
     def eof_received(self) -> bool:  # type: ignore[override]  # uvicorn closes the connection in any case
-        """The client sends no more. Requests that it has sent whole are answered, then the connection closes: False: at once.
+        """Handles the end of the client's data. Complete requests are answered before the connection closes; returns
+        False to close it at once.
 
-        A request of which a part is missing never becomes whole. TLS as asyncio has it knows no half of a connection.
+        An incomplete request never becomes complete. asyncio's TLS cannot close half of a connection.
         """
         if self._phase is Phase.BODY and self.pipeline:
             self.pipeline.popleft()
@@ -119,9 +123,9 @@ class Connection(HttpToolsProtocol):
         super().on_url(_NOT_ASCII.sub(lambda found: b"%%%02X" % found[0][0], url))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Also called for the trailers of a chunked body, which say nothing here."""
+        """The parser calls this for the trailers of a chunked body, too; they are ignored."""
         self._count_head(len(name) + len(value) + 4)
-        # In WSGI `X_Forwarded_For` would be the same name as `X-Forwarded-For`.
+        # WSGI could not distinguish `X_Forwarded_For` from `X-Forwarded-For`.
         if self._phase is Phase.HEAD and b"_" not in name:
             super().on_header(name, value)
 
@@ -160,7 +164,7 @@ class Connection(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     def _forsake(self) -> None:
-        """What the application still says to the request that it answers is not sent."""
+        """Discards the rest of the application's answer to the current request."""
         if self._answered is not None:
             self._answered.disconnected = True
             self._answered.message_event.set()
@@ -168,7 +172,7 @@ class Connection(HttpToolsProtocol):
     # -- limits
 
     def tick(self, seconds: float) -> None:
-        """Is called every `seconds`, and ends what has taken too long."""
+        """Runs every `seconds`, and ends what has taken too long."""
         if self.flow.write_paused or self.transport.is_closing():
             self._stalled += seconds
             if self._stalled > self._limits.stalled:
@@ -181,7 +185,9 @@ class Connection(HttpToolsProtocol):
             self._expire()
 
     def refuse(self, status: int, message: str) -> None:
-        """Answers and closes. What still comes is read for a moment: else the client would see a broken connection, not the answer."""
+        """Answers and closes. Reads for another moment: otherwise the client would see a broken connection instead of
+        the answer.
+        """
         running = self._answered
         if running is not None and not running.response_complete and running.response_started:
             self.transport.abort()
@@ -211,7 +217,7 @@ class Connection(HttpToolsProtocol):
             case Phase.BODY:
                 return limits.body + self._body / limits.slowest
             case _:
-                return float("inf")  # the application's own time, and times that have their own timers
+                return float("inf")  # the time of the application, or a phase with a timer of its own
 
     def _expire(self) -> None:
         if self._phase is Phase.FIRST_BYTE:
@@ -232,7 +238,7 @@ class Connection(HttpToolsProtocol):
 
 
 def _reason(error: str) -> str:
-    """What the answer to a malformed request says. The first is the text of OpenStack's services."""
+    """Returns the text of the answer to a malformed request. The first one is that of OpenStack's services."""
     if "Content-Length" in error and "character" in error:
         return "content-length header must be an integer"
     return f"The request is malformed: {error}"

@@ -1,4 +1,4 @@
-"""What one client may take of a listener, and how long it may take; and how many connections there are."""
+"""Limits of a listener: sizes and times for each client, and the number of connections."""
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
@@ -9,9 +9,10 @@ from minova.api.access.addresses import Network, in_networks, network_of
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Times in seconds, sizes in bytes. The clock of a time stops while the server itself does not read.
+    """Times in seconds, sizes in bytes. While the server itself does not read, no time counts.
 
-    `connections_per_address` 0: no limit. `trusted_proxies` are not counted: their clients share one address.
+    `connections_per_address`: 0 means no limit.
+    `trusted_proxies`: not counted, because all their clients share one address.
     """
 
     connections: int = 2000
@@ -24,15 +25,18 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     # A body may take `body` seconds, and one second more for each `slowest` bytes.
     body: float = 30.0
     slowest: int = 1024
-    # An answer of which the client takes nothing.
+    # The time in which the client reads nothing of an answer.
     stalled: float = 60.0
-    # After an answer that did not wait for the whole request: what is still read, so that the client sees the answer.
+    # The time and the bytes that are still read after an answer that did not wait for the whole request, so that the
+    # client sees the answer.
     linger: float = 2.0
     linger_bytes: int = 8 << 20
-    # Request line and headers; and all that frames a chunked body, beyond eight times the body.
+    # The size of the request line and headers; also the size of the framing of a chunked body, beyond eight times the
+    # body.
     head_bytes: int = 64 << 10
     pipelined: int = 8
-    # A longer body, or one of unknown length, is read by a thread that sends it on, and not before a thread begins.
+    # A thread reads a longer body, or one of unknown length, while it handles the request. A shorter body is read
+    # before a thread begins.
     short_body: int = 64 << 10
 
 
@@ -45,7 +49,9 @@ class Lease:
         self.evict: Callable[[], None] = lambda: None
 
     def waits(self, waiting: bool) -> None:
-        """Whether the connection has no whole request head: then it can make room for another one."""
+        """Sets whether the connection waits for a complete request head: then it may be closed to make room for another
+        one.
+        """
         self._admission.mark(self, waiting)
 
     def release(self) -> None:
@@ -53,20 +59,22 @@ class Lease:
 
 
 class Admission:
-    """Counts connections, in all and by address. Of one thread."""
+    """Counts connections, in total and by address. For one thread only."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._leases: set[Lease] = set()
         self._by_address: Counter[str] = Counter()
-        # Those that wait, the longest first.
+        # Waiting connections, the longest waiting first.
         self._waiting: OrderedDict[Lease, None] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._leases)
 
     def admit(self, peer: str) -> Lease | None:
-        """None: there is no room. Where all places are taken, the connection that has waited longest makes room."""
+        """Returns None if there is no room. If all places are taken, the connection that has waited longest
+        is closed.
+        """
         limit = self._limits.connections_per_address
         counted = None if in_networks(peer, self._limits.trusted_proxies) else network_of(peer)
         if counted is not None and limit and self._by_address[counted] >= limit:
@@ -86,7 +94,7 @@ class Admission:
             self._waiting[lease] = None
 
     def release(self, lease: Lease) -> None:
-        """Harmless when done already."""
+        """Idempotent."""
         if lease not in self._leases:
             return
         self._leases.remove(lease)

@@ -1,4 +1,4 @@
-"""A WSGI application served over HTTP by uvicorn, with TLS when configured: for every API."""
+"""Serves a WSGI application over HTTP by uvicorn, with TLS if configured. All APIs use it."""
 
 import logging
 import resource
@@ -22,15 +22,18 @@ LOG = logging.getLogger(__name__)
 
 STOP_WITHIN = 5  # seconds that running requests have to end
 BACKLOG = 1024
-# File descriptors beside those of clients: the database, the broker, images that are read or written.
+# File descriptors for other things than clients: the database, the broker, images that are read or written.
 OTHER_FILES = 512
 
 
 class Listen(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to serve, and the names of its options for error messages. `port` 0: a free one. No `cert_file`: plain HTTP.
+    """The address to serve, and the names of its options for error messages.
 
-    `threads`: for requests; `transfers`: for those with long bodies, and those whose path `is_transfer` accepts. `inherited`: a
-    socket that listens already, which this process shares with others.
+    `port`: 0 selects a free one.
+    `cert_file`: None serves plain HTTP.
+    `threads`: for requests.
+    `transfers`: threads for requests with long bodies, and for paths that `is_transfer` accepts.
+    `inherited`: a socket that already listens, which this process shares with others.
     """
 
     host: str
@@ -47,7 +50,7 @@ class Listen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HttpService:
-    """`port` is the real one once started, also when 0 (a free one) is configured."""
+    """After the start, `port` is the real port, even if 0 (a free one) is configured."""
 
     def __init__(self, binary: str, app: Any, listen: Listen) -> None:
         self.binary = binary
@@ -64,7 +67,9 @@ class HttpService:
         return self._port
 
     def start(self) -> None:
-        """Raises InvalidConfiguration with the option: an address or port that is not available, or a bad certificate."""
+        """Raises InvalidConfiguration, which names the option, if the address or port is not available, or the
+        certificate is invalid.
+        """
         listen = self._listen
         self._certificate = certificate(listen.cert_file, listen.key_file)
         limits = within_files(listen.limits)
@@ -87,7 +92,7 @@ class HttpService:
         )
         context = None if self._certificate is None else self._certificate.context
         self._server = Server(config, limits, context)
-        # A daemon: a request that does not end must not keep the process from ending.
+        # A daemon thread: a request that does not end must not keep the process from ending.
         self._thread = threading.Thread(target=self._server.run, args=([listening],), name=self.binary, daemon=True)
         self._thread.start()
         LOG.info("%s listens on %s:%s", self.binary, listen.host, self.port)
@@ -98,7 +103,7 @@ class HttpService:
             self._certificate.reload()
 
     def stop(self) -> None:
-        """Accepts no new connections; running requests have STOP_WITHIN seconds to end, and are then abandoned."""
+        """Accepts no new connections. Running requests have STOP_WITHIN seconds to end, and are then abandoned."""
         if self._server is None or self._thread is None:
             return
         self._server.should_exit = True
@@ -110,7 +115,7 @@ class HttpService:
 
 
 def limits_of(conf: cfg.ConfigOpts) -> Limits:
-    """Raises InvalidConfiguration for a proxy that is no network."""
+    """Raises InvalidConfiguration if a trusted proxy is not a valid network."""
     return Limits(
         connections=conf.api.max_connections,
         connections_per_address=conf.api.max_connections_per_address,
@@ -119,7 +124,7 @@ def limits_of(conf: cfg.ConfigOpts) -> Limits:
 
 
 def bind(listen: Listen) -> socket.socket:
-    """Raises InvalidConfiguration with the option."""
+    """Raises InvalidConfiguration, which names the option, if the address is not available."""
     family = socket.AF_INET6 if ":" in listen.host else socket.AF_INET
     try:
         return socket.create_server(
@@ -133,7 +138,9 @@ def bind(listen: Listen) -> socket.socket:
 
 
 def within_files(limits: Limits) -> Limits:
-    """Raises the limit of open files as far as the system lets it; fewer connections where that is not enough."""
+    """Raises the process's limit of open files as far as the system permits. If that is not enough, returns limits with
+    fewer connections.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = limits.connections + OTHER_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -10,7 +10,10 @@ LOG = logging.getLogger(__name__)
 
 
 class Certificate:
-    """`group`: of the options. Raises InvalidConfiguration with the option if it cannot be used."""
+    """`group`: the group of the options.
+
+    Raises InvalidConfiguration, which names the option, if the certificate cannot be used.
+    """
 
     def __init__(self, cert_file: str, key_file: str, group: str) -> None:
         self._files = (cert_file, key_file)
@@ -18,7 +21,7 @@ class Certificate:
         self.context = self._load()
 
     def reload(self) -> None:
-        """For connections from now on. A certificate that cannot be used changes nothing."""
+        """Reads the certificate for new connections. A certificate that cannot be used changes nothing."""
         try:
             self._load()
             self.context.load_cert_chain(*self._files)
@@ -44,7 +47,7 @@ class Certificate:
 
 
 def certificate(cert_file: str | None, key_file: str | None, group: str = "api") -> Certificate | None:
-    """None without both: plain HTTP. Raises InvalidConfiguration for one without the other."""
+    """Returns None, for plain HTTP, if both files are missing. Raises InvalidConfiguration if only one is missing."""
     if not cert_file and not key_file:
         return None
     for option, value in (("ssl_cert_file", cert_file), ("ssl_key_file", key_file)):

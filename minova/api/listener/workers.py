@@ -1,7 +1,8 @@
-"""Several processes that serve one address: a parent that only starts them, and workers that share its listening socket.
+"""Several processes that serve one address: a parent that only starts them, and workers that share its listening
+socket.
 
-Workers are started, not forked: threads and connections of a parent would be lost or shared in a forked child. A restarted worker loses
-no connection, since the parent keeps the socket open.
+Workers are started, not forked: a forked child would lose or share the threads and connections of its parent. A restart
+of a worker loses no connection, because the parent keeps the socket open.
 """
 
 import contextlib
@@ -26,17 +27,19 @@ from minova.api.listener.service import STOP_WITHIN, Listen, bind
 
 LOG = logging.getLogger(__name__)
 
-# What a worker is told of its parent: three file descriptors.
+# The environment variable by which a worker gets three file descriptors from its parent.
 VARIABLE = "MINOVA_WORKER"
-# Seconds between two looks at the workers, and before a worker that has ended is started again.
+# Seconds between two checks of the workers, and before a worker that has ended is restarted.
 LOOK = 0.2
 RESTART_AFTER = 1.0
-# Seconds that a worker has to stop, beyond those of its requests.
+# Seconds that a worker has to stop, beyond those for its requests.
 STOP_GRACE = 10.0
 
 
 class Worker:
-    """In a worker: what it has of its parent. As a service, which starts last, it tells the parent that this worker serves."""
+    """The resources that a worker has from its parent. Started as the last service of the worker, it reports to the
+    parent that the worker serves.
+    """
 
     def __init__(self, listening: socket.socket, control: socket.socket, failures: FailureTable) -> None:
         self.binary = "worker"
@@ -45,7 +48,7 @@ class Worker:
         self._control = control
 
     def stop_with_parent(self, stopping: threading.Event) -> None:
-        """The parent closes its end to stop this worker, and the system closes it when the parent dies."""
+        """Stops this worker when the parent closes its end of the socket. The system closes it if the parent dies."""
 
         def wait() -> None:
             with contextlib.suppress(OSError):
@@ -59,11 +62,11 @@ class Worker:
             self._control.send(b"r")
 
     def stop(self) -> None:
-        """Nothing runs."""
+        """Does nothing: there is nothing to stop."""
 
 
 def inherited() -> Worker | None:
-    """None in a process that is no worker. Processes that this one starts are none either."""
+    """Returns None if this process is not a worker. The processes that it starts are not workers either."""
     numbers = os.environ.pop(VARIABLE, None)
     if numbers is None:
         return None
@@ -74,7 +77,9 @@ def inherited() -> Worker | None:
 
 
 class _Process(msgspec.Struct):
-    """`control` is readable once the worker serves. `hang_up`: SIGHUP waits until then, because it would end a process that starts."""
+    """`control`: readable as soon as the worker serves.
+    `hang_up`: SIGHUP is delayed until then, because it would end a process that is starting.
+    """
 
     process: "subprocess.Popen[bytes]"
     control: socket.socket
@@ -84,7 +89,7 @@ class _Process(msgspec.Struct):
 
 
 class Workers:
-    """Starts `count` workers: Python with `command` and this process's arguments. One that ends is started again."""
+    """Starts `count` workers: Python with `command` and this process's arguments. Restarts a worker that ends."""
 
     def __init__(self, binary: str, command: Sequence[str], count: int, listen: Listen, conf: cfg.ConfigOpts) -> None:
         self.binary = binary
@@ -102,7 +107,9 @@ class Workers:
             metrics.show_workers(self._figures.name)
 
     def start(self) -> None:
-        """Raises InvalidConfiguration for an address that is not available. Workers say themselves what else is wrong."""
+        """Raises InvalidConfiguration if the address is not available, or if a worker cannot start. Workers report
+        their own errors.
+        """
         self._listening = bind(self._listen)
         self._processes = [self._start() for _ in range(self._count)]
         while not all(self._serves(process) for process in self._processes):
@@ -115,7 +122,7 @@ class Workers:
         LOG.info("%d workers of %s listen on %s:%s", self._count, self.binary, self._listen.host, port)
 
     def stop(self) -> None:
-        """Workers finish their requests."""
+        """Stops the workers, which finish their requests."""
         self._stopping.set()
         if self._watcher.is_alive():
             self._watcher.join()
@@ -141,7 +148,7 @@ class Workers:
             environment = {**os.environ, VARIABLE: " ".join(map(str, shared))}
             if self._conf.prometheus.enabled:
                 environment[metrics.WORKERS] = self._figures.name
-            # A process group of its own: Ctrl+C reaches the parent alone, which lets the workers finish their requests.
+            # Its own process group: Ctrl+C then reaches only the parent, which lets the workers finish their requests.
             process = subprocess.Popen(
                 self._command, env=environment, pass_fds=shared, stdin=subprocess.DEVNULL, process_group=0
             )
@@ -170,7 +177,9 @@ class Workers:
                     self._processes[number] = self._start()
 
     def _hang_up(self) -> None:
-        """Each worker reads the configuration and the certificate again. One that starts may have read them already."""
+        """Makes each worker read the configuration and the certificate again. A starting worker may have read them
+        already.
+        """
         for worker in self._processes:
             worker.hang_up = not worker.serves
             if worker.serves and worker.process.poll() is None:

@@ -1,6 +1,7 @@
-"""What answers of the Network API hold, for its description: tests/functional/api/test_openapi.py compares. Nothing is made of these.
+"""The answers of the Network API, only for its description: tests/functional/api/test_openapi.py compares them.
 
-Each field may be left out, because `fields` of a query names those that are wanted; those of the provider and of hosts are administrators'.
+Each field is optional, because `fields` in a query selects fields. Fields about providers and hosts are for
+administrators.
 """
 
 from typing import Any, TypeAlias
@@ -126,7 +127,7 @@ class LinkAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LimitsAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """-1: without a limit."""
+    """-1 means no limit."""
 
     network: int
     subnet: int
@@ -147,5 +148,5 @@ class UsageAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def page(name: str, kind: Any) -> dict[str, Any]:
-    """Of a listing."""
+    """Returns the answer of a listing."""
     return {name: list[kind], f"{name}_links?": list[LinkAnswer]}

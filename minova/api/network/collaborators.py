@@ -1,4 +1,4 @@
-"""What the handlers of the Network API work with."""
+"""The collaborators of the Network API's handlers."""
 
 import msgspec
 from oslo_config import cfg
@@ -9,7 +9,9 @@ from minova.db.engine import Database
 
 
 class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
-    """`db` is read-only: the conductor makes all changes. `waiting`: places for requests that wait for a guest."""
+    """`db`: read-only; the conductor makes all changes.
+    `waiting`: places for requests that wait for a guest.
+    """
 
     conf: cfg.ConfigOpts
     db: Database

@@ -1,4 +1,4 @@
-"""What networks, subnets and ports have in common: texts of bodies, listings, owners, changes."""
+"""Code that networks, subnets and ports share: texts of bodies, listings, owners, changes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
@@ -19,14 +19,14 @@ from minova.objects.network import Network, Port, SecurityGroup, SecurityGroupRu
 Resource = TypeVar("Resource", Network, Subnet, Port, SecurityGroup, SecurityGroupRule)
 Text = Annotated[str, msgspec.Meta(max_length=255)]
 Unset = msgspec.UnsetType
-# Repetitions of a change while others change the same record.
+# Tries of a change while others change the same record.
 TRIES = 5
-# Values of one filter.
+# The most values of one filter.
 MOST_VALUES = 200
 
 
 class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """What all listings take. A filter has a tuple of values, of which one must match."""
+    """The query of every listing. A filter is a tuple of values, of which one must match."""
 
     limit: Int64 | None = None
     marker: str | None = None
@@ -45,7 +45,10 @@ class FieldsQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def filters_of(query: ListQuery, **more: Any) -> dict[str, Sequence[Any]]:
-    """The values by column. `more`: of one kind of resource; empty ones are left out."""
+    """Returns the values of the filters by column.
+
+    `more`: filters of one kind of resource; empty ones are left out.
+    """
     given: dict[str, Any] = {
         "uuid": query.id,
         "name": query.name,
@@ -71,7 +74,7 @@ def listing(
     read: Callable[[Page], Sequence[Resource]],
     view: Callable[[Resource], dict[str, Any]],
 ) -> dict[str, Any]:
-    """A page of `name`, with links to its neighbours where there are any."""
+    """Returns a page of `name`, with links to the next and previous pages if they exist."""
     query: ListQuery = call.query
     size = page_size(query.limit, api.conf.api.max_limit) or int(api.conf.api.max_limit)
     try:
@@ -110,7 +113,7 @@ def _page_url(call: Call, name: str, marker: str, *, reverse: bool) -> str:
 
 
 def shown(call: Call, name: str, document: dict[str, Any]) -> dict[str, Any]:
-    """One resource, with the fields that the query names."""
+    """Returns one resource, with the fields that the query selects."""
     return {name: _only(document, call.query.fields)}
 
 
@@ -119,7 +122,7 @@ def _only(document: dict[str, Any], fields: Sequence[str]) -> dict[str, Any]:
 
 
 def identifier(text: str) -> str:
-    """For a query: what is no UUID is found nowhere."""
+    """Returns an id for a query; "" if the text is not a UUID, which matches nothing."""
     try:
         return str(UUID(text))
     except ValueError:
@@ -127,7 +130,7 @@ def identifier(text: str) -> str:
 
 
 def owner_of(call: Call, project_id: str | None, tenant_id: str | None, rule: str) -> str:
-    """Whose a new resource is. Raises Forbidden if the caller may not make one for that project."""
+    """Returns the project of a new resource. Raises Forbidden if the caller may not make one for that project."""
     owner = project_id or tenant_id or call.ctx.project_id
     if project_id and tenant_id and project_id != tenant_id:
         raise errors.BadRequest("'project_id' and 'tenant_id' do not match")
@@ -137,7 +140,9 @@ def owner_of(call: Call, project_id: str | None, tenant_id: str | None, rule: st
 
 
 def checked_name(what: str, text: str) -> str:
-    """May be empty, and begin or end with spaces, as in Neutron. Else as all names. Raises BadRequest."""
+    """As in Neutron, a name may be empty, and may begin or end with spaces. Raises BadRequest for other
+    invalid names.
+    """
     inner = text.strip(" ")
     if inner:
         names.checked(f"Invalid input for name: the {what} name", inner)
@@ -145,19 +150,19 @@ def checked_name(what: str, text: str) -> str:
 
 
 def checked_text(field: str, text: str) -> str:
-    """Raises BadRequest for characters that no text has."""
+    """Raises BadRequest if the text has control characters, other than tabs and line breaks."""
     if any(ord(letter) < 32 and letter not in "\t\n\r" for letter in text):
         raise errors.BadRequest(f"Invalid input for {field}. Reason: it has control characters.")
     return text
 
 
 def given(body: msgspec.Struct) -> dict[str, Any]:
-    """The fields that a body of a change names."""
+    """Returns the fields that the body of a change has."""
     return {name: value for name, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
 
 
 def change(attempt: Callable[[], Resource]) -> Resource:
-    """Repeats a change that was overtaken: `attempt` reads the record anew."""
+    """Repeats a change if another one was faster: `attempt` reads the record again."""
     for _ in range(TRIES - 1):
         try:
             return attempt()
@@ -167,7 +172,7 @@ def change(attempt: Callable[[], Resource]) -> Resource:
 
 
 def standard(resource: Network | Subnet | Port | SecurityGroup | SecurityGroupRule) -> dict[str, Any]:
-    """The attributes that every resource has; a rule of a security group has no name."""
+    """Returns the attributes that every resource has; a rule of a security group has no name."""
     assert resource.created_at is not None
     return {
         "id": resource.id,
@@ -182,7 +187,7 @@ def standard(resource: Network | Subnet | Port | SecurityGroup | SecurityGroupRu
 
 
 def require_each(call: Call, rule: str, attributes: Mapping[str, bool], target: Target | None = None) -> None:
-    """Raises Forbidden for an attribute that is set (True) and that the caller may not set."""
+    """Raises Forbidden if an attribute is set (True) that the caller may not set."""
     for name, is_set in attributes.items():
         if is_set:
             call.require(f"{rule}:{name}", target)

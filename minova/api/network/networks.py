@@ -72,7 +72,7 @@ def list_networks(api: Collaborators, call: Call) -> dict[str, Any]:
         "physical_network": (_PHYSICAL, query.physical_network),
         "segmentation_id": (_SEGMENT, query.segmentation_id),
     }
-    # What a caller may not see, it may not learn by filters either.
+    # Ignores filters by attributes that the caller may not see: they would reveal the values.
     filters |= {
         column: values for column, (name, values) in provider.items() if values and call.permits(f"get_network:{name}")
     }
@@ -121,7 +121,9 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def check_segment(network: Network) -> None:
-    """Raises BadRequest for what its type needs, or does not take."""
+    """Raises BadRequest if an attribute is missing that the type of the network needs, or set that the type does not
+    allow.
+    """
     is_physical = network.network_type in (FLAT, VLAN)
     if is_physical and network.physical_network is None:
         raise errors.BadRequest(f"Invalid input for {_PHYSICAL}. Reason: a {network.network_type} network needs it.")
@@ -159,14 +161,16 @@ def delete(api: Collaborators, call: Call) -> None:
 
 
 def _owned(api: Collaborators, call: Call) -> Network:
-    """Raises NetworkNotFound for one that the caller does not see, Forbidden for another project's."""
+    """Returns the network in the path. Raises NetworkNotFound if the caller does not see it, Forbidden if it is another
+    project's.
+    """
     network = find(api, call, call.path["network_id"])
     call.require_for(Target(project_id=network.project_id))
     return network
 
 
 def find(api: Collaborators, call: Call, wanted: str) -> Network:
-    """Raises NetworkNotFound also for one that the caller may not see."""
+    """Raises NetworkNotFound also if the caller may not see the network."""
     with api.db.read() as session:
         network = networks.find(session, common.identifier(wanted))
     if network is None or not network.visible_to(call.ctx.project_id, is_admin=call.ctx.is_admin):

@@ -31,7 +31,7 @@ class PairBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class NewPort(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`fixed_ips` unset: the next free address of each IP version; empty: none."""
+    """If `fixed_ips` is unset, the port gets the next free address of each IP version; if it is empty, none."""
 
     network_id: Text
     name: Text = ""
@@ -126,7 +126,7 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
     body: NewPort = call.body.port
     network = networks.find(api, call, body.network_id)
     if not network.usable_by(call.ctx.project_id, is_admin=call.ctx.is_admin):
-        # As for a server that names the network itself: an external one is seen by all and used by its project.
+        # As for a server that names the network itself: all projects see an external network, but only its own uses it.
         raise errors.Forbidden(f"It is not allowed to create an interface on external network {network.id}.")
     fixed_ips = _requests(body.fixed_ips)
     _require_choices(call, "create_port", network, body, fixed_ips)
@@ -169,7 +169,7 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
 
     def attempt() -> Port:
         port = find(api, call)
-        # Also on a network of the caller's: what protects a guest is for the project of its port alone.
+        # Even on a network of the caller's: only the project of a port decides on what protects its guest.
         call.require_for(Target(project_id=port.project_id))
         with api.db.read() as session:
             network = stored_networks.find(session, port.network_id)
@@ -184,7 +184,7 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def delete(api: Collaborators, call: Call) -> None:
-    """The owner of its network may delete it, too."""
+    """The owner of the port's network may delete it, too."""
     port = find(api, call)
     if port.network_owner != call.ctx.project_id:
         call.require_for(Target(project_id=port.project_id))
@@ -211,13 +211,13 @@ def _require_choices(
     body: NewPort | PortChanges,
     fixed_ips: tuple[AddressRequest, ...] | None,
 ) -> None:
-    """Raises Forbidden for what only the owner of the network, or an administrator, chooses."""
+    """Raises Forbidden if the caller sets what only the owner of the network, or an administrator, may choose."""
     chooses = any(request.ip_address is not None for request in fixed_ips or ())
-    # The subnets of a shared network are for everyone.
+    # The subnets of a shared network are for all projects.
     names = bool(fixed_ips) and not chooses and not network.shared
     attributes = {
         "mac_address": not isinstance(body.mac_address, Unset),
-        # As in Neutron: what looks like a part of the network itself is made by its owner.
+        # As in Neutron: only the owner of the network makes ports that look like a part of it.
         "device_owner": not isinstance(body.device_owner, Unset) and body.device_owner.startswith("network:"),
         "fixed_ips:ip_address": chooses,
         "fixed_ips:subnet_id": names,
@@ -233,7 +233,9 @@ def _require_security_choices(
     port_security: bool | Unset,
     pairs: tuple[PairBody, ...] | Unset | None,
 ) -> None:
-    """Raises Forbidden: only the owner of the network lets a guest send from other addresses."""
+    """Raises Forbidden if the caller may not let a guest send from other addresses: only the owner of the
+    network may.
+    """
     attributes = {
         "port_security_enabled": not isinstance(port_security, Unset),
         "allowed_address_pairs": not isinstance(pairs, Unset) and bool(pairs),
@@ -242,7 +244,9 @@ def _require_security_choices(
 
 
 def _groups(api: Collaborators, call: Call, wanted: tuple[str, ...] | Unset | None) -> tuple[str, ...] | None:
-    """None: the default group. Raises SecurityGroupNotFound also for another project's."""
+    """Returns the ids of the groups; None: the default group. Raises SecurityGroupNotFound also for another project's
+    group.
+    """
     if isinstance(wanted, Unset) or wanted is None:
         return None
     if len(wanted) > MOST_GROUPS:
@@ -251,7 +255,7 @@ def _groups(api: Collaborators, call: Call, wanted: tuple[str, ...] | Unset | No
 
 
 def _pairs(bodies: tuple[PairBody, ...] | Unset | None) -> tuple[AddressPair, ...]:
-    """Raises BadRequest."""
+    """Raises BadRequest if an address is invalid."""
     if isinstance(bodies, Unset) or bodies is None:
         return ()
     if len(bodies) > MOST_PAIRS:
@@ -269,7 +273,7 @@ def _pairs(bodies: tuple[PairBody, ...] | Unset | None) -> tuple[AddressPair, ..
 
 
 def find(api: Collaborators, call: Call) -> Port:
-    """Raises PortNotFound also for one that is neither the caller's nor on a network of the caller's."""
+    """Raises PortNotFound also for a port that is neither the caller's nor on a network of the caller's."""
     wanted = call.path["port_id"]
     with api.db.read() as session:
         port = ports.find(session, common.identifier(wanted))

@@ -1,4 +1,6 @@
-"""`/v2.0/quotas`: how many networks, ports and so on a project may have. Limits that stand in no row are those of the options."""
+"""`/v2.0/quotas`: how many networks, ports and so on a project may have. Limits without a row are those of
+the options.
+"""
 
 from typing import Annotated, Any
 
@@ -26,7 +28,11 @@ Limit = Annotated[int, msgspec.Meta(ge=-1, le=0x7FFFFFFF)]
 
 
 class NewLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """-1: without a limit. `check_limit`: refuse one below what is used; else nothing more can be made until there is less."""
+    """-1 means no limit.
+
+    `check_limit`: refuses a limit below the usage. Without it, nothing more can be made until the usage is below the
+    limit.
+    """
 
     network: Limit | msgspec.UnsetType = msgspec.UNSET
     subnet: Limit | msgspec.UnsetType = msgspec.UNSET
@@ -41,7 +47,7 @@ class UpdateQuota(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def list_quotas(api: Collaborators, call: Call) -> dict[str, Any]:
-    """Of the projects that have limits of their own."""
+    """Lists the projects that have limits of their own."""
     own = select(models.Quota.project_id).where(models.Quota.resource.in_(NAMES.values())).distinct()
     with api.db.read() as session:
         projects = session.scalars(own.order_by(models.Quota.project_id)).all()
@@ -63,7 +69,7 @@ def show_default(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def details(api: Collaborators, call: Call) -> dict[str, Any]:
-    """With what is used."""
+    """Returns the limits with the usage."""
     project_id = _project(call)
     with api.db.read() as session:
         limits = _of(api, session, project_id)
@@ -73,7 +79,7 @@ def details(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def update(api: Collaborators, call: Call) -> dict[str, Any]:
-    """BadRequest: a limit is below what is used, and the body wants that checked."""
+    """Raises BadRequest if a limit is below the usage, and the body sets `check_limit`."""
     project_id = _project(call)
     body: NewLimits = call.body.quota
     wanted = {own: getattr(body, name) for name, own in NAMES.items()}
@@ -84,7 +90,7 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def delete(api: Collaborators, call: Call) -> None:
-    """The defaults hold again. Nothing to delete is no error, as with Neutron's default driver."""
+    """Restores the defaults. Idempotent, as with Neutron's default driver."""
     api.conductor.delete_quota_set(call.ctx, project_id=_project(call), resources=tuple(NAMES.values()))
 
 
@@ -94,7 +100,7 @@ def _of(api: Collaborators, session: Session, project_id: str) -> dict[str, int]
 
 
 def _project(call: Call) -> str:
-    """The one in the path. Raises Forbidden if the policy does not permit it."""
+    """Returns the project in the path. Raises Forbidden if the policy does not permit it."""
     project_id = call.path["project_id"]
     if len(project_id) > LONGEST_ID or not project_id.isprintable():
         raise errors.BadRequest(f"Invalid project id: it must have {LONGEST_ID} printable characters at most.")

@@ -1,6 +1,7 @@
-"""Deletes what ports use that are going: a port that was deleted is there until the guest of its server has let go of it.
+"""Deletes resources that are only in use by ports that are being deleted. Such a port exists until the guest of its
+server has released it.
 
-Neutron's are gone at once, so scripts delete a port, its subnet and its network one after the other.
+Neutron removes a port at once, so scripts delete a port, its subnet and its network one after the other.
 """
 
 import time
@@ -12,7 +13,7 @@ from minova import errors
 from minova.api.http.call import Call
 from minova.api.network.collaborators import Collaborators
 
-# Seconds that a guest is waited for, as it takes when it lets go at all; and between two looks.
+# Seconds to wait for a guest, enough if it releases its port at all; and seconds between two checks.
 PATIENCE = 10.0
 LOOK = 0.2
 
@@ -20,7 +21,12 @@ LOOK = 0.2
 def delete_once_free(
     api: Collaborators, call: Call, delete: Callable[[], None], is_left_by_going: Callable[[Session], bool]
 ) -> None:
-    """`is_left_by_going`: whether only ports use it that are going. Raises what `delete` raises, of what is in use after the patience too."""
+    """Deletes a resource, and waits if that is in use by nothing but ports that are being deleted.
+
+    `is_left_by_going`: whether only such ports use it.
+
+    Raises the errors of `delete`, also if the resource is still in use after PATIENCE.
+    """
     try:
         return delete()
     except errors.Conflict:
@@ -32,7 +38,7 @@ def delete_once_free(
                 until = time.monotonic() + PATIENCE
                 while time.monotonic() < until and _is(api, is_left_by_going):
                     time.sleep(LOOK)
-        except errors.ServiceUnavailable:  # too many wait
+        except errors.ServiceUnavailable:  # too many requests wait
             pass
     return delete()
 

@@ -19,9 +19,10 @@ _QUOTA = "/v2.0/quotas/{project_id}"
 
 
 class Resource(msgspec.Struct, frozen=True, kw_only=True):
-    """What Neutron has of every resource: a listing, and each of it made, shown, changed and deleted. `name`: of one, in bodies and policies.
+    """The routes of a resource, as Neutron has them: list, create, show, update and delete.
 
-    `update`, `changes`: None: it cannot be changed.
+    `name`: the singular, in bodies and policies.
+    `update`, `changes`: None if the resource cannot be changed.
     """
 
     name: str

@@ -107,7 +107,7 @@ def delete(api: Collaborators, call: Call) -> None:
 
 
 def _find(api: Collaborators, call: Call) -> SecurityGroupRule:
-    """Raises SecurityGroupRuleNotFound also for another project's."""
+    """Raises SecurityGroupRuleNotFound also for another project's rule."""
     wanted = call.path["security_group_rule_id"]
     with api.db.read() as session:
         rule = stored.find_rule(session, common.identifier(wanted))

@@ -17,7 +17,7 @@ from minova.objects.network import DEFAULT_GROUP, SecurityGroup, SecurityGroupRu
 
 
 class NewSecurityGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`stateful`: connections are followed, always."""
+    """`stateful`: connections are always tracked."""
 
     name: Text
     description: Text = ""
@@ -40,7 +40,7 @@ class UpdateSecurityGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
 
 
 def list_groups(api: Collaborators, call: Call) -> dict[str, Any]:
-    """The default group of the caller's project is made by its first look."""
+    """Lists the groups. The first listing of a project makes its default group."""
     filters = common.filters_of(call.query)
     filters.pop("admin_state_up", None)
     seen_by = None if call.ctx.is_admin else call.ctx.project_id
@@ -93,7 +93,9 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def delete(api: Collaborators, call: Call) -> None:
-    """The default group of a project goes by an administrator alone, with the project. It comes back with the project's next port."""
+    """Only an administrator may delete the default group of a project, together with the project. The project's next
+    port makes it again.
+    """
     group = _owned(api, call)
     if group.is_default and not call.ctx.is_admin:
         raise errors.SecurityGroupCannotRemoveDefault("Insufficient rights for removing default security group.")
@@ -112,7 +114,7 @@ def _owned(api: Collaborators, call: Call) -> SecurityGroup:
 
 
 def find(api: Collaborators, call: Call, wanted: str) -> SecurityGroup:
-    """Raises SecurityGroupNotFound also for another project's."""
+    """Raises SecurityGroupNotFound also for another project's group."""
     with api.db.read() as session:
         group = security_groups.find(session, common.identifier(wanted))
     if group is None or not (call.ctx.is_admin or group.project_id == call.ctx.project_id):

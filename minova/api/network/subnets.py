@@ -19,10 +19,10 @@ from minova.objects import addresses
 from minova.objects.addresses import Block
 from minova.objects.network import HostRoute, Pool, Subnet
 
-# Neutron's.
+# Neutron's limits.
 MOST_SERVERS, MOST_ROUTES = 5, 20
 AddressText = Annotated[str, msgspec.Meta(max_length=64)]
-# The only way in which guests get the addresses that the database gives them.
+# The only mode in which guests get the addresses that the database assigns to them.
 Mode = Literal["dhcpv6-stateful"]
 
 
@@ -37,7 +37,7 @@ class RouteBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class NewSubnet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`gateway_ip` unset: the first address; null: none."""
+    """If `gateway_ip` is unset, it is the first address; if it is null, the subnet has none."""
 
     network_id: Text
     ip_version: Literal[4, 6]
@@ -102,7 +102,9 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def create(api: Collaborators, call: Call) -> dict[str, Any]:
-    """In a network of the own project: a shared one may be used, not changed."""
+    """Makes a subnet in a network of the caller's project: other projects may use a shared network, but not
+    change it.
+    """
     body: NewSubnet = call.body.subnet
     network = networks.find(api, call, body.network_id)
     call.require_for(Target(project_id=network.project_id))
@@ -218,7 +220,7 @@ def _owned(api: Collaborators, call: Call) -> Subnet:
 
 
 def find(api: Collaborators, call: Call) -> Subnet:
-    """Raises SubnetNotFound also for one of a network that the caller may not see."""
+    """Raises SubnetNotFound also for a subnet of a network that the caller may not see."""
     wanted = call.path["subnet_id"]
     with api.db.read() as session:
         subnet = subnets.find(session, common.identifier(wanted))

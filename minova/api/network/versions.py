@@ -1,4 +1,4 @@
-"""What clients read before they begin: the version, the resources, and the extensions that are served."""
+"""The documents that clients read first: the version, the resources, and the extensions."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from minova import errors
 from minova.api.http.call import Call
 
 RESOURCES = ("network", "subnet", "port", "security_group", "security_group_rule")
-# (alias, name, what it adds). Only what is served whole stands here.
+# (alias, name, what it adds). Only extensions that are served completely.
 EXTENSIONS = (
     ("allowed-address-pairs", "Allowed Address Pairs", "Adds addresses from which a port may send beside its own."),
     ("external-net", "Neutron external network", "Adds router:external to networks."),

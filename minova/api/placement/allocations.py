@@ -17,7 +17,9 @@ _GENERATIONS: Version = (1, 28)
 
 
 def show(placement: Placement, call: Call) -> Answer:
-    """An unknown consumer has no allocations; that is not an error, as Placement has no list of consumers without any."""
+    """Returns no allocations for an unknown consumer, without an error: Placement has no list of consumers without
+    allocations.
+    """
     with placement.reads.read() as session:
         rows = queries.of_consumer(session, call.path["consumer_uuid"])
     held: dict[str, Any] = {}
@@ -89,7 +91,7 @@ def reshape(placement: Placement, call: Call) -> Answer:
 
 
 def new_allocations(documents: Mapping[str, Any], version: Version) -> list[Wanted]:
-    """The new allocations in validated bodies {consumer uuid: document}."""
+    """Returns the new allocations in validated bodies {consumer uuid: document}."""
     return [
         Wanted(
             consumer_uuid=uuid,

@@ -1,6 +1,5 @@
-"""What answers of Placement hold at its newest microversion, for the description: tests/functional/api/placement/test_description.py compares.
-
-Nothing is made of these.
+"""The answers of Placement at its newest microversion, only for the description:
+tests/functional/api/placement/test_description.py compares them.
 """
 
 import msgspec
@@ -39,7 +38,7 @@ class OneInventoryAnswer(InventoryAnswer, frozen=True, kw_only=True):
 
 
 class HeldByConsumer(msgspec.Struct, frozen=True, kw_only=True):
-    """By resource class."""
+    """Amounts by resource class."""
 
     resources: dict[str, int]
     consumer_generation: int | None
@@ -67,7 +66,9 @@ class ProviderResources(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CandidateAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """`allocations` by provider; `mappings`: the providers of each group of the request."""
+    """`allocations`: by provider.
+    `mappings`: the providers of each group of the request.
+    """
 
     allocations: dict[str, ProviderResources]
     mappings: dict[str, tuple[str, ...]]

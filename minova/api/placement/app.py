@@ -21,7 +21,7 @@ def make_app(
     writes: Callable[[], Database],
     policy: Policy | None = None,
 ) -> http.Application:
-    """The first change calls `writes` for its database; later changes use the same one."""
+    """Makes the application. The first change calls `writes` for its database; later changes use the same database."""
     placement = Placement(conf=conf, reads=reads, writes=cache(writes))
     definition = PlacementDefinition(placement)
     cors = Cors(conf.cors.allowed_origin, conf.cors.allow_headers)

@@ -1,4 +1,4 @@
-"""What Placement's handlers work with, the call they get, and what they answer."""
+"""The collaborators of Placement's handlers, their calls, and their answers."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -16,14 +16,14 @@ T = TypeVar("T")
 
 
 class Placement(msgspec.Struct, frozen=True, kw_only=True):
-    """The collaborators of every handler. `writes` opens the connection for changes on first use."""
+    """The collaborators of every handler. The first change calls `writes`, which opens the connection for changes."""
 
     conf: cfg.ConfigOpts
     reads: Database
     writes: Callable[[], Database]
 
     def change(self, work: Callable[[Session], T]) -> T:
-        """Runs `work` in one write transaction. If a concurrent request makes or removes the same row, `work` runs once
+        """Runs `work` in one write transaction. If a concurrent request makes or removes the same row, runs `work` once
         more: it then sees that row, and answers accordingly.
         """
         try:
@@ -33,24 +33,26 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Call(call.Call, frozen=True, kw_only=True):
-    """`query`: (key, value) in their order."""
+    """`query`: (key, value) pairs in their order."""
 
     def last_value(self, key: str) -> str | None:
-        """The last value of a key of the query."""
+        """Returns the last value of a key of the query."""
         return dict(self.query).get(key)
 
     def values(self, key: str) -> list[str]:
         return [value for name, value in self.query if name == key]
 
     def href(self, path: str) -> str:
-        """The path as the client must ask for it, below the place where Placement is mounted."""
+        """Returns the path that the client must request, below the path at which Placement is mounted."""
         return f"{self.request.root_path}{path}"
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """`status`: None is that of the route. `changed`: seconds since the epoch, shown from microversion 1.15 on; None where the route shows none.
+    """The answer of a handler.
 
-    `location`: a path, as in `Call.href`.
+    `status`: None means the status of the route.
+    `changed`: in seconds since the epoch, shown from microversion 1.15 on; None if the route does not show it.
+    `location`: a path, as from `Call.href`.
     """
 
     body: Any = None
@@ -60,6 +62,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def latest(times: Iterable[float | None]) -> float:
-    """When the newest of the shown resources was changed: now, if one has no time of its own, or there is none."""
+    """Returns when the newest of the shown resources was changed: now, if one has no time of its own, or if there are
+    none.
+    """
     known = [time.time() if at is None else at for at in times]
     return max(known, default=time.time())

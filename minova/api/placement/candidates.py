@@ -1,4 +1,4 @@
-"""/allocation_candidates, with the answer in the shape of each microversion."""
+"""/allocation_candidates, with the answer in the format of each microversion."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,7 +27,7 @@ def list_candidates(placement: Placement, call: Call) -> Answer:
 
 
 def body(result: Found, request: CandidateRequest, version: Version) -> dict[str, Any]:
-    """To be encoded as JSON. Up to 1.26 only the classes that were asked for are summed up."""
+    """Returns the body, to be encoded as JSON. Until 1.26 the summaries have only the requested classes."""
     classes = None if version >= _ALL_CLASSES else request.resource_classes()
     # Many providers have the same traits: they share one list.
     lists = {traits: in_order(traits) for traits in {node.traits for node in result.nodes}}

@@ -26,9 +26,9 @@ from minova.api.policies.users import Identity
 from minova.placement.errors import CONCURRENT_UPDATE, UNDEFINED, Refused
 from minova.placement.providers import queries
 
-# From which version on an answer says when what it shows was changed.
+# From this version on, an answer has the time at which its resources were changed.
 CACHE_HEADERS: Version = (1, 15)
-# From which version on an error has a code for programs.
+# From this version on, an error has a code for programs.
 ERROR_CODES: Version = (1, 23)
 EXPLANATIONS = {
     401: "This server could not verify that you are authorized to access the document you requested.",
@@ -69,7 +69,7 @@ class PlacementDefinition(ApiDefinition):
         return identity.project_id or identity.user_id
 
     def check_request(self, request: falcon.Request) -> None:
-        """Raises BadRequest for a body without a Content-Type."""
+        """Raises BadRequest if there is a body without a Content-Type."""
         if not request.content_type and request.content_length:
             raise errors.BadRequest("content-type header required when content-length > 0")
 
@@ -99,14 +99,15 @@ class PlacementDefinition(ApiDefinition):
 
     def classify(self, request: falcon.Request, error: Exception) -> Fault:
         if isinstance(error, IntegrityError):
-            # Two requests made the same thing, or one removed what the other was about to use; nothing of this one stands.
+            # Two requests made the same row, or one removed a row that the other was about to use. Nothing of this
+            # request is stored.
             message = "Another request changed the data at the same time. Repeat the request."
             return Fault(status=409, message=message, code=CONCURRENT_UPDATE)
         code = error.placement_code if isinstance(error, Refused) else UNDEFINED
         return msgspec.structs.replace(faults.classify(request, error), code=code)
 
     def error_content(self, request: falcon.Request, fault: Fault) -> Content:
-        """JSON, HTML or text, whichever the client accepts."""
+        """Returns JSON, HTML or text, whichever the client accepts."""
         explanation, detail = EXPLANATIONS.get(fault.status, ""), fault.message
         if explanation and detail != explanation:
             detail = f"{explanation}\n\n {detail}"

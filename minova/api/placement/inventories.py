@@ -19,12 +19,12 @@ _NUMBERS = Decoder(Numbers)
 
 
 def numbers_of(document: Mapping[str, Any]) -> Numbers:
-    """Of a checked body, which may hold a class and a generation as well."""
+    """Returns the numbers in a validated body, which may have a class and a generation, too."""
     return _NUMBERS.from_builtins(document)
 
 
 def check_generation(provider: Record, generation: int) -> None:
-    """Conflict: it is not the provider's."""
+    """Raises Conflict if the generation is not the provider's."""
     if provider.generation != generation:
         raise errors.Conflict(
             f"resource provider generation conflict: {provider.uuid} has {provider.generation}, given {generation}",
@@ -105,7 +105,7 @@ def delete_all(placement: Placement, call: Call) -> Answer:
 
 
 def delete(placement: Placement, call: Call) -> Answer:
-    """The error of an inventory in use has another code here than in `replace`, as in OpenStack's Placement."""
+    """The error for an inventory in use has another code than in `replace`, as in OpenStack's Placement."""
     name = call.path["resource_class"]
 
     def work(session: Session) -> None:

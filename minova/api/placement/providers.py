@@ -9,7 +9,7 @@ from minova.placement.limits.query_values import read_aggregates, read_resources
 from minova.placement.providers import queries, resource_classes, traits, trees
 from minova.placement.providers.queries import Filter, Record
 
-# What hangs below a provider, and since when.
+# The resources below a provider, and their first microversions.
 _BELOW = (
     ("inventories", (1, 0)),
     ("usages", (1, 0)),
@@ -55,7 +55,7 @@ def list_providers(placement: Placement, call: Call) -> Answer:
 
 def _filter(call: Call) -> Filter:
     resources = call.last_value("resources")
-    # Before any-of traits came, a key given twice counted once: the last.
+    # Before 1.39, the last value of a repeated key counts; from then on each value is an any-of set.
     values = call.values("required") if call.version >= (1, 39) else call.values("required")[-1:]
     read = [read_traits("required", value, call.version) for value in values]
     member_of, not_member_of = read_aggregates("member_of", call.values("member_of"), call.version)
@@ -72,7 +72,7 @@ def _filter(call: Call) -> Filter:
 
 
 def _plain(uuid: str | None) -> str | None:
-    """With its dashes, however it was written."""
+    """Returns a UUID with dashes, in whatever form it was given."""
     return None if uuid is None else str(UUID(uuid))
 
 

@@ -45,7 +45,7 @@ def rename(placement: Placement, call: Call) -> Answer:
 
 
 def ensure(placement: Placement, call: Call) -> Answer:
-    """From microversion 1.7 on: it is there afterwards."""
+    """From microversion 1.7 on: makes the class if it does not exist."""
     name = call.path["name"]
     check({"name": name}, newest(schemas.RESOURCE_CLASS, call.version))
     made = placement.change(lambda session: resource_classes.make(session, name))

@@ -1,4 +1,4 @@
-"""Placement's one route table."""
+"""The route table of Placement."""
 
 from minova.api.http.definition import Route
 from minova.api.placement import (

@@ -1,6 +1,6 @@
 """JSON schemas of bodies and query strings, each with the microversion from which it holds.
 
-The facts are those of OpenStack Placement's API reference; the newest schema that is not above the version counts.
+Their content is that of OpenStack Placement's API reference. The newest schema that is not above the version applies.
 """
 
 from typing import Any
@@ -20,13 +20,13 @@ IDENTITY: Schema = {"type": "string", "minLength": 1, "maxLength": 255}
 
 
 def strict(properties: Schema, *required: str, **more: Any) -> Schema:
-    """An object with these properties and no others."""
+    """Returns the schema of an object with these properties and no others."""
     schema = {"type": "object", "properties": properties, "additionalProperties": False, **more}
     return {**schema, "required": [*required]} if required else schema
 
 
 def keyed(pattern: str, value: Schema, **more: Any) -> Schema:
-    """An object whose keys fit the pattern."""
+    """Returns the schema of an object whose keys match the pattern."""
     return {"type": "object", "patternProperties": {pattern: value}, "additionalProperties": False, **more}
 
 
@@ -135,7 +135,7 @@ _LISTED: Schema = {
 }
 _BY_PROVIDER: Schema = keyed(UUID_KEY, strict({"generation": INTEGER, "resources": _RESOURCES}, "resources"))
 _GENERATION: Schema = {"type": ["integer", "null"]}
-# Which request group each provider answers. Accepted, and not stored.
+# The providers of each request group. Accepted, but not stored.
 _MAPPINGS: Schema = keyed("^[a-zA-Z0-9_-]{0,64}$", {"type": "array", "minItems": 1, "items": UUID}, minProperties=1)
 _TYPE: Schema = {**IDENTITY, "pattern": NAME}
 

@@ -25,7 +25,7 @@ def list_traits(placement: Placement, call: Call) -> Answer:
 
 
 class NameQuery(NamedTuple):
-    """`names` None: of any name that begins with `prefix`."""
+    """`names`: None stands for all names that begin with `prefix`."""
 
     names: list[str] | None = None
     prefix: str = ""
@@ -112,5 +112,7 @@ def _of_provider(records: list[Named], generation: int) -> Answer:
 
 
 def _changed(records: Iterable[Named]) -> float:
-    """Standard ones are of no time; what shows them alone is of now."""
+    """Returns the time of the newest trait. Standard traits have none; an answer with only those has the
+    current time.
+    """
     return latest([trait.updated_at for trait in records if trait.updated_at is not None])

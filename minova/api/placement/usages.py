@@ -16,7 +16,7 @@ def of_provider(placement: Placement, call: Call) -> Answer:
 
 
 def of_project(placement: Placement, call: Call) -> Answer:
-    """A user may read the usages of the own project."""
+    """Returns the usages of a project. A user may read those of its own project."""
     project_id, user_id = call.last_value("project_id") or "", call.last_value("user_id")
     call.require_for(Target(project_id=project_id))
     used: Any

@@ -1,4 +1,4 @@
-"""Placement's microversions, and the document that says which there are."""
+"""Placement's microversions, and the version document."""
 
 import re
 from typing import Any
@@ -15,7 +15,7 @@ _FORM = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})")
 
 
 def negotiate(request: falcon.Request, response: falcon.Response) -> Version:
-    """Sets the version headers. Raises as `parse` does."""
+    """Sets the version headers and returns the version. Raises the errors of `parse`."""
     response.append_header("Vary", HEADER.lower())
     version = parse(request.get_header(HEADER))
     response.set_header(HEADER, f"placement {text(version)}")
@@ -23,7 +23,10 @@ def negotiate(request: falcon.Request, response: falcon.Response) -> Version:
 
 
 def parse(header: str | None) -> Version:
-    """Without an entry for Placement it is MIN. Raises BadRequest for what is no version, VersionNotSupported otherwise."""
+    """Returns MIN if the header has no entry for Placement.
+
+    Raises BadRequest if the text is not a version, VersionNotSupported if the version is not served.
+    """
     last = (requested(header, "placement") or [""])[-1]
     if not last:
         return MIN

@@ -1,10 +1,10 @@
-"""What a policy is, and the policies that the others are made of. Names and defaults are OpenStack's."""
+"""The struct of a policy, and the policies that others refer to. Names and defaults are OpenStack's."""
 
 import msgspec
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """`check`: an expression of oslo.policy. What matches it may do what `description` says."""
+    """`check`: an expression of oslo.policy. Requests that match it may do what `description` describes."""
 
     name: str
     check: str
@@ -16,11 +16,11 @@ MEMBER = "rule:project_member_or_admin"
 READER = "rule:project_reader_or_admin"
 MANAGER = "rule:project_manager_or_admin"
 EVERY_USER = "@"
-# What belongs to a user, whatever the project.
+# For resources of a user, whatever the project.
 OWN_USER = "rule:context_is_admin or user_id:%(user_id)s"
-# For what other services tell. Administrators may do it by hand.
+# For reports of other services. Administrators may send them manually.
 SERVICE = "role:service or rule:context_is_admin"
-# For a route that has no policy in OpenStack: each user who is known may call it.
+# For routes without a policy in OpenStack: every authenticated user may call them.
 AUTHENTICATED = ""
 
 RULES: tuple[Rule, ...] = (
@@ -69,5 +69,5 @@ RULES: tuple[Rule, ...] = (
 
 
 def rules(prefix: str, *entries: tuple[str, str, str]) -> tuple[Rule, ...]:
-    """Rules from (name behind the prefix, check, description)."""
+    """Makes rules from (name behind the prefix, check, description)."""
     return tuple(Rule(name=f"{prefix}{name}", check=check, description=said) for name, check, said in entries)

@@ -1,4 +1,4 @@
-"""Policies of the Compute API. Those that begin with `minova:` are of requests that Nova does not have."""
+"""Policies of the Compute API. Names that begin with `minova:` are for requests that Nova does not have."""
 
 from minova.api.policies.base import ADMIN, EVERY_USER, MANAGER, MEMBER, OWN_USER, READER, SERVICE, Rule, rules
 

@@ -1,7 +1,8 @@
-"""Decides by oslo.policy's rules who may do what. The file of overrides is read again when it changes.
+"""Decides by oslo.policy's rules what a caller may do. Reads the file of overrides again when it changes.
 
-oslo.policy looks for its files at every check, and inspects the signature of every part of a rule: that takes a few tenths of a
-millisecond. Here the rules of one state of the files are parsed once, and a decision is remembered while they stand.
+oslo.policy checks its files at every decision, and inspects the signature of every part of a rule: that takes a few
+tenths of a millisecond. Here the rules of one state of the files are parsed once, and decisions are cached for that
+state.
 """
 
 import logging
@@ -22,7 +23,7 @@ from minova.api.policies.users import Scope
 
 LOG = logging.getLogger(__name__)
 
-# Seconds between two looks at the files.
+# Seconds between two checks of the files.
 LOOK_AGAIN = 1.0
 MOST_DECISIONS = 10_000
 DEFAULT_FILE = "policy.yaml"
@@ -30,7 +31,7 @@ IS_ADMIN = "context_is_admin"
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose request it is. `roles` in the project, with those that they imply."""
+    """The user of a request. `roles`: those in the project, with the roles that they imply."""
 
     user_id: str
     project_id: str
@@ -40,7 +41,9 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the request is about: whose it is; an image's `visibility`, and the caller's project if the image is shared with it."""
+    """The resource of a request: its project and user, an image's `visibility`, and the caller's project if the image
+    is shared with it.
+    """
 
     project_id: str
     user_id: str = ""
@@ -58,7 +61,7 @@ class Loaded:
         self.enforcer = enforcer
         self.overrides = overrides
         self._decisions: dict[tuple[str, Caller, Target], bool] = {}
-        # A remote service may change its mind.
+        # Decisions of a remote service are not cached: they may change.
         self._remembers = not any(
             isinstance(part, oslo.Check) and part.kind in ("http", "https")
             for check in enforcer.rules.values()
@@ -66,7 +69,10 @@ class Loaded:
         )
 
     def permits(self, rule: str, caller: Caller, target: Target) -> bool:
-        """False for a token of a domain or of the system: every policy is of projects, as in Nova. Raises KeyError for a rule that is not registered."""
+        """Returns False for a token of a domain or of the system: every policy is for projects, as in Nova.
+
+        Raises KeyError if the rule is not registered.
+        """
         if not caller.scope.is_of_project:
             return False
         key = (rule, caller, target)
@@ -80,12 +86,12 @@ class Loaded:
         return known
 
     def evaluate(self, check: Any, caller: Caller, target: Target) -> bool:
-        # Without what is empty; oslo.policy looks into lists only.
+        # Empty values are left out. Lists, because oslo.policy does not look into tuples.
         scope = {name: value for name, value in msgspec.structs.asdict(caller.scope).items() if value}
         lists = {"roles": list(caller.roles), "service_roles": list(caller.scope.service_roles)}
         credentials = msgspec.structs.asdict(caller) | scope | lists
         del credentials["scope"]
-        # An empty value must not equal another empty one.
+        # An empty value must not equal another empty value.
         about = {key: value for key, value in msgspec.structs.asdict(target).items() if value}
         if target.project_id:
             about["owner"] = about["tenant_id"] = target.project_id
@@ -98,8 +104,8 @@ class Loaded:
 
 
 class Policy:
-    """Raises InvalidConfiguration if a file of overrides cannot be used. A later version of it that cannot be used is
-    logged, and the rules stay as they are.
+    """Raises InvalidConfiguration if a file of overrides cannot be used. If that happens after a later change, the
+    error is logged, and the old rules stay in force.
     """
 
     def __init__(
@@ -128,7 +134,7 @@ class Policy:
         return self.current.permits(rule, caller, target)
 
     def known(self, caller: Caller) -> Caller:
-        """The caller with `is_admin` as the policy says."""
+        """Returns the caller with `is_admin` as the policy decides."""
         own = Target(project_id=caller.project_id, user_id=caller.user_id)
         return msgspec.structs.replace(caller, is_admin=self.permits(IS_ADMIN, caller, own))
 
@@ -159,7 +165,7 @@ class Policy:
             for path in self._files():
                 status = path.stat()
                 stamps.append((str(path), status.st_mtime_ns, status.st_size, status.st_ino))
-        except OSError:  # changes now; the next look sees how
+        except OSError:  # a file changes just now; the next check sees the result
             return ()
         return tuple(stamps)
 
@@ -177,7 +183,7 @@ class Policy:
             enforcer.load_rules(force_reload=True)
         except (ValueError, TypeError, AttributeError, OSError) as error:
             raise errors.InvalidConfiguration(f"{shown}: {error}") from None
-        # From here on the enforcer evaluates, and looks at no file.
+        # From here on the enforcer only evaluates, and reads no files.
         enforcer.use_conf = False
         overrides = {name: rule.check_str for name, rule in enforcer.file_rules.items()}
         _check_expressions(shown, enforcer)
@@ -190,7 +196,7 @@ class Policy:
 
 
 def parts_of(check: Any) -> Iterator[Any]:
-    """The check and all below it, without those that it refers to by `rule:`."""
+    """Yields the check and all its parts, without the rules that it refers to by `rule:`."""
     yield check
     for part in children_of(check):
         yield from parts_of(part)
@@ -203,7 +209,7 @@ def children_of(check: Any) -> Sequence[Any]:
 
 
 def _check_expressions(shown: str, enforcer: oslo.Enforcer) -> None:
-    """oslo.policy takes what it does not understand as `!`: no user may."""
+    """Raises InvalidConfiguration for invalid expressions, which oslo.policy turns into `!`: no user may."""
     for name, rule in enforcer.file_rules.items():
         if "!" not in str(rule.check_str) and "!" in map(str, parts_of(rule.check)):
             raise errors.InvalidConfiguration(f'{shown}: "{name}": "{rule.check_str}" is not an expression.')
@@ -223,5 +229,5 @@ def _references(check: Any) -> list[str]:
 
 
 def _referenced(enforcer: oslo.Enforcer, overrides: Mapping[str, str]) -> set[str]:
-    """Rules that overrides refer to: names of the operator's own."""
+    """Returns the rules that overrides refer to: they may have names of the operator's own."""
     return {referred for name in overrides for referred in _references(enforcer.rules[name])}

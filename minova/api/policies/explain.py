@@ -1,4 +1,4 @@
-"""Why a policy lets a caller do something, or not: for `minova-manage policy check`."""
+"""Explains why a policy permits a request or not, for `minova-manage policy check`."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +9,7 @@ from minova.api.policies.enforcer import Caller, Loaded, Target, children_of
 
 
 def explain(loaded: Loaded, rule: str, caller: Caller, target: Target) -> Iterator[str]:
-    """A line for each part of the rule, indented below what it is part of: whether it holds."""
+    """Yields a line for each part of the rule, with its result, indented below the part that contains it."""
     yield from _lines(loaded, loaded.enforcer.rules[rule], caller, target, 1)
 
 
@@ -32,7 +32,7 @@ def _shown(check: Any) -> str:
 
 
 def _values(check: Any, caller: Caller, target: Target) -> str:
-    """What was compared."""
+    """Returns the values that the check compares."""
     if not isinstance(check, oslo.Check) or isinstance(check, oslo.RuleCheck):
         return ""
     if check.kind == "role":

@@ -1,4 +1,6 @@
-"""Policies of the Image API. `visibility` and `owner` are of the image in question; `member_id` is the caller's project, if it is a member."""
+"""Policies of the Image API. `visibility` and `owner` are those of the image; `member_id` is the caller's project, if
+it is a member of the image.
+"""
 
 from minova.api.policies.base import Rule, rules
 

@@ -1,4 +1,5 @@
-"""Policies of the Network API. Names and defaults are Neutron's. Those with an attribute behind a colon are of requests that set it.
+"""Policies of the Network API. Names and defaults are Neutron's. Names with an attribute behind a colon are for
+requests that set it.
 
 `create_port:fixed_ips...` and `create_port:mac_address` are about the project of the port's network.
 """

@@ -1,4 +1,4 @@
-"""Every policy of minova: one policy.yaml serves all four APIs."""
+"""All policies of minova: one policy.yaml serves all four APIs."""
 
 from minova.api.policies import base, compute, image, network, placement
 from minova.api.policies.base import Rule

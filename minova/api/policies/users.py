@@ -1,4 +1,4 @@
-"""Who a user is: the project, and the roles in it. Keystone says so, or the options do."""
+"""The project and the roles of a user, from Keystone or from the options."""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,12 +6,14 @@ import msgspec
 
 from minova import errors
 
-# Keystone's: who has a role has the next one, too.
+# As in Keystone: a role implies the next one.
 IMPLIED = {"admin": "manager", "manager": "member", "member": "reader"}
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What else a token of Keystone says, by the names that oslo.policy has for it. `service_*`: of a service that hands on a user's request."""
+    """Further attributes of a Keystone token, with their names in oslo.policy. `service_*`: the service that passes on
+    a user's request.
+    """
 
     user_domain_id: str = ""
     project_domain_id: str = ""
@@ -23,12 +25,16 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def is_of_project(self) -> bool:
-        """False for a token of a domain or of the whole system. One without any scope counts as a project's, as in oslo.policy: it has no roles."""
+        """Returns False for a token of a domain or of the whole system. A token without any scope counts as a
+        project's, as in oslo.policy: it has no roles.
+        """
         return not (self.domain_id or self.system_scope)
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """`project_id` None: the path of the request may name one; empty: there is none. `roles`: in the project, with those that they imply."""
+    """`project_id`: None if the path of the request may name one; empty if there is none.
+    `roles`: those in the project, with the roles that they imply.
+    """
 
     user_id: str
     project_id: str | None
@@ -37,9 +43,10 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Users:
-    """`admins` have the role admin. `assignments`: USER:PROJECT:ROLE; a user without one is member of the project of that name.
+    """`admins` have the role admin. `assignments`: USER:PROJECT:ROLE. A user without an assignment is a member of the
+    project with the user's name.
 
-    Raises InvalidConfiguration for an assignment of another form, and for a user in two projects.
+    Raises InvalidConfiguration if an assignment has another form, or a user is in two projects.
     """
 
     def __init__(self, admins: Iterable[str], assignments: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""`/os-aggregates`: hosts with metadata in common, and by them availability zones."""
+"""`/os-aggregates`: groups of hosts with common metadata, which also form the availability zones."""
 
 import re
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class CreateAggregate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Nova takes null for the zone here, and then says that a zone cannot be taken away."""
+    """As in Nova, the zone may be null here; the update is refused later, because a zone cannot be removed."""
 
     name: str | msgspec.UnsetType = msgspec.UNSET
     availability_zone: str | msgspec.UnsetType | None = msgspec.UNSET
@@ -45,13 +45,13 @@ class OneHost(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Metadata(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is null is unset."""
+    """Null removes a key."""
 
     metadata: dict[Key, Value | None]
 
 
 class AggregateBrief(msgspec.Struct, frozen=True, kw_only=True):
-    """As a creation answers. `deleted` and `deleted_at` stand where Nova has them."""
+    """The answer to a creation. `deleted` and `deleted_at` are there for compatibility with Nova."""
 
     id: int
     uuid: str
@@ -110,7 +110,10 @@ def delete(api: Collaborators, call: Call) -> None:
 
 
 def act(api: Collaborators, call: Call) -> dict[str, Any]:
-    """The body's one key is the action. BadRequest: no such action, or not one."""
+    """Runs the action, which is the only key of the body.
+
+    Raises BadRequest if there is no such action, or not exactly one.
+    """
     if len(call.body) != 1:
         raise errors.BadRequest("Malformed request body: it must hold one action.")
     ((name, arguments),) = call.body.items()
@@ -147,7 +150,7 @@ _ACTIONS: dict[str, tuple[Decoder[Any], Callable[[Collaborators, Call, int, Any]
 }
 
 
-# By the key of an action.
+# Policies by the key of the action.
 POLICIES = {name: f"os_compute_api:os-aggregates:{name}" for name in _ACTIONS}
 
 
@@ -168,7 +171,9 @@ def _brief(aggregate: Aggregate) -> dict[str, Any]:
 
 
 def _zone(name: str) -> str:
-    """A colon in it would part a zone from a host when a server is created."""
+    """Returns the name. Raises BadRequest if it has a colon, which separates zone and host in a request for
+    a server.
+    """
     names.checked("Availability zone", name)
     if ":" in name:
         raise errors.BadRequest(f"Availability zone is not valid: {name} has a colon.")
@@ -176,11 +181,11 @@ def _zone(name: str) -> str:
 
 
 def _id(call: Call) -> int:
-    """BadRequest: it is no number."""
+    """Raises BadRequest if the id is not a number, NotFound if it is too large for the database."""
     wanted = call.path["aggregate_id"]
     if not re.fullmatch(r"-?[0-9]{1,18}", wanted):
         raise errors.BadRequest(f"Invalid input for the ID of an aggregate: {wanted[:64]} is not a whole number.")
-    # The database's largest: no aggregate has a larger one.
+    # The largest id in the database.
     if not 0 <= int(wanted) <= 0x7FFFFFFF:
         raise errors.NotFound(f"Aggregate {wanted} could not be found.")
     return int(wanted)

@@ -1,4 +1,4 @@
-"""`/os-availability-zone`: the zones for servers, and for administrators their hosts and services."""
+"""`/os-availability-zone`: the zones for servers, and for administrators the hosts and services in them."""
 
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from minova.api.http.call import Call
 from minova.db.api_queries import availability_zones
 from minova.db.api_queries import services as read_services
 
-# Services of Nova that no zone shows.
+# A service that Nova shows in no zone.
 _UNSEEN = "minova-api"
 
 
@@ -29,7 +29,7 @@ class ZoneView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_zones(api: Collaborators, call: Call) -> dict[str, Any]:
-    """The zone of services that hold no servers is not shown."""
+    """Lists the zones of compute services. The internal zone of all other services is not shown."""
     services, zones = _gathered(api)
     computes = [row for row in services.rows if row.topic == "compute"]
     enabled = {zones[row.id] for row in computes if not row.disabled}
@@ -64,7 +64,7 @@ def list_detail(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 class ServicesInZones(NamedTuple):
-    """`zones`: of each service, by its id."""
+    """`zones`: the zone of each service, by the id of the service."""
 
     services: read_services.Services
     zones: dict[int, str]

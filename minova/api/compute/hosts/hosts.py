@@ -1,4 +1,4 @@
-"""`/os-hosts`, until 2.42: hosts with what is used of them, before there were `/os-hypervisors` and `/os-services`."""
+"""`/os-hosts`, until 2.42: hosts and their usage. `/os-hypervisors` and `/os-services` replace it."""
 
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ from minova.db.api_queries import availability_zones
 from minova.db.api_queries import services as read_services
 from minova.objects.flavor import Flavor
 
-# Nova's three spellings.
+# Nova accepts these spellings.
 Word = Literal["enable", "disable", "Enable", "Disable", "ENABLE", "DISABLE"]
 
 
@@ -25,14 +25,14 @@ class HostsQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HostChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`status`: whether the host's compute gets new servers. At least one of both."""
+    """`status`: whether the host's compute gets new servers. At least one of the two fields is required."""
 
     status: Word | None = None
     maintenance_mode: Word | None = None
 
 
 class HostBrief(msgspec.Struct, frozen=True, kw_only=True):
-    """`service`: compute, conductor or scheduler, one entry each."""
+    """`service`: compute, conductor or scheduler. Each has an entry of its own."""
 
     host_name: str
     service: str
@@ -40,7 +40,9 @@ class HostBrief(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Amounts(msgspec.Struct, frozen=True, kw_only=True):
-    """`project`: one's id, or `(total)`, `(used_now)`, `(used_max)`: what flavors of all servers there say. MB and GB."""
+    """In MB and GB. `project`: the id of a project, or `(total)`, `(used_now)` or `(used_max)`, the sum of the flavors
+    of all servers on the host.
+    """
 
     host: str
     project: str
@@ -54,7 +56,7 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_hosts(api: Collaborators, call: Call) -> dict[str, Any]:
-    """Of services that are not disabled. An empty zone is none."""
+    """Lists the hosts of enabled services. An empty `zone` does not filter."""
     query: HostsQuery = call.query
     with api.db.read() as session:
         rows = read_services.services(session, api.conf.service_down_time, api.db).rows
@@ -86,7 +88,7 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def update(api: Collaborators, call: Call) -> dict[str, Any]:
-    """BadRequest: nothing is asked for. NotSupported: maintenance, as Nova with libvirt answers."""
+    """Raises BadRequest if the body has no change; NotSupported for maintenance mode, as Nova with libvirt."""
     changes: HostChanges = call.body
     if changes.status is None and changes.maintenance_mode is None:
         raise errors.BadRequest("Invalid input for field/attribute body. 'status' or 'maintenance_mode' is required")
@@ -99,7 +101,7 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def switch_power(api: Collaborators, call: Call) -> None:
-    """`startup`, `shutdown` and `reboot` of a host: as Nova with libvirt answers."""
+    """`startup`, `shutdown` and `reboot` of a host. Raises NotSupported, as Nova with libvirt."""
     _service(api, call)
     raise _not_supported()
 
@@ -109,7 +111,7 @@ def _not_supported() -> NotSupported:
 
 
 def _service(api: Collaborators, call: Call) -> read_services.ServiceRow:
-    """The compute of the host."""
+    """Returns the compute service of the host. Raises NotFound if there is none."""
     host = call.path["host_name"]
     with api.db.read() as session:
         rows = read_services.services(session, api.conf.service_down_time, api.db).rows

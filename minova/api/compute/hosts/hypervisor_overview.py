@@ -1,4 +1,6 @@
-"""minova's own at `/os-hypervisors`: all that is on a node and when it was last audited, and an audit asked for now."""
+"""minova's own extensions of `/os-hypervisors`: everything on a node, the time of its last audit, and an audit on
+request.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -25,7 +27,7 @@ from minova.objects.server_status import Status, status_of
 
 
 class Pages(msgspec.Struct, frozen=True, kw_only=True):
-    """Counted in pages."""
+    """The memory pages of one size; all counts are in pages."""
 
     size_kb: int
     total: int
@@ -35,8 +37,8 @@ class Pages(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """`shared_cpus` run floating vCPUs, of which there are `shared_vcpus_used`; `pinned_cpus` and `free_cpus` are of those
-    that guests may have to themselves. Memory in MB.
+    """`shared_cpus` run floating vCPUs, of which there are `shared_vcpus_used`. `pinned_cpus` and `free_cpus` are the
+    CPUs that guests may use exclusively. Memory in MB.
     """
 
     id: int
@@ -60,7 +62,10 @@ class ServerOnHost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PortOnHost(msgspec.Struct, frozen=True, kw_only=True):
-    """An interface of a server. `segment`: what the host must have a bridge for; None: the host keeps the network itself."""
+    """An interface of a server.
+
+    `segment`: the segment for which the host must have a bridge; None: the host keeps the network itself.
+    """
 
     id: str
     server_id: str
@@ -73,7 +78,7 @@ class PortOnHost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MigrationOnHost(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a server from or to the node; the side that holds nothing yet has no name."""
+    """A migration of a server from or to the node. The name of a side that holds nothing yet is missing."""
 
     id: str
     server_id: str
@@ -93,7 +98,7 @@ class LastAudit(msgspec.Struct, frozen=True, kw_only=True, rename=ENCODED):
 
 
 class AuditBrief(msgspec.Struct, frozen=True, kw_only=True, rename=ENCODED):
-    """The numbers of what a `LastAudit` names."""
+    """The counts of the findings in a `LastAudit`."""
 
     id: int
     hypervisor_hostname: str
@@ -163,7 +168,7 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def list_audits(api: Collaborators, call: Call) -> dict[str, Any]:
-    """Of every node, by id."""
+    """Lists the last audit of every node, by id."""
     with api.db.read() as session:
         nodes = read_services.nodes(session, 0, None)
         audits = node_audits.of_nodes(session, [node.id for node in nodes])
@@ -171,7 +176,10 @@ def list_audits(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def act(api: Collaborators, call: Call) -> dict[str, Any]:
-    """`{"audit": null}`: audit the node now. Raises Conflict if its service is down, BadRequest for another action."""
+    """`{"audit": null}` audits the node now.
+
+    Raises Conflict if its service is down, BadRequest for another action.
+    """
     if list(call.body) != ["audit"] or call.body["audit"] not in (None, {}):
         raise errors.BadRequest('Malformed request body: the one action here is {"audit": null}.')
     with api.db.read() as session:

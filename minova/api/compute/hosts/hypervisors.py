@@ -1,4 +1,4 @@
-"""`/os-hypervisors`: the nodes, and what is used of them."""
+"""`/os-hypervisors`: the nodes and their usage."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeAlias
@@ -25,7 +25,9 @@ class NotKnown(errors.MinovaError):
 
 
 class HypervisorsQuery(Page, frozen=True, kw_only=True):
-    """`hypervisor_hostname_pattern` is a part of the name; there are no pages with it. `marker` is the id of the last one."""
+    """`hypervisor_hostname_pattern`: a part of the name; paging is refused with it.
+    `marker`: the id of the last item of the page before.
+    """
 
     hypervisor_hostname_pattern: Annotated[str, msgspec.Meta(min_length=1, max_length=255)] | None = None
     with_servers: Boolean = False
@@ -41,7 +43,7 @@ class ServerOnHost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HypervisorBrief(msgspec.Struct, frozen=True, kw_only=True):
-    """`servers`: where they are asked for."""
+    """`servers`: only if requested."""
 
     id: int | str
     hypervisor_hostname: str
@@ -57,7 +59,9 @@ class OfService(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HypervisorView(HypervisorBrief, frozen=True, kw_only=True):
-    """Memory in MB, disks in GB; `cpu_info` is JSON in a string at first. No host says its `uptime`."""
+    """Memory in MB, disks in GB. `cpu_info` is JSON in a string until 2.27. `uptime` is always null: no host reports
+    it.
+    """
 
     host_ip: str | None
     hypervisor_type: str
@@ -80,7 +84,7 @@ class HypervisorView(HypervisorBrief, frozen=True, kw_only=True):
 
 _OTHER = ("id", "state", "status", "service", "servers", "uptime", "cpu_info")
 _SAME = tuple(field for field in HypervisorView.__struct_fields__ if field not in _OTHER)
-# By host.
+# Servers by host.
 Servers: TypeAlias = dict[str, list[ServerOnHost]]
 BY_UUID = "2.53"
 ASKED = History(
@@ -122,18 +126,23 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def uptime(api: Collaborators, call: Call) -> None:
-    """As Nova answers where the driver does not know it: 501, on which clients show the rest."""
+    """Raises NotKnown (501), as Nova does if the driver does not know the uptime. Clients then show the
+    other fields.
+    """
     with api.db.read() as session:
         find(call, session)
     raise NotKnown("The uptime of hypervisors is not served.")
 
 
 def find(call: Call, session: Session) -> models.ComputeNode:
-    """By its id in the path. NotFound: there is none. BadRequest: since 2.53, it is no UUID."""
+    """Finds the node by the id in the path.
+
+    Raises NotFound if there is none, and from 2.53 on BadRequest if the id is no UUID.
+    """
     wanted = call.path["hypervisor_id"]
     if call.since(BY_UUID):
         return _by_uuid(session, wanted)
-    # Digits of other alphabets are digits to Python, and longer numbers are too long for the database.
+    # Python accepts the digits of other alphabets, and longer numbers do not fit the database.
     is_id = wanted.isascii() and wanted.isdigit() and len(wanted) < 10
     node = read_services.node(session, int(wanted)) if is_id else None
     if node is None:
@@ -153,14 +162,14 @@ def _by_uuid(session: Session, wanted: str) -> models.ComputeNode:
 
 
 def search(api: Collaborators, call: Call) -> dict[str, Any]:
-    """Before 2.53: those with this in their name. NotFound: none."""
+    """Until 2.52: lists the nodes whose name contains the text in the path. Raises NotFound if there are none."""
     with api.db.read() as session:
         nodes = _named(session, call.path["hypervisor_id"])
         return {"hypervisors": _shown(api, call, session, nodes, brief)}
 
 
 def servers_of(api: Collaborators, call: Call) -> dict[str, Any]:
-    """The same, with their servers."""
+    """The same as `search`, with the servers of the nodes."""
     with api.db.read() as session:
         nodes = _named(session, call.path["hypervisor_id"])
         return {"hypervisors": _shown(api, call, session, nodes, brief, with_servers=True)}
@@ -179,7 +188,7 @@ def statistics(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def _page(api: Collaborators, call: Call, show_one: Any) -> dict[str, Any]:
-    """All of them when no limit is asked for before 2.33: clients know of no pages then."""
+    """Returns all nodes if the request has no limit and is older than 2.33: its clients do not know pages."""
     query: HypervisorsQuery = call.query
     with_servers = is_true(query.with_servers)
     paged = query.limit is not None or call.since("2.33")
@@ -215,7 +224,7 @@ def _shown(
 
 
 def _servers(session: Session, nodes: Sequence[models.ComputeNode]) -> Servers:
-    """As Nova, those of the host, whatever their node."""
+    """Returns the servers of the nodes' hosts. As in Nova, servers count for the host, not for the node."""
     found: Servers = {}
     for host, uuid, name in read_services.servers_of_hosts(session, {node.host for node in nodes}):
         found.setdefault(host, []).append(ServerOnHost(uuid=uuid, name=name))
@@ -286,7 +295,7 @@ def _id(call: Call, row: models.ComputeNode | read_services.ServiceRow) -> int |
 
 
 def _cpu_info(node: models.ComputeNode) -> Any:
-    """What a driver has written that is no JSON is nothing."""
+    """Returns {} if the driver has stored invalid JSON."""
     try:
         return parse_json(node.cpu_info.encode()) if node.cpu_info else {}
     except ValueError:

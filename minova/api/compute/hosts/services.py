@@ -1,4 +1,4 @@
-"""`/os-services`: which are up, and which get new work."""
+"""`/os-services`: the state of services, and switches that enable and disable them."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -17,9 +17,9 @@ from minova.db.api_queries import availability_zones
 from minova.db.api_queries import services as read_services
 
 Reason = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
-# Services that hold no instances are in no zone that users could ask for.
+# The zone of services that hold no servers; users cannot request it.
 INTERNAL_ZONE = "internal"
-# Of a service's id: as many always fit into 64 bits.
+# The most digits of a service's id: numbers of this length fit into 64 bits.
 ID_DIGITS = 18
 
 
@@ -29,7 +29,9 @@ class ServicesQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Switch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which service, before 2.53; `forced_down` and `disabled_reason` belong to one of the actions each. `status` is Nova's word since then."""
+    """`host` and `binary` name the service, until 2.52. `forced_down` and `disabled_reason` each belong to one action.
+    `status` is Nova's field, from 2.53 on.
+    """
 
     host: str | msgspec.UnsetType = msgspec.UNSET
     binary: str | msgspec.UnsetType = msgspec.UNSET
@@ -39,7 +41,7 @@ class Switch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class ServiceView(msgspec.Struct, frozen=True, kw_only=True):
-    """`in_doubt` is minova's own: the service counts as up, although its heartbeats are missing."""
+    """`in_doubt` is minova's own: the service counts as up although its heartbeats are missing."""
 
     id: int | str
     binary: str
@@ -76,7 +78,10 @@ def list_services(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def switch(api: Collaborators, call: Call) -> dict[str, Any]:
-    """Enable, disable (with a reason), or force down: the action is the last part of the path. Since 2.53 a UUID stands there."""
+    """Enables a service, disables it (with a reason) or forces it down.
+
+    The last part of the path is the action; from 2.53 on it is the UUID of the service.
+    """
     body: Switch = call.body
     if call.since(BY_UUID):
         return _update(api, call, body)
@@ -98,7 +103,7 @@ def switch(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def _update(api: Collaborators, call: Call, body: Switch) -> dict[str, Any]:
-    """Raises BadRequest for an update that asks for nothing or contradicts itself, and for another service than a compute."""
+    """Raises BadRequest if the update changes nothing or contradicts itself, or if the service is not a compute."""
     uuid = _uuid(call)
     changes: dict[str, Any] = {}
     if body.status == "enabled" and body.disabled_reason is not None:
@@ -144,7 +149,9 @@ def _by_uuid(api: Collaborators, uuid: str) -> read_services.ServiceRow:
 
 
 def delete(api: Collaborators, call: Call) -> None:
-    """BadRequest: the id is no number, or since 2.53 no UUID. NotFound. Conflict: the host has instances, migrations in progress or builds."""
+    """Raises BadRequest if the id is not a number, or from 2.53 on not a UUID; NotFound if there is no such service;
+    Conflict if the host has instances, migrations in progress or builds.
+    """
     wanted = call.path["id_or_action"]
     if call.since(BY_UUID):
         api.conductor.delete_service(call.ctx, service_uuid=_by_uuid(api, _uuid(call)).uuid)
@@ -186,17 +193,19 @@ def _find(api: Collaborators, host: str, binary: str) -> read_services.ServiceRo
 
 
 def ours(binary: str | None) -> str | None:
-    """OpenStack's clients speak of nova-compute: minova-compute is meant."""
+    """Returns minova's name of a binary: OpenStack's clients call minova-compute nova-compute."""
     return binary and (f"minova-{binary.removeprefix('nova-')}" if binary.startswith("nova-") else binary)
 
 
 def zone_of(row: read_services.ServiceRow, by_host: Mapping[str, str], default: str) -> str:
-    """`by_host`: the zones of hosts that aggregates say."""
+    """`by_host`: the zones that aggregates give to hosts."""
     return by_host.get(row.host, default) if row.topic == "compute" else INTERNAL_ZONE
 
 
 def shown_binary(api: Collaborators, call: Call, binary: str) -> str:
-    """`nova-compute` for `minova-compute`, because scripts compare with that; minova's own clients see the name of the process."""
+    """Returns `nova-compute` for `minova-compute`, because scripts compare with that name; minova's own clients get the
+    name of the process.
+    """
     if call.shows_all or not api.conf.api.nova_service_names:
         return binary
     return f"nova-{binary.removeprefix('minova-')}"

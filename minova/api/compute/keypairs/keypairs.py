@@ -1,4 +1,4 @@
-"""`/os-keypairs`: keys of users, which their servers are given. A key pair belongs to a user, not to a project."""
+"""`/os-keypairs`: the public keys that servers of a user get. A key pair belongs to a user, not to a project."""
 
 import re
 from typing import Any, Literal
@@ -22,7 +22,7 @@ _LONGEST = 255
 
 
 class NewKeyPair(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Without `public_key` one is generated."""
+    """If `public_key` is missing, a key pair is generated."""
 
     name: str
     public_key: str | msgspec.UnsetType = msgspec.UNSET
@@ -35,13 +35,13 @@ class CreateKeyPair(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class OneQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """`user_id`: of another user, for administrators."""
+    """`user_id`: another user; for administrators."""
 
     user_id: str | None = None
 
 
 class ListQuery(OneQuery, frozen=True, kw_only=True):
-    """`marker` is a name."""
+    """`marker`: the name of the last item of the page before."""
 
     limit: Int64 | None = None
     marker: str | None = None
@@ -55,14 +55,14 @@ class KeyPairBrief(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CreatedKeyPair(KeyPairBrief, frozen=True, kw_only=True):
-    """`private_key`: of a generated one, here and nowhere else."""
+    """`private_key`: of a generated key pair; only this answer has it."""
 
     user_id: str
     private_key: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class KeyPairView(KeyPairBrief, frozen=True, kw_only=True):
-    """`deleted`, `deleted_at` and `updated_at` stand where Nova has them."""
+    """`deleted`, `deleted_at` and `updated_at` are there for compatibility with Nova."""
 
     id: int
     user_id: str
@@ -82,15 +82,15 @@ TAKEN = History(
 ASKED_OF_ONE = History(OneQuery, added("2.10", "user_id"), strict_since=(2, 75))
 ASKED = History(ListQuery, added("2.10", "user_id"), added("2.35", "limit", "marker"), strict_since=(2, 75))
 SHOWN = History(KeyPairBrief, added("2.2", "type"))
-# 200 and 202 before.
+# Until 2.1 the statuses are 200 and 202.
 CREATED_SINCE = ((2, 2), 201)
 DELETED_SINCE = ((2, 2), 204)
-# More than a user has. A listing is whole before it has pages.
+# More key pairs than a user has. Versions without pages list all of them.
 _ALL = 1_000_000
 
 
 class Wrapped(msgspec.Struct, frozen=True, kw_only=True):
-    """Each key pair of a list is in an object of its own."""
+    """In a list, each key pair is wrapped in an object of its own."""
 
     keypair: KeyPairBrief
 
@@ -123,13 +123,15 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def create(api: Collaborators, call: Call) -> dict[str, Any]:
-    """The private key of a generated one is in the answer; it is neither stored nor sent to another service."""
+    """Returns the private key of a generated key pair in the answer. It is neither stored nor sent to
+    another service.
+    """
     body: NewKeyPair = call.body.keypair
     user_id = _user(call, body.user_id)
     name = _checked_name(body.name, _SAFE_SINCE_2_92 if call.since("2.92") else _SAFE)
     private_key: str | msgspec.UnsetType = msgspec.UNSET
     if isinstance(body.public_key, msgspec.UnsetType):
-        _require_free(api, user_id, name)  # before a processor is kept busy
+        _require_free(api, user_id, name)  # before generating a key, which costs CPU time
         private_key, public_key = public_keys.generate(body.type, user_id)
     else:
         public_key = body.public_key.strip() if body.type == SSH else body.public_key
@@ -153,7 +155,7 @@ def delete(api: Collaborators, call: Call) -> None:
 
 
 def _user(call: Call, wanted: str | None) -> str:
-    """Whose key pairs are meant. Raises Forbidden if the policy of the route does not permit that user."""
+    """Returns the user of the key pairs. Raises Forbidden if the policy of the route does not permit that user."""
     user_id = wanted or call.ctx.user_id
     call.require_for(Target(project_id=call.ctx.project_id, user_id=user_id))
     return user_id

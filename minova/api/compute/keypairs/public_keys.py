@@ -1,4 +1,6 @@
-"""Public keys: what of them is valid, their fingerprints, and new ones. The private half leaves only in the answer."""
+"""Public keys: their validation, their fingerprints, and new keys. A private key leaves this service only in the
+answer.
+"""
 
 import base64
 import binascii
@@ -17,30 +19,31 @@ from minova import errors
 from minova.objects.key_pair import SSH, X509
 
 LONGEST = 65535
-# Nova's: of generated keys, and of certificates.
+# Nova's values, for generated keys and for certificates.
 BITS = 2048
 VALID_FOR = timedelta(days=3650)
 COMMENT = "Generated-by-Nova"
 _EXPONENT = 65537
-# Of a certificate's subject.
+# The limit of a common name in the subject of a certificate.
 _LONGEST_COMMON_NAME = 64
-# Windows finds the user of a certificate by this other name.
+# The subject alternative name by which Windows finds the user of a certificate.
 _USER_PRINCIPAL_NAME = ObjectIdentifier("1.3.6.1.4.1.311.20.2.3")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SSH_KEYS = (rsa.RSAPublicKey, ec.EllipticCurvePublicKey, ed25519.Ed25519PublicKey)
 
 
 class NewKey(NamedTuple):
-    """Both in the form in which they are used: PEM, and a line of authorized_keys or PEM."""
+    """`private_key` in PEM; `public_key` as a line of authorized_keys, or in PEM."""
 
     private_key: str
     public_key: str
 
 
 def fingerprint(kind: str, public_key: str) -> str:
-    """MD5 of an SSH key, SHA-1 of a certificate, in pairs of digits, as Nova and `ssh-keygen -E md5` write them.
+    """Returns the MD5 of an SSH key or the SHA-1 of a certificate, in pairs of digits, in the format of Nova and
+    `ssh-keygen -E md5`.
 
-    BadRequest: it is no such key.
+    Raises BadRequest if `public_key` is not such a key.
     """
     if len(public_key) > LONGEST:
         raise invalid(f"public_key is longer than {LONGEST} characters")
@@ -59,7 +62,7 @@ def generate(kind: str, user_id: str) -> NewKey:
 
 
 def invalid(reason: str) -> errors.BadRequest:
-    """In Nova's words."""
+    """Returns the error with Nova's text."""
     return errors.BadRequest(f"Keypair data is invalid: {reason}")
 
 
@@ -90,7 +93,7 @@ def _ssh_line(key: rsa.RSAPublicKey) -> str:
 
 
 def _certificate(key: rsa.RSAPrivateKey, user_id: str) -> str:
-    """A certificate that its key signs itself, by which WinRM lets the user in."""
+    """Returns a self-signed certificate, with which WinRM lets the user in."""
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, user_id[:_LONGEST_COMMON_NAME])])
     now = datetime.now(UTC)
     other_name = x509.OtherName(_USER_PRINCIPAL_NAME, _utf8_string(f"{user_id}@localhost"))
@@ -110,7 +113,7 @@ def _certificate(key: rsa.RSAPrivateKey, user_id: str) -> str:
 
 
 def _utf8_string(text: str) -> bytes:
-    """In DER, which the library asks for here."""
+    """Returns the text as a UTF-8 string in DER, as the library requires here."""
     data = text.encode()
     length = bytes([len(data)]) if len(data) < 0x80 else b"\x82" + len(data).to_bytes(2)
     return b"\x0c" + length + data

@@ -1,4 +1,6 @@
-"""`/extensions`: the parts of the API that could be left out before microversions. Nova's names, of those that are served."""
+"""`/extensions`: the parts of the API that were optional before microversions. Lists Nova's names of those that are
+served.
+"""
 
 from typing import Any
 
@@ -8,7 +10,7 @@ from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.http.call import Call
 
-# Nova has one date and one name space for all.
+# Nova has one date and one namespace for all extensions.
 _UPDATED, _NAMESPACE = "2014-12-03T00:00:00Z", "http://docs.openstack.org/compute/ext/fake_xml"
 # {alias: name}
 _OF_SERVERS: dict[str, str] = {
@@ -89,7 +91,9 @@ EXTENSIONS = dict(sorted((_OF_SERVERS | _OF_OTHERS).items()))
 
 
 class Extension(msgspec.Struct, frozen=True, kw_only=True):
-    """One extension that Nova once had. `description` is empty: minova has none. `links` is always empty, as in Nova."""
+    """An extension of Nova's API before microversions. `description` is empty: minova has none. `links` is always
+    empty, as in Nova.
+    """
 
     alias: str
     name: str

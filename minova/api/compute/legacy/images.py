@@ -1,4 +1,4 @@
-"""`/images`, until 2.35, and `/images/{id}/metadata`, until 2.38: the Image API's images in Nova's words."""
+"""`/images`, until 2.35, and `/images/{id}/metadata`, until 2.38: the images of the Image API in Nova's format."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,7 +26,7 @@ _STATUSES = {
 }
 _PROGRESS = {"queued": 25, "saving": 50, "active": 100}
 _MEDIA_TYPE = "application/vnd.openstack.image"
-# {Nova's parameter: the field or property that is looked for}
+# {Nova's parameter: the field or property of an image that it filters by}
 _FILTERS = {"server": "instance_uuid", "type": "image_type", "minRam": "min_ram", "minDisk": "min_disk"}
 _PROPERTY = "property-"
 
@@ -52,14 +52,14 @@ class ImageBrief(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OfServer(msgspec.Struct, frozen=True, kw_only=True):
-    """Of which an image was made."""
+    """The server of which the image was made."""
 
     id: str
     links: tuple[Link, ...]
 
 
 class ImageView(ImageBrief, frozen=True, kw_only=True):
-    """`minRam` in MB, `minDisk` in GB, the size in bytes; `progress` in percent."""
+    """`minRam` in MB, `minDisk` in GB, the size in bytes, `progress` in percent."""
 
     status: str
     progress: int
@@ -107,7 +107,7 @@ def _filters(call: Call, query: ImagesQuery) -> Filters:
     others = {ours: parameters[key] for key, ours in _FILTERS.items() if key in parameters}
     others |= {key.removeprefix(_PROPERTY): parameters[key] for key in parameters if key.startswith(_PROPERTY)}
     if "instance_uuid" in others:
-        # A link to a server may stand for its id.
+        # The value may be the URL of a server instead of its id.
         others["instance_uuid"] = others["instance_uuid"].rpartition("/")[2]
     return Filters(
         name=query.name,
@@ -162,7 +162,7 @@ def show_item(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def create_metadata(api: Collaborators, call: Call) -> dict[str, Any]:
-    """Sets the items of the body; other items stay."""
+    """Sets the items of the body and keeps all other items."""
     given = checked_items(call.body.metadata)
     return {"metadata": _set(api, call, given, keep=True)}
 
@@ -174,7 +174,9 @@ def replace_metadata(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def update_item(api: Collaborators, call: Call) -> dict[str, Any]:
-    """Raises BadRequest if the body has not the key of the path. Others in it have no effect, as in Nova."""
+    """Raises BadRequest if the body does not have the key of the path. Other keys in the body have no effect, as in
+    Nova.
+    """
     given = checked_items(call.body.meta)
     key = call.path["key"]
     if key not in given:
@@ -192,7 +194,7 @@ def delete_item(api: Collaborators, call: Call) -> None:
 
 
 def _set(api: Collaborators, call: Call, items: Properties, *, keep: bool) -> Properties:
-    """Raises Forbidden if the image would have more items than the quota of metadata has."""
+    """Raises Forbidden if the image would have more items than the quota of metadata allows."""
     with api.db.read() as session:
         most = quotas.limits_of(session, api.conf, call.ctx.project_id)["metadata_items"]
 

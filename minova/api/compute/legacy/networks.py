@@ -1,6 +1,6 @@
-"""`/os-networks` and `/os-tenant-networks`, until 2.35: names and ids of networks, in the words of nova-network.
+"""`/os-networks` and `/os-tenant-networks`, until 2.35: names and ids of networks in the format of nova-network.
 
-What nova-network said beside them is null, as in Nova: the Network API says it.
+nova-network's further fields are null, as in Nova: the Network API has their values.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from minova.db.networks import networks
 from minova.db.networks.pages import Page
 from minova.objects.network import Network
 
-# What administrators see, and of that everyone.
+# The fields that administrators see, all null; `_EVERYONE` is the part that all callers see.
 _ALL = (
     *("cidr", "netmask", "gateway", "broadcast", "dns1", "dns2", "cidr_v6", "gateway_v6", "netmask_v6", "created_at"),
     *("updated_at", "deleted_at", "deleted", "injected", "bridge", "vlan", "vpn_public_address", "vpn_public_port"),
@@ -41,14 +41,14 @@ def show_of_project(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def _usable(api: Collaborators, call: Call) -> Sequence[Network]:
-    """All that the caller sees, `max_limit` at most: these listings have no pages."""
+    """Returns the networks that the caller sees, at most `max_limit`: these listings have no pages."""
     seen_by = None if call.ctx.is_admin else call.ctx.project_id
     with api.db.read() as session:
         return networks.visible(session, seen_by, {}, Page(limit=api.conf.api.max_limit))
 
 
 def _find(api: Collaborators, call: Call) -> Network:
-    """Raises NotFound also for one that the caller may not see."""
+    """Raises NotFound also if the caller may not see the network."""
     with api.db.read() as session:
         network = networks.find(session, identifier(call.path["network_id"]))
     if network is None or not network.visible_to(call.ctx.project_id, is_admin=call.ctx.is_admin):
@@ -62,5 +62,5 @@ def _view(call: Call, network: Network) -> dict[str, Any]:
 
 
 def _brief(network: Network) -> dict[str, Any]:
-    """Nova writes "None" where it knows no range."""
+    """As Nova does for an unknown range, writes "None"."""
     return {"id": network.id, "label": network.name, "cidr": "None"}

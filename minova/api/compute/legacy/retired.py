@@ -1,4 +1,4 @@
-"""What Nova has removed and still knows: its routes answer 410 Gone to each request."""
+"""Routes that Nova has removed but still knows: they answer 410 Gone to every request."""
 
 from minova import errors
 from minova.api.compute.collaborators import Collaborators

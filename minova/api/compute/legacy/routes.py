@@ -1,4 +1,4 @@
-"""The routes that newer microversions no longer have, and those that Nova has removed."""
+"""Routes that newer microversions do not have, and routes that Nova has removed."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from minova.api.http.definition import Route
 from minova.api.http.links import Link
 from minova.api.policies.base import AUTHENTICATED
 
-# The last microversions with them.
+# The last microversions that have these routes.
 PROXIES, METADATA = (2, 35), (2, 38)
 _IMAGE = "/v2.1/images/{image_id}"
 _IMAGE_METADATA = f"{_IMAGE}/metadata"
@@ -18,7 +18,7 @@ _ITEMS, _ITEM = {"metadata": dict[str, str]}, {"meta": dict[str, str]}
 _GROUP = {"security_group": dict[str, Any]}
 _SECURITY_GROUPS = "os_compute_api:os-security-groups"
 
-# Policies of images are those of the Image API; with Glance they are Glance's.
+# Routes of images have the policies of the Image API; with Glance, Glance's own policies apply.
 ROUTES: tuple[Route, ...] = (
     Route(
         method="GET",

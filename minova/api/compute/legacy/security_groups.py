@@ -1,6 +1,7 @@
-"""`/os-security-groups` and `/os-security-group-rules`, until 2.35: the security groups of the Network API in Nova's words.
+"""`/os-security-groups` and `/os-security-group-rules`, until 2.35: the security groups of the Network API in Nova's
+format.
 
-Only rules of what comes in can be shown and made so.
+This format can only express ingress rules.
 """
 
 import ipaddress
@@ -26,12 +27,12 @@ Text = Annotated[str, msgspec.Meta(max_length=255)]
 Port = Int64 | Text | None
 ANYWHERE = "0.0.0.0/0"
 ALL_PORTS = (1, 65535)
-# Any type and code of ICMP, and any port of a protocol without ports.
+# In rules: any type and code of ICMP, or any port of a protocol without ports.
 ANY = -1
 
 
 class GroupsQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """`all_tenants`: whatever it says, as in Nova."""
+    """The value of `all_tenants` does not matter, as in Nova."""
 
     limit: Int64 | None = None
     offset: Int64 = 0
@@ -48,7 +49,7 @@ class GroupBody(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewRule(msgspec.Struct, frozen=True, kw_only=True):
-    """`group_id`: from members of this group; else from `cidr`, else from everywhere."""
+    """The allowed source is the members of `group_id` if it is set, else the range `cidr`, else any address."""
 
     parent_group_id: Text
     group_id: Text | None = None
@@ -71,14 +72,14 @@ def list_groups(api: Collaborators, call: Call) -> dict[str, Any]:
     networks = _network(api)
     security_groups.ensure_default(networks, call)
     with api.db.read() as session:
-        # A project has as many as its quota lets it have.
+        # The quota bounds the number of a project's groups.
         seen_by = None if everywhere else call.ctx.project_id
         groups = stored.visible(session, seen_by, {}, Page(limit=min(query.offset + size, _MOST)))
         shown = shown_groups(session, groups[query.offset :])
     return {"security_groups": sorted(shown, key=lambda group: (group["tenant_id"], group["name"]))}
 
 
-# What one answer reads at most.
+# The most groups that one request reads.
 _MOST = 100_000
 
 
@@ -142,7 +143,10 @@ def delete_rule(api: Collaborators, call: Call) -> None:
 
 
 def _new_rule(body: NewRule, group: SecurityGroup, source: SecurityGroup | None) -> security_group_rules.NewRule:
-    """Raises BadRequest. As in Nova a rule for a range names a protocol and ports; one for a group need not."""
+    """Returns the rule for the Network API. Raises BadRequest if it is invalid.
+
+    As in Nova, a rule for a range must have a protocol and ports; a rule for a group need not.
+    """
     protocol = None if body.ip_protocol is None else str(body.ip_protocol).lower()
     low, high = body.from_port, body.to_port
     if source is not None and low is None and high is None:
@@ -164,7 +168,7 @@ def _new_rule(body: NewRule, group: SecurityGroup, source: SecurityGroup | None)
 
 
 def _number(port: Port) -> int:
-    """Raises BadRequest."""
+    """Raises BadRequest if `port` is not an integer."""
     text = str(port)
     if not (text.removeprefix("-").isascii() and text.removeprefix("-").isdigit() and len(text) <= 6):
         raise errors.BadRequest("Invalid input received: To and From ports must be integers")
@@ -186,7 +190,7 @@ def _uuid(call: Call, name: str = "security_group_id") -> str:
 
 
 def _checked(wanted: str) -> str:
-    """Raises BadRequest."""
+    """Raises BadRequest if `wanted` is not a UUID."""
     try:
         return str(UUID(wanted))
     except ValueError:
@@ -207,14 +211,16 @@ def _network(api: Collaborators) -> NetworkCollaborators:
 
 
 def _as(call: Call, rule: str, **more: Any) -> Call:
-    """The same request to the Network API, whose policy holds, too."""
+    """Returns the same request for the Network API. Raises Forbidden if the Network API's policy does not permit it,
+    too.
+    """
     call.require(rule)
     return msgspec.structs.replace(call, rule=rule, **more)
 
 
 @contextmanager
 def _in_novas_codes() -> Iterator[None]:
-    """A conflict is a bad request here, as in Nova: a group that is used, a rule that there is."""
+    """Turns a Conflict into BadRequest, as in Nova: a group is in use, or a rule exists already."""
     try:
         yield
     except errors.Conflict as error:

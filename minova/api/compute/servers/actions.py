@@ -1,7 +1,8 @@
-"""`POST /servers/{id}/action`: the body's one key is the action.
+"""`POST /servers/{id}/action`: the only key of the body is the action.
 
-Those of `objects/server_actions.py` are begun by the conductor, and answered before they are done, but `changePassword`. Those of `consoles.py`
-and `attributes/locks.py` are answered at once, and so is `forceDelete`, which is a deletion.
+- Actions of `objects/server_actions.py`: the conductor starts them, and the request is answered before they end. The
+  exception is `changePassword`.
+- Actions of `consoles.py` and `attributes/locks.py`, and `forceDelete`, which is a deletion: answered at once.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -47,7 +48,7 @@ from minova.objects.server_actions import (
 )
 
 FORCE_DELETE = "forceDelete"
-# By the key of an action.
+# Policies by the key of the action.
 POLICIES = {
     **consoles.POLICIES,
     **locks.POLICIES,
@@ -56,7 +57,7 @@ POLICIES = {
     FORCE_DELETE: "os_compute_api:os-deferred-delete:force",
     **{action.key: f"os_compute_api:{action.policy}" for action in ACTIONS if action.key},
 }
-# An action that a version does not have is 404.
+# 404 if the microversion does not have the action.
 KEYS = History(
     None,
     removed("2.6", *consoles.TYPES, note="POST /servers/{server_id}/remote-consoles replaces them"),
@@ -65,7 +66,7 @@ KEYS = History(
     title="actions of servers",
 )
 _IMAGE = Decoder(Image)
-# Answered at once.
+# Actions that are answered at once.
 _AT_ONCE = {
     **consoles.ACTIONS,
     **locks.ACTIONS,
@@ -73,7 +74,7 @@ _AT_ONCE = {
     **interfaces.ACTIONS,
     FORCE_DELETE: servers.force_delete,
 }
-# Nova knows it still, and answers that it is gone.
+# Actions for which Nova answers 410 Gone.
 REMOVED = frozenset({"resetNetwork"})
 _ARGUMENTS: Mapping[str, Decoder[Arguments]] = {
     key: Decoder(actions[0].arguments, strict=False) for key, actions in BY_KEY.items()
@@ -81,7 +82,9 @@ _ARGUMENTS: Mapping[str, Decoder[Arguments]] = {
 
 
 def act(api: Collaborators, call: Call) -> Any:
-    """BadRequest: no such action, or not one. NotFound: no such server, whatever the action."""
+    """Raises BadRequest if there is no such action, or not exactly one; NotFound if there is no such server, even for
+    an unknown action.
+    """
     if len(call.body) != 1:
         raise errors.BadRequest("Malformed request body: it must hold one action.")
     ((name, arguments),) = call.body.items()
@@ -98,7 +101,10 @@ def act(api: Collaborators, call: Call) -> Any:
 
 
 def start(api: Collaborators, call: Call, key: str, body: Any) -> Any:
-    """Answer as soon as it is written down; `changePassword` when it is done. Conflict: the server's state does not allow it. BadRequest: the arguments are wrong."""
+    """Answers as soon as the conductor has stored the action; `changePassword` when the action has ended.
+
+    Raises Conflict if the server's state does not allow the action, BadRequest if the arguments are wrong.
+    """
     action, arguments = requested(key, body)
     complete = _COMPLETE.get(key, _as_they_are)
     with api.db.read() as session:
@@ -123,7 +129,9 @@ def start(api: Collaborators, call: Call, key: str, body: Any) -> Any:
 
 
 class Begin(NamedTuple):
-    """What the conductor gets, and what the user is answered."""
+    """`sent`: the arguments for the conductor.
+    `answer`, `status`: for the user.
+    """
 
     sent: dict[str, Any]
     answer: Any = None
@@ -138,7 +146,10 @@ def _as_they_are(api: Collaborators, call: Call, session: Session, row: models.I
 
 
 def _rescue(api: Collaborators, call: Call, session: Session, row: models.Instance, arguments: Arguments) -> Begin:
-    """With the record of the image that was named. The password is for guests that take one; as in Nova, the answer is 200."""
+    """Adds the record of the rescue image if the request names one.
+
+    The password is for guests that can read it. As in Nova, the status is 200.
+    """
     assert isinstance(arguments, RescueArguments)
     shown = api.conf.api.enable_instance_password
     answer = {"adminPass": arguments.admin_password or new_password()} if shown else {}
@@ -159,7 +170,7 @@ def _rebuild(api: Collaborators, call: Call, session: Session, row: models.Insta
 def _create_image(
     api: Collaborators, call: Call, session: Session, row: models.Instance, arguments: Arguments
 ) -> Begin:
-    """With the record of the image, which the conductor writes together with the task."""
+    """Adds the record of the image, which the conductor stores together with the task."""
     assert isinstance(arguments, CreateImageArguments)
     image = snapshots.image_of(api.conf, call, session, row, arguments.name, arguments.metadata)
     return Begin({"image": msgspec.to_builtins(image)}, _name(call, image))
@@ -168,7 +179,9 @@ def _create_image(
 def _create_backup(
     api: Collaborators, call: Call, session: Session, row: models.Instance, arguments: Arguments
 ) -> Begin:
-    """As `_create_image`. With a rotation of 0 no image is left, and none is named."""
+    """Adds the record of the image, as `_create_image`. With a rotation of 0 no image is left, so the answer names
+    none.
+    """
     assert isinstance(arguments, CreateBackupArguments)
     own = {"image_type": "backup", "backup_type": arguments.backup_type}
     image = snapshots.image_of(api.conf, call, session, row, arguments.name, arguments.metadata, **own)
@@ -177,7 +190,7 @@ def _create_backup(
 
 
 def _shelve(api: Collaborators, call: Call, session: Session, row: models.Instance, arguments: Arguments) -> Begin:
-    """With the record of its image, as `_create_image`."""
+    """Adds the record of its image, as `_create_image`."""
     return Begin({"image": shelving.image_of(api, call, session, row)})
 
 
@@ -186,7 +199,7 @@ def _unshelve(api: Collaborators, call: Call, session: Session, row: models.Inst
 
 
 def _name(call: Call, image: Image) -> dict[str, str] | None:
-    """The answer since 2.45; before, the image is named in a header."""
+    """Returns the answer that names the image, from 2.45 on; before, a header names it."""
     if call.since("2.45"):
         return {"image_id": image.id}
     call.response.set_header("Location", call.url(f"/v2/images/{image.id}"))
@@ -195,12 +208,14 @@ def _name(call: Call, image: Image) -> dict[str, str] | None:
 
 @contextmanager
 def _announced(api: Collaborators, call: Call, sent: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """What the conductor gets, where the image is announced to the service that keeps it. If the conductor refuses, it is withdrawn."""
+    """Yields the arguments for the conductor after announcing the image to the image service. Withdraws the image if
+    the conductor refuses the action.
+    """
     image = api.images.announce(call, _IMAGE.from_builtins(sent["image"]))
     try:
         yield {**sent, "image": msgspec.to_builtins(image)}
     except errors.NoAnswer:
-        # It may have begun; if not, an empty image is left, as it is in Nova.
+        # The conductor may have started the action; if not, an empty image is left, as in Nova.
         raise
     except errors.MinovaError:
         api.images.withdraw(call, image)
@@ -218,7 +233,7 @@ _COMPLETE: Mapping[str, Complete] = {
 
 
 def requested(key: str, body: Any) -> tuple[ServerAction, Arguments]:
-    """Which action, and its arguments. As in Nova, what stands beside the key of an action without arguments is not looked at."""
+    """Returns the action and its arguments. As in Nova, an action without arguments ignores the value of its key."""
     actions = BY_KEY[key]
     if actions[0].arguments is Arguments:
         return actions[0], Arguments()

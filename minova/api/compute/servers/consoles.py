@@ -1,4 +1,4 @@
-"""What a server's console shows, and the address at which it can be used: actions that are answered at once."""
+"""Actions on a server's console that are answered at once: its output, and an address that opens it."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ REMOTE_POLICY = "os_compute_api:os-remote-consoles"
 
 
 class ConsoleOutput(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`length` in lines; None or -1: all."""
+    """`length` in lines; None and -1 mean all lines."""
 
     length: Annotated[int, msgspec.Meta(ge=-1, le=MAX_INT64)] | None = None
 
@@ -54,7 +54,7 @@ TAKEN = History(
     ),
     changed("2.99", "type", note="spice-direct is known; refused likewise"),
 )
-# The types of each protocol.
+# The console types of each protocol.
 PROTOCOLS: Mapping[str, tuple[str, ...]] = {
     "vnc": ("novnc", "xvpvnc"),
     "spice": ("spice-html5", "spice-direct"),
@@ -64,7 +64,7 @@ PROTOCOLS: Mapping[str, tuple[str, ...]] = {
 }
 _CONSOLE_OUTPUT = Decoder(ConsoleOutput, strict=False)
 _REMOTE_CONSOLE = Decoder(RemoteConsole)
-# The types that OpenStack knows, by the action that asks for them.
+# OpenStack's console types, by the action that requests them.
 TYPES: Mapping[str, tuple[str, ...]] = {
     "os-getVNCConsole": ("novnc", "xvpvnc"),
     "os-getSPICEConsole": ("spice-html5",),
@@ -74,7 +74,7 @@ TYPES: Mapping[str, tuple[str, ...]] = {
 
 
 def console_output(api: Collaborators, call: Call, arguments: Any) -> dict[str, Any]:
-    """Conflict: the server has no host yet."""
+    """Raises Conflict if the server has no host yet."""
     length = _options(_CONSOLE_OUTPUT, "os-getConsoleOutput", arguments).length
     row = _placed(api, call)
     if length == 0:
@@ -86,7 +86,10 @@ def console_output(api: Collaborators, call: Call, arguments: Any) -> dict[str, 
 
 
 def remote_console(name: str, api: Collaborators, call: Call, arguments: Any) -> dict[str, Any]:
-    """A new address, which opens the console once. BadRequest: no such console. Conflict: the guest does not run."""
+    """Returns a new address that opens the console once.
+
+    Raises BadRequest if there is no such console, Conflict if the guest does not run.
+    """
     wanted = _options(_REMOTE_CONSOLE, name, arguments).type
     if wanted not in TYPES[name]:
         raise errors.BadRequest(
@@ -96,7 +99,10 @@ def remote_console(name: str, api: Collaborators, call: Call, arguments: Any) ->
 
 
 def create(api: Collaborators, call: Call) -> dict[str, Any]:
-    """The same, since 2.6. BadRequest: no such console, or another protocol's."""
+    """The same as `remote_console`, from 2.6 on.
+
+    Raises BadRequest if there is no such console, or if the type belongs to another protocol.
+    """
     body: NewConsole = call.body.remote_console
     known = PROTOCOLS if call.since("2.8") else {key: value for key, value in PROTOCOLS.items() if key != "mks"}
     spice_direct = call.since("2.99") or body.type != "spice-direct"
@@ -119,7 +125,7 @@ def _opened(api: Collaborators, call: Call, wanted: str) -> str:
         served = " and ".join(ConsoleType)
         raise errors.ConsoleTypeUnavailable(f"Unavailable console type {wanted}. minova serves {served}.")
     host = api.compute(str(row.host))
-    # Nothing but a question: is there such a console now? The proxy asks again where it is.
+    # Only checks that the console exists now. The proxy requests its place again.
     ask = partial(host.get_console, call.ctx, instance_uuid=row.uuid, console_type=wanted)
     from_host(call, row, f"{wanted} console", ask)
     token = api.conductor.create_console_token(call.ctx, instance_uuid=row.uuid, console_type=wanted)
@@ -127,11 +133,11 @@ def _opened(api: Collaborators, call: Call, wanted: str) -> str:
 
 
 def address(api: Collaborators, console_type: ConsoleType, token: str) -> str:
-    """What a browser opens, or a terminal."""
+    """Returns the address that a browser or a terminal opens."""
     query = urlencode({"token": token})
     if console_type is ConsoleType.SERIAL:
         return f"{api.conf.serial_console.base_url}?{query}"
-    # noVNC's page connects to the address that its parameter `path` names.
+    # noVNC's page connects to the address in its parameter `path`.
     return f"{api.conf.vnc.novncproxy_base_url}?{urlencode({'path': f'?{query}'})}"
 
 
@@ -158,7 +164,9 @@ def _placed(api: Collaborators, call: Call) -> Instance:
 
 
 def from_host(call: Call, row: Instance, what: str, ask: Callable[[], T]) -> T:
-    """What the host answers. Users read the fixed text of its error, administrators all."""
+    """Returns the answer of the host. On an error other than BadRequest and Conflict, users get a fixed text,
+    administrators the original one.
+    """
     try:
         return ask()
     except (errors.BadRequest, errors.Conflict):
@@ -166,6 +174,6 @@ def from_host(call: Call, row: Instance, what: str, ask: Callable[[], T]) -> T:
     except errors.MinovaError as error:
         if call.ctx.is_admin:
             raise
-        # The words of a host name its paths and its hypervisor.
+        # The host's own text names its paths and its hypervisor.
         LOG.warning("The %s of instance %s: %s", what, row.uuid, error)
         raise type(error)(text_of(kind_of(error))) from error

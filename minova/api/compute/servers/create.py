@@ -1,4 +1,4 @@
-"""`POST /servers`: what may be asked, whether it fits together, and the request to the conductor."""
+"""`POST /servers`: validates the request and sends it to the conductor."""
 
 import hashlib
 import re
@@ -45,21 +45,21 @@ from minova.objects.vif_queues import wants_queues
 from minova.virt.image_format import format_refused, unfit
 
 REQUEST_UUID = "X-Minova-Request-UUID"
-# Beyond, one transaction and one scheduling decision would take too long for the client to wait for.
+# More servers would make one transaction and one scheduling decision too long: the client waits for them.
 MOST_SERVERS = 1000
 METADATA_KEY = re.compile(r"[a-zA-Z0-9\-_:. ]{1,255}")
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_INT64)]
 Zone = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 Address = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
-# Nova's: not empty, without commas and slashes.
+# Nova's rule: not empty, no commas and slashes.
 Tag = Annotated[str, msgspec.Meta(min_length=1, max_length=60, pattern=r"^[^,/\x00]*$")]
 HostName = Annotated[str, msgspec.Meta(min_length=1, max_length=255, pattern=r"^[a-zA-Z0-9-._]*$")]
 Text255 = Annotated[str, msgspec.Meta(max_length=255)]
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a server is to go: anywhere in `zone`, or on the one host or node."""
+    """The requested place of a server: anywhere in `zone`, or on one host or node."""
 
     zone: str | None = None
     host: str | None = None
@@ -71,7 +71,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def place_of(zone_text: str | None) -> Place:
-    """`zone`, `zone:host`, `zone:host:node` or `zone::node`. BadRequest: anything else."""
+    """Parses `zone`, `zone:host`, `zone:host:node` or `zone::node`. Raises BadRequest for any other text."""
     if not zone_text:
         return Place()
     parts = zone_text.split(":")
@@ -84,7 +84,7 @@ def place_of(zone_text: str | None) -> Place:
 
 
 class NewServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Some fields are taken only with values that change nothing: see `_refuse_unserved`."""
+    """Some fields are accepted only with values that change nothing: see `_refuse_unserved`."""
 
     name: str
     flavor_ref: str | Int64 = msgspec.field(name="flavorRef")
@@ -118,12 +118,14 @@ class NewServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class DeviceMapping(msgspec.Struct, frozen=True, kw_only=True):
-    """What microversions change of an entry of `block_device_mapping_v2`; `requested_disks` checks the rest."""
+    """The field of an entry of `block_device_mapping_v2` that microversions change; `requested_disks` checks the
+    others.
+    """
 
     tag: str | None = None
 
 
-# As with networks: Nova lost it for a while.
+# As for networks: Nova accepts a tag in 2.32, and then again from 2.42 on.
 MAPPINGS = History(DeviceMapping, added("2.32", "tag"), removed("2.33", "tag"), added("2.42", "tag"))
 TAKEN = History(
     NewServer,
@@ -146,7 +148,7 @@ class CreateServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class CreatedServer(msgspec.Struct, frozen=True, kw_only=True):
-    """`adminPass`: only where the guest can read it."""
+    """`adminPass`: only if the guest can read the password."""
 
     id: str
     admin_password: str | msgspec.UnsetType | None = msgspec.field(name="adminPass", default=msgspec.UNSET)
@@ -156,13 +158,15 @@ class CreatedServer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def create(api: Collaborators, call: Call) -> dict[str, Any]:
-    """Repeated with the same X-Minova-Request-UUID and body, it answers what it made the first time."""
+    """Creates servers. Idempotent: a repetition with the same X-Minova-Request-UUID and body returns the
+    first answer.
+    """
     server: NewServer = call.body.server
     identity = _identity(call)
     request_uuid, body_hash = identity.request_uuid, identity.body_hash
     made = _made_before(api, call, request_uuid, body_hash) if request_uuid else None
     if made is None:
-        # With a UUID of our own the call to the conductor can be repeated, too.
+        # A UUID of our own, so that the call to the conductor can be repeated, too.
         request = request_of(api, call, server, request_uuid or str(uuid.uuid4()), body_hash)
         made = api.conductor.create_servers(
             call.ctx, request=request, key_pair=_key_pair(api, call, server), with_drive=_is_new(request)
@@ -185,7 +189,7 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def _is_new(request: CreateServers) -> bool:
-    """Whether an older conductor would lose something of it."""
+    """Whether the request has fields that an older conductor would lose."""
     named = (
         request.access_ip_v4,
         request.access_ip_v6,
@@ -202,8 +206,9 @@ def _is_new(request: CreateServers) -> bool:
 
 
 class RequestIdentity(NamedTuple):
-    """The client's UUID of the request, and a hash of the body, which distinguishes a repetition from another request. The
-    order of keys does not matter.
+    """The client's UUID of the request, and a hash of the body, which distinguishes a repetition from another request.
+
+    The hash does not depend on the order of keys.
     """
 
     request_uuid: str | None
@@ -223,7 +228,9 @@ def _identity(call: Call) -> RequestIdentity:
 
 
 def _made_before(api: Collaborators, call: Call, request_uuid: str, body_hash: str) -> CreatedServers | None:
-    """So that a repetition is answered although its flavor or image has gone meanwhile. The conductor looks again."""
+    """Returns the answer to an earlier request with this UUID, even if its flavor or image has gone meanwhile. The
+    conductor checks again.
+    """
     with api.db.read() as session:
         row = instances.create_request(session, request_uuid, call.ctx.project_id)
         if row is None:
@@ -239,7 +246,10 @@ def _made_before(api: Collaborators, call: Call, request_uuid: str, body_hash: s
 def request_of(
     api: Collaborators, call: Call, server: NewServer, request_uuid: str | None = None, body_hash: str = ""
 ) -> CreateServers:
-    """What is asked, checked. Forbidden, BadRequest: it may not or cannot be."""
+    """Validates the request and returns it for the conductor.
+
+    Raises Forbidden or BadRequest if the request is not allowed or not possible.
+    """
     counts = _counts(server)
     placement = wanted(api, call, server)
     _key_pair(api, call, server)
@@ -272,7 +282,10 @@ def request_of(
 
 
 def wanted(api: Collaborators, call: Call, server: NewServer, *, any_image: bool = False) -> dict[str, Any]:
-    """What decides where it goes, checked: fields of ServerRequest. `any_image`: without imageRef it is of any."""
+    """Validates what decides the place of the servers, and returns it as fields of ServerRequest.
+
+    `any_image`: a request without imageRef stands for any image.
+    """
     place = place_of(server.availability_zone or server.availability_zone_old)
     if place.forced:
         call.require("os_compute_api:servers:create:forced_host")
@@ -284,7 +297,7 @@ def wanted(api: Collaborators, call: Call, server: NewServer, *, any_image: bool
         raise errors.BadRequest(
             f"Flavor {flavor.name} is too small for requested image {image.id}: {'; '.join(faults)}."
         )
-    demands_of(flavor, image, api.conf.pci.alias)  # whose errors are the asker's
+    demands_of(flavor, image, api.conf.pci.alias)  # raises errors for the caller
     guest_hardware(image.properties if image is not None else {}, flavor.extra_specs)  # likewise
     guest_limits(flavor.extra_specs)  # likewise
     wants_queues(flavor, image.properties if image is not None else {})  # likewise
@@ -305,7 +318,7 @@ def wanted(api: Collaborators, call: Call, server: NewServer, *, any_image: bool
 
 
 def _check_destination(api: Collaborators, call: Call, server: NewServer, *, forced: bool) -> None:
-    """Raises Forbidden if the policy does not permit to name a host, BadRequest for one that there is not."""
+    """Raises Forbidden if the policy does not permit naming a host, BadRequest if there is no such host."""
     if server.host is None and server.hypervisor_hostname is None:
         return
     call.require("compute:servers:create:requested_destination")
@@ -320,7 +333,7 @@ def _check_destination(api: Collaborators, call: Call, server: NewServer, *, for
 
 
 def _description(call: Call, server: NewServer) -> str | None:
-    """As in Nova, the name is the description where none can be given."""
+    """As in Nova, the name is the description in versions without descriptions."""
     return server.description if call.has(TAKEN, "description") else server.name
 
 
@@ -368,7 +381,7 @@ def _boot_source(api: Collaborators, call: Call, server: NewServer, any_image: b
     if not image_uuid and not any_image:
         raise errors.BadRequest("imageRef is missing: booting from a volume is not served yet, so give an image.")
     with api.db.read() as session:
-        # The image first: Glance is asked before a connection to the database is taken.
+        # Reads the image first: Glance answers before a connection to the database is taken.
         image = api.images.visible(session, image_uuid, call) if image_uuid else None
         flavor = flavors.visible(session, flavorid, call)
     if flavor is None:
@@ -379,7 +392,10 @@ def _boot_source(api: Collaborators, call: Call, server: NewServer, any_image: b
 
 
 def image_id(reference: str) -> str:
-    """Empty: none. Raises BadRequest for what is no UUID, a URL too, as Nova does since 2.1."""
+    """Returns the canonical id, or "" for "".
+
+    Raises BadRequest for any other text, even a URL, as Nova does since 2.1.
+    """
     if not reference:
         return ""
     try:
@@ -401,19 +417,22 @@ def check_image(image: Image | None, image_id: str) -> None:
 
 
 def _check_zero_disk(call: Call, flavor: Flavor) -> None:
-    """The root disk of such a flavor is as large as the image, and the scheduler does not count it. Raises Forbidden."""
+    """Raises Forbidden if the flavor has no root disk and the policy does not permit that.
+
+    Such a root disk is as large as the image, and the scheduler does not count it.
+    """
     if flavor.root_gb == 0 and not call.permits("os_compute_api:servers:create:zero_disk_flavor"):
         raise errors.Forbidden("Only volume-backed servers are allowed for flavors with zero disk.")
 
 
 def check_zone(api: Collaborators, session: Session, zone: str) -> None:
-    """BadRequest: no enabled compute service is in it."""
+    """Raises BadRequest if no enabled compute service is in the zone."""
     if not availability_zones.is_available(session, zone, api.conf.scheduler.default_availability_zone):
         raise errors.BadRequest(f"The requested availability zone is not available: {zone[:255]}.")
 
 
 def _hints(api: Collaborators, call: Call) -> dict[str, Any]:
-    """BadRequest: malformed ones, or a server group that is not there or another project's."""
+    """Raises BadRequest if a hint is malformed, or the server group does not exist or belongs to another project."""
     hints = checked_hints(call.body.hints or call.body.hints_old or {})
     wanted = group_of(hints)
     if wanted is None:
@@ -436,7 +455,9 @@ def _guest_data(api: Collaborators, call: Call, server: NewServer, image: Image)
 
 
 def _key_pair(api: Collaborators, call: Call, server: NewServer) -> KeyPair | None:
-    """The user's own of that name, whose text the servers keep. Raises BadRequest if there is none."""
+    """Returns the user's key pair of that name, whose public key the servers keep. Raises BadRequest if
+    there is none.
+    """
     if server.key_name is None:
         return None
     with api.db.read() as session:
@@ -447,7 +468,7 @@ def _key_pair(api: Collaborators, call: Call, server: NewServer) -> KeyPair | No
 
 
 def checked_metadata(api: Collaborators, call: Call, metadata: dict[str, str]) -> dict[str, str]:
-    """BadRequest: a key that cannot be. Forbidden: too many."""
+    """Raises BadRequest if a key is invalid, Forbidden if there are too many items."""
     if metadata:
         with api.db.read() as session:
             most = quotas.limits_of(session, api.conf, call.ctx.project_id)["metadata_items"]
@@ -462,21 +483,21 @@ def checked_metadata(api: Collaborators, call: Call, metadata: dict[str, str]) -
 
 
 def checked_disk_config(requested: DiskConfig | None, image: Image) -> DiskConfig:
-    """Without one it is that of the image. BadRequest: the image forbids it."""
+    """Returns the requested value, or the image's default. Raises BadRequest if the image forbids the value."""
     if requested == "AUTO" and disk_config.of_image(image.properties) == "disabled":
         raise errors.BadRequest(f"Requested image {image.id} has automatic disk resize disabled.")
     return requested or disk_config.default_of(image.properties)
 
 
 def _made_disk_config(api: Collaborators, instance_uuid: str) -> DiskConfig:
-    """Of the server, as also a repeated request shows it."""
+    """Returns the value that the server has: a repeated request shows the same."""
     with api.db.read() as session:
         row = instances.instance(session, instance_uuid, None, deleted=True)
         return disk_config.of_metadata(row.system_metadata if row is not None else {})
 
 
 def _local_disks(api: Collaborators, call: Call, server: NewServer, flavor: Flavor) -> tuple[dict[str, Any], ...]:
-    """The division of ephemeral disks and swap, if the request asks for one. Raises BadRequest."""
+    """Returns the ephemeral disks and the swap disk that the request defines. Raises BadRequest if they are invalid."""
     mappings = server.block_device_mapping_v2 or []
     if any("tag" in mapping for mapping in mappings) and not call.has(MAPPINGS, "tag"):
         raise errors.BadRequest(
@@ -487,10 +508,10 @@ def _local_disks(api: Collaborators, call: Call, server: NewServer, flavor: Flav
 
 
 def _refuse_unserved(call: Call, server: NewServer) -> None:
-    """What cannot be done yet is refused, never dropped in silence; what asks for nothing is fine."""
+    """Refuses what is not implemented, instead of dropping it silently. Values that request nothing are accepted."""
     unserved = {
         "block_device_mapping": bool(server.block_device_mapping),
-        # The word is of no list before.
+        # Only a list is accepted before 2.37.
         "networks as a word (since 2.37)": isinstance(server.networks, str) and not call.since("2.37"),
         "trusted_image_certificates": bool(server.trusted_image_certificates),
     }

@@ -1,4 +1,4 @@
-"""`POST /servers/dry-run` and `POST /servers/capacity`, minova's own: where servers would go, and how many more fit."""
+"""minova's own: `POST /servers/dry-run` returns the hosts of servers, `POST /servers/capacity` how many more fit."""
 
 from typing import Annotated, Any
 
@@ -11,12 +11,12 @@ from minova.api.compute.servers.networks.requested import requested_networks
 from minova.api.http.call import Call
 from minova.objects.server_request import ServerRequest
 
-# Per host. More than any host holds; a flavor of size zero would fit without end.
+# The largest count per host, more than any host holds: without it, a flavor of size zero would fit without end.
 DEFAULT_LIMIT = 1000
 
 
 class AnyServer(NewServer, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """As a server to be created, but it needs no name. Without an image the answer holds for any image."""
+    """As a request for a server, without a required name. Without an image, the answer holds for any image."""
 
     name: str = ""
 
@@ -30,7 +30,7 @@ class CapacityQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def dry_run(api: Collaborators, call: Call) -> dict[str, Any]:
-    """Runs the checks of a creation and asks the scheduler. Writes nothing."""
+    """Runs the checks of a creation and calls the scheduler. Writes nothing."""
     request = request_of(api, call, call.body.server)
     answer = api.conductor.preview_servers(call.ctx, request=request)
     diagnosis = redact_for(call, msgspec.structs.replace(answer.diagnosis, instance_uuids=()))
@@ -49,7 +49,7 @@ def capacity(api: Collaborators, call: Call) -> dict[str, Any]:
     server = call.body.server
     request = ServerRequest(
         **wanted(api, call, server, any_image=True),
-        # Of networks only those that are named: without them the answer holds for any.
+        # Only networks that the request names: without them the answer holds for any networks.
         requested_networks=requested_networks(api, call, server.networks, 1) if server.networks else (),
     )
     return {"capacity": api.conductor.capacity(call.ctx, request=request, limit=call.query.limit)}

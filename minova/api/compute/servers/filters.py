@@ -1,4 +1,4 @@
-"""What a listing of servers may be asked for, and what that means to the database."""
+"""The query of a listing of servers, and its translation into a filter for the database."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -21,9 +21,11 @@ FALSE = {"0", "f", "false", "off", "n", "no"}
 
 
 class ServersQuery(Page, frozen=True, kw_only=True):
-    """The filters of Nova, most of them for users, too. Those of PATTERNS and CONSTANTS are regular expressions.
+    """Nova's filters, most of them for users, too. The filters in PATTERNS and CONSTANTS are regular expressions.
 
-    `ip`, `ip6`: one of the server's addresses of that version. Tags are separated by commas. `soft_deleted` changes nothing.
+    `ip`, `ip6`: one of the server's addresses of that version.
+    Tags are separated by commas.
+    `soft_deleted` changes nothing.
     """
 
     name: str | None = None
@@ -93,14 +95,15 @@ PATTERNS: dict[str, str] = {
     "name": "display_name",
     "description": "display_description",
 }
-# Regular expressions on what all servers have alike so far; None: no server has it, so nothing matches.
+# Values that all servers share so far, to which these parameters apply a regular expression. None: no server has a
+# value, so nothing matches.
 CONSTANTS: dict[str, str | None] = {
     "auto_disk_config": "0",
     "kernel_id": "",
     "ramdisk_id": "",
     "root_device_name": "/dev/vda",
 }
-# Tables that Nova joins to a server. It refuses to filter by them, and by what begins with an underscore.
+# Tables that Nova joins to a server. As in Nova, filters with these names or with a leading underscore are refused.
 JOINED = frozenset(
     (
         "block_device_mapping",
@@ -112,7 +115,7 @@ JOINED = frozenset(
         "pci_devices",
     )
 )
-# Nova takes these keys for the sake of old clients, and does not sort by them.
+# Nova accepts these keys for old clients, but does not sort by them.
 UNSORTED = frozenset(
     (
         "architecture",
@@ -139,14 +142,16 @@ UNSORTED = frozenset(
         "vm_mode",
     )
 )
-# Keys of what all servers have alike so far: the order is that of the next key.
+# Keys whose value all servers share so far: the next key decides the order.
 ALIKE = frozenset(("auto_disk_config", "kernel_id", "ramdisk_id", "root_device_name"))
 _LOCKED = frozenset(("locked",))
 ADMIN_SORT_KEYS = frozenset(("host", "node"))
 
 
 class Rights(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller may list. `refusal`: why not the servers of all projects; None: it may."""
+    """What a caller may list. `refusal`: the text of a 403 for the servers of all projects; None: the caller may list
+    them.
+    """
 
     is_admin: bool
     all_filters: bool
@@ -162,25 +167,27 @@ def rights_of(call: Call) -> Rights:
     )
 
 
-# People without the admin role do not see hosts, and list their own project's servers that are there.
+# Filters for administrators. Other callers do not see hosts, and list only the existing servers of their own project.
 ADMIN_FIELDS = ("host", "node", "project_id", "tenant_id", "deleted")
 
 
 def check_names(names: Collection[str]) -> None:
-    """`names` of all query parameters. Raises BadRequest for those by which Nova refuses to filter. Unknown ones are ignored, as in Nova."""
+    """Raises BadRequest if Nova refuses to filter by one of the query parameters `names`. Unknown names are ignored, as
+    in Nova.
+    """
     for name in names:
         if name in JOINED or name.startswith("_"):
             raise errors.BadRequest(f"Invalid filter field: {name[:64]}.")
 
 
 def check_status(call: Call, query: ServersQuery) -> None:
-    """Raises BadRequest if none of them is a status, since 2.38; before, they match nothing."""
+    """From 2.38 on, raises BadRequest if none of the values is a status. In older versions they match nothing."""
     if query.status and call.since("2.38") and states_of(query.status) is None:
         raise errors.BadRequest("Invalid status value")
 
 
 class SortKeys(NamedTuple):
-    """`ignored`: they are taken, and do not sort."""
+    """`ignored`: keys that are accepted but do not sort."""
 
     sorting: frozenset[str]
     ignored: frozenset[str]
@@ -197,7 +204,10 @@ def sort_keys_of(call: Call) -> SortKeys:
 
 
 def wanted(query: ServersQuery, project_id: str, rights: Rights) -> InstanceFilter | None:
-    """What to look for; None: nothing can match. What is only for administrators is ignored for others, as in Nova."""
+    """Returns the filter for the database; None if nothing can match.
+
+    As in Nova, ignores parameters for administrators if the caller is not one.
+    """
     every_project = boolean("all_tenants", query.all_tenants)
     if rights.refusal is not None and every_project:
         raise errors.Forbidden(rights.refusal)
@@ -233,7 +243,7 @@ def wanted(query: ServersQuery, project_id: str, rights: Rights) -> InstanceFilt
 
 
 def _tags(text: str | None) -> tuple[str, ...]:
-    """Raises BadRequest for more than a query of the database takes."""
+    """Raises BadRequest if there are more tags than a query of the database can have."""
     wanted = () if text is None else tuple(dict.fromkeys(text.split(",")))
     if len(wanted) > MAX_TAGS:
         raise errors.BadRequest(f"There are {len(wanted)} tags in a filter, and at most {MAX_TAGS} are allowed.")
@@ -252,7 +262,10 @@ def _deleted(query: ServersQuery, states: tuple[str, ...] | None, rights: Rights
 
 
 def _patterns(query: ServersQuery) -> tuple[tuple[str, Pattern], ...] | None:
-    """(column, pattern); None: one of them matches no server. Raises BadRequest for what is no regular expression."""
+    """Returns (column, pattern) pairs, or None if one of the patterns matches no server.
+
+    Raises BadRequest if a text is not a valid regular expression.
+    """
     patterns = []
     for name, column in PATTERNS.items():
         text: str | None = getattr(query, name)
@@ -279,14 +292,17 @@ def _config_drive(value: str | None) -> bool | None:
 
 
 class _States(NamedTuple):
-    """Each None: any."""
+    """None stands for any state."""
 
     vm_states: tuple[str, ...] | None
     task_states: tuple[str, ...] | None
 
 
 def _states(query: ServersQuery) -> _States | None:
-    """As in Nova, those of the statuses win over those that are asked for beside them. None: none of the statuses is one, which matches nothing."""
+    """Returns the states that the query filters by, or None if none of its statuses exists, so that nothing matches.
+
+    As in Nova, the states of `status` take precedence over `vm_state` and `task_state`.
+    """
     asked = _States(
         None if query.vm_state is None else (query.vm_state,), None if query.task_state is None else (query.task_state,)
     )
@@ -297,10 +313,10 @@ def _states(query: ServersQuery) -> _States | None:
 
 
 def order(query: ServersQuery, *, is_admin: bool = True, keys: SortKeys = FIRST_KEYS) -> list[tuple[str, bool]]:
-    """(key, whether descending); the newest come first unless asked otherwise, as in Nova.
+    """Returns (key, whether descending) pairs. As in Nova, the default is the newest first.
 
-    Ignored keys are left out with their direction. Raises BadRequest for any other unknown key, Forbidden for one that is only for
-    administrators.
+    Ignored keys are left out together with their direction. Raises BadRequest for any other unknown key, Forbidden for
+    a key that is only for administrators.
     """
     check_sort_keys(query.sort_key, keys.sorting | keys.ignored)
     chosen, directions = [], [*query.sort_dir]
@@ -322,7 +338,7 @@ def order(query: ServersQuery, *, is_admin: bool = True, keys: SortKeys = FIRST_
 
 
 def boolean(name: str, value: str | None) -> bool | None:
-    """As Nova reads it: `all_tenants=` without a value is true."""
+    """Parses a boolean as Nova does: `all_tenants=` without a value is true."""
     if value is None:
         return None
     if value.lower() in TRUE:

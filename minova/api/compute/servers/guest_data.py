@@ -1,4 +1,6 @@
-"""What a new server's guest is given to read: user data, files, the administrator's password, and the config drive with them."""
+"""The data that a new server's guest can read: user data, files and the administrator's password; and the config drive
+that holds them.
+"""
 
 import base64
 import binascii
@@ -15,9 +17,9 @@ from minova.objects.image import Image
 from minova.objects.quota import UNLIMITED
 from minova.objects.server_actions import InjectedFile
 
-# Nova's: characters of base64, that is 48 KiB of data.
+# Nova's limit, in characters of base64: 48 KiB of data.
 LONGEST_USER_DATA = 65535
-# Without letters and digits that look alike. A password has one of each at least.
+# Without letters and digits that look alike. A password has at least one character of each group.
 _GROUPS = ("23456789", "ABCDEFGHJKLMNPQRSTUVWXYZ", "abcdefghijkmnopqrstuvwxyz")
 PASSWORD_LENGTH = 12
 
@@ -25,7 +27,7 @@ UserData = Annotated[str, msgspec.Meta(max_length=LONGEST_USER_DATA)]
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What a request asks for."""
+    """The data in a request."""
 
     user_data: str | None
     config_drive: bool
@@ -43,9 +45,10 @@ class GuestData(NamedTuple):
 
 
 def checked(api: Collaborators, call: Call, wanted: Wanted, image: Image) -> GuestData:
-    """With a password if none is given. BadRequest, Forbidden: what of it cannot be.
+    """Validates the data, and generates a password if the request has none. Raises BadRequest or Forbidden if the data
+    are invalid or too many.
 
-    A guest finds files and password on a config drive and nowhere else, and neither is kept: so they need one.
+    Files and password need a config drive: a guest finds them nowhere else, and neither is kept.
     """
     if wanted.user_data is not None:
         decoded("user_data", wanted.user_data)
@@ -64,7 +67,9 @@ def checked(api: Collaborators, call: Call, wanted: Wanted, image: Image) -> Gue
 
 
 def decoded(field: str, text: str) -> bytes:
-    """BadRequest: it is no base64. White space does not count, as encoders break lines; hosts know ASCII's alone."""
+    """Raises BadRequest if the text is not base64. Ignores white space, because encoders break lines; only ASCII's,
+    because hosts know no other.
+    """
     try:
         text.encode("ascii")
         return base64.b64decode("".join(text.split()), validate=True)

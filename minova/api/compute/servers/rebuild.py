@@ -1,4 +1,6 @@
-"""`rebuild`: what may be asked, and what the conductor gets. As Nova's; what is given is changed, and the rest stays."""
+"""`rebuild`: validates the request and makes the arguments for the conductor. As in Nova, given fields are changed, and
+all others stay.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -27,13 +29,15 @@ from minova.objects.vif_queues import wants_queues
 from minova.virt.image_format import unfit
 
 _BOOLEAN: Decoder[Any] = Decoder(Boolean)
-# Microversions that first take a field, and that take it no longer.
+# The first microversion of a field, and the first without it.
 SINCE = {"description": "2.19", "key_name": "2.54", "user_data": "2.57", "hostname": "2.90"}
 REMOVED = {"personality": "2.57"}
 
 
 class Rebuild(NamedTuple):
-    """`sent`: to the conductor. `shown`: beside the server in the answer."""
+    """`sent`: the arguments for the conductor.
+    `shown`: the additional fields of the server in the answer.
+    """
 
     sent: dict[str, Any]
     shown: dict[str, Any]
@@ -42,7 +46,7 @@ class Rebuild(NamedTuple):
 def requested(
     api: Collaborators, call: Call, session: Session, row: models.Instance, wanted: RebuildArguments
 ) -> Rebuild:
-    """BadRequest, Forbidden: what of it cannot be."""
+    """Raises BadRequest or Forbidden if a value is invalid or not allowed."""
     _check_version(call, wanted)
     _check_plain(wanted)
     image = _image(api, call, session, wanted.image_ref)
@@ -78,12 +82,14 @@ def requested(
 
 
 def shown(api: Collaborators, call: Call) -> dict[str, Any]:
-    """The server in the answer: as after an update, and with the key and the user data from the versions that let a rebuild change them."""
+    """Returns the server in the answer: as after an update, and from the versions on that let a rebuild change them,
+    with the key and the user data.
+    """
     server: dict[str, Any] = msgspec.to_builtins(servers.shown_after_change(api, call))
     with api.db.read() as session:
         row = servers.find(call, session)
         added = {"key_name": row.key_name, "user_data": row.user_data}
-    # Under the other name, as in Nova.
+    # As in Nova, the answer has it under another name.
     server.pop("OS-EXT-SRV-ATTR:user_data", None)
     return server | {field: value for field, value in added.items() if call.since(SINCE[field]) or call.shows_all}
 
@@ -94,7 +100,7 @@ def _change(changes: dict[str, Any], given: Any, column: str, value: Callable[[A
 
 
 def _check_version(call: Call, wanted: RebuildArguments) -> None:
-    """BadRequest: a field that the microversion does not have. minova's own clients may send each."""
+    """Raises BadRequest if the microversion does not have a field. minova's own clients may send all newer fields."""
     for field, since in SINCE.items():
         if not (call.since(since) or call.shows_all) and getattr(wanted, field) is not msgspec.UNSET:
             raise _unknown(field)
@@ -108,7 +114,7 @@ def _unknown(field: str) -> errors.BadRequest:
 
 
 def _check_plain(wanted: RebuildArguments) -> None:
-    """What cannot be done is refused, never dropped in silence."""
+    """Refuses what is not implemented, instead of dropping it silently."""
     try:
         preserve: Any = _BOOLEAN.from_builtins(wanted.preserve_ephemeral)
     except msgspec.ValidationError as error:
@@ -127,7 +133,9 @@ def _image(api: Collaborators, call: Call, session: Session, reference: str) -> 
 
 
 def _check_image(api: Collaborators, session: Session, row: models.Instance, image: Image) -> None:
-    """BadRequest: it does not fit the server's flavor, or would change its NUMA topology, whose CPUs and memory it has already."""
+    """Raises BadRequest if the image does not fit the server's flavor, or would change its NUMA topology: its CPUs and
+    memory are already assigned.
+    """
     faults = unfit(image, row.flavor)
     if faults:
         raise errors.BadRequest(
@@ -146,7 +154,7 @@ def _check_image(api: Collaborators, session: Session, row: models.Instance, ima
 
 
 def _key_pair(call: Call, session: Session, name: str | None) -> dict[str, Any]:
-    """The user's own of that name; None: none from now on. Raises BadRequest if there is none."""
+    """Returns the user's key pair of that name; None removes the key. Raises BadRequest if there is none."""
     if name is None:
         return {"key_name": None, "key_data": None, "key_type": None}
     found = key_pairs.find(session, call.ctx.user_id, name)

@@ -1,4 +1,6 @@
-"""Scheduler hints: which are well-formed. Pure. What a hint means is the filters' affair; unknown ones are theirs, too."""
+"""Scheduler hints: checks their form. Pure. The filters of the scheduler give them their meaning, unknown hints
+included.
+"""
 
 import ipaddress
 import json
@@ -10,13 +12,13 @@ from uuid import UUID
 from minova import errors
 from minova.api.http.body import check_values
 
-# Hints of this beginning are the scheduler's own, and never a user's.
+# Hints with this prefix are internal to the scheduler; users may not send them.
 _INTERNAL = "_nova"
 _CIDR = re.compile(r"/[0-9a-f.:]+")
 
 
 def checked_hints(hints: dict[str, Any]) -> dict[str, Any]:
-    """Those that reach the scheduler. BadRequest names the hint and its value."""
+    """Returns the hints for the scheduler. Raises BadRequest, with the hint and its value, if one is malformed."""
     for key, (fits, form) in _FORMS.items():
         if key in hints and not fits(hints[key]):
             shown = json.dumps(hints[key])[:255]
@@ -25,7 +27,7 @@ def checked_hints(hints: dict[str, Any]) -> dict[str, Any]:
 
 
 def group_of(hints: dict[str, Any]) -> str | None:
-    """The server group that is asked for, in the form in which it is stored. BadRequest: several."""
+    """Returns the id of the requested server group, in its stored form. Raises BadRequest if there are several."""
     group = hints.get("group")
     several = group if isinstance(group, list) else [group]
     if len(several) > 1:
@@ -58,7 +60,7 @@ def _one_or_more(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 def _is_query(value: Any) -> bool:
-    """A list, or an object (Nova takes both), or either as JSON in a string."""
+    """Whether the value is a list, an object (Nova accepts both), or either as JSON in a string."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -71,7 +73,7 @@ def _is_query(value: Any) -> bool:
 _UUIDS = (_one_or_more(_is_uuid), "a UUID, or a list of them")
 _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "group": _UUIDS,
-    # Nova looks only at those in a list.
+    # Nova checks only the values in a list.
     "same_host": (lambda value: isinstance(value, str) or _is_list_of_uuids(value), "a text, or a list of UUIDs"),
     "different_host": _UUIDS,
     "query": (_is_query, "a query in JSON"),

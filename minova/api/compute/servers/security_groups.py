@@ -1,4 +1,6 @@
-"""The security groups of a server: those of its ports. `addSecurityGroup` and `removeSecurityGroup` change all of them at once."""
+"""The security groups of a server are those of its ports. `addSecurityGroup` and `removeSecurityGroup` change all its
+ports.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any
@@ -21,9 +23,9 @@ POLICIES = {
     "removeSecurityGroup": "os_compute_api:os-security-groups:remove",
 }
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
-# Repetitions of a change while others change the same port.
+# Tries of a change while others change the same port.
 TRIES = 5
-# What Nova shows of a rule that names no ports: all of these protocols, any type and code of others.
+# How Nova shows a rule without ports: all ports of these protocols, and any type and code of all other protocols.
 WITH_ALL_PORTS = frozenset({"tcp", "udp"})
 ALL_PORTS, ANY_TYPE = (1, 65535), (-1, -1)
 ANYWHERE = {"IPv4": "0.0.0.0/0", "IPv6": "::/0"}
@@ -50,7 +52,7 @@ def list_groups(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def shown_groups(session: Session, groups: Sequence[SecurityGroup]) -> list[dict[str, Any]]:
-    """In Nova's words, with the rules of what comes in."""
+    """Returns the groups with their ingress rules, in Nova's format."""
     remote = {rule.remote_group_id for group in groups for rule in group.rules if rule.remote_group_id is not None}
     return _shown(groups, {uuid: security_groups.find(session, uuid) for uuid in remote})
 
@@ -69,7 +71,7 @@ def _shown(groups: Sequence[SecurityGroup], sources: Mapping[str, SecurityGroup 
 
 
 def shown_rule(rule: SecurityGroupRule, sources: Mapping[str, SecurityGroup | None]) -> dict[str, Any]:
-    """As Nova shows rules of what comes in. `sources`: the groups that rules name, by id."""
+    """Returns an ingress rule in Nova's format. `sources`: the groups that rules name, by id."""
     low, high = rule.port_range_min, rule.port_range_max
     if rule.protocol is not None and low is None and high is None:
         low, high = ALL_PORTS if rule.protocol in WITH_ALL_PORTS else ANY_TYPE
@@ -102,7 +104,10 @@ ACTIONS = {"addSecurityGroup": add, "removeSecurityGroup": remove}
 
 
 def _change(api: Collaborators, call: Call, body: Any, *, adding: bool) -> None:
-    """Each port of the server; 202. NotFound: no such group; or, of one that is to go, the server does not have it."""
+    """Changes each port of the server and answers 202.
+
+    Raises NotFound if there is no such group, or if the server does not have the group that is to be removed.
+    """
     try:
         name = _WANTED.from_builtins(body).name
     except msgspec.ValidationError as error:
@@ -139,7 +144,7 @@ def _write(api: Collaborators, call: Call, port: Port, group_id: str, *, adding:
     known: Port | None = port
     for tried in range(TRIES):
         if known is None:
-            return  # it has gone with its server
+            return  # it was deleted together with its server
         groups = [each for each in known.security_groups or () if each != group_id]
         changed = msgspec.structs.replace(known, security_groups=(*groups, *([group_id] if adding else [])))
         try:
@@ -154,7 +159,10 @@ def _write(api: Collaborators, call: Call, port: Port, group_id: str, *, adding:
 
 
 def requested(api: Collaborators, call: Call, groups: Sequence[Wanted] | None) -> tuple[str, ...] | None:
-    """The ids of a new server's groups; None: the default one. BadRequest: one is unknown, or several have its name."""
+    """Returns the ids of a new server's groups; None: the default group.
+
+    Raises BadRequest if a group is unknown, or if several groups have its name.
+    """
     names = [group.name for group in groups or ()]
     if not names or names == [DEFAULT_GROUP]:
         return None

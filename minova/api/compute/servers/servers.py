@@ -1,4 +1,4 @@
-"""`/servers`: list, show, delete; `create` has a file of its own."""
+"""`/servers`: list, show, update, delete. `create` has a module of its own."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
@@ -66,13 +66,13 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
 def delete(api: Collaborators, call: Call) -> None:
     with api.db.read() as session:
         row = find(call, session)
-    # A conductor that is too old for the argument knows no locks: it is sent only where there is one.
+    # Sent only if the server has a lock: a conductor that is too old for the argument knows no locks.
     override = row.locked_by is not None and call.ctx.is_admin
     api.conductor.delete_server(call.ctx, instance_uuid=row.uuid, override_lock=override)
 
 
 def force_delete(api: Collaborators, call: Call, arguments: Any) -> None:
-    """Also of a server that could be restored. As in Nova, what stands beside the key is not looked at."""
+    """Deletes the server even if it could be restored. As in Nova, the value of the action's key is ignored."""
     with api.db.read() as session:
         row = find(call, session)
     override = row.locked_by is not None and call.ctx.is_admin
@@ -109,7 +109,7 @@ class UpdateServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     server: ChangedServer
 
 
-# An answer to an update has none of these before.
+# From this version on, the answer to an update has these fields.
 WHOLE_ANSWER = "2.75"
 SHOWN_LATER = (
     "availability_zone",
@@ -156,7 +156,7 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def shown_after_change(api: Collaborators, call: Call) -> ServerView:
-    """What an update answers, and a rebuild: of a server whose name or disks were changed older versions show less."""
+    """Returns the server in the answer to an update or a rebuild. Before 2.75 it has fewer fields."""
     is_whole = call.since(WHOLE_ANSWER) or call.shows_all
     with api.db.read() as session:
         row = find(call, session)
@@ -169,7 +169,7 @@ def shown_after_change(api: Collaborators, call: Call) -> ServerView:
 
 
 def _changed_address(version: int, text: str | msgspec.UnsetType | None) -> str | None:
-    """None: as it is."""
+    """Returns None if the address stays as it is."""
     return None if isinstance(text, msgspec.UnsetType) else access_address(version, text or "")
 
 
@@ -179,7 +179,7 @@ def addresses(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def _plain(shown: dict[str, Any]) -> dict[str, Any]:
-    """Without the type and the MAC address, which Nova shows only with a whole server."""
+    """Returns the addresses without type and MAC address, which Nova shows only with a whole server."""
     return {
         label: [{"addr": each["addr"], "version": each["version"]} for each in entries]
         for label, entries in shown.items()
@@ -195,7 +195,7 @@ def addresses_of_network(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def show_password(api: Collaborators, call: Call) -> dict[str, str]:
-    """The one that the guest has left with the metadata service, encrypted with the server's key."""
+    """Returns the password that the guest has stored with the metadata service, encrypted with the server's key."""
     with api.db.read() as session:
         row = find(call, session)
         return {"password": str(row.system_metadata.get(PASSWORD, ""))}
@@ -208,8 +208,10 @@ def clear_password(api: Collaborators, call: Call) -> None:
 
 
 def find(call: Call, session: Session, *, deleted: bool = False) -> models.Instance:
-    """The server in the path. Raises NotFound also for a server that the caller may not see, Forbidden if the policy of the
-    route does not permit it for this server. `deleted`: one that was deleted, too.
+    """Returns the server in the path. `deleted`: finds deleted servers, too.
+
+    Raises NotFound also if the caller may not see the server.
+    Raises Forbidden if the policy of the route does not permit it for this server.
     """
     wanted = call.path["server_id"]
     row = None
@@ -256,7 +258,10 @@ def _page(call: Call, shown: list[Any], rows: Sequence[InstanceRow], full: bool)
 def _views(
     api: Collaborators, call: Call, session: Session, rows: Sequence[ShownInstance], *, with_groups: bool = False
 ) -> list[ServerView]:
-    """`with_groups`: lists do not show them. What the version does not show is not read."""
+    """Returns the servers for an answer. Does not read what the microversion does not show.
+
+    `with_groups`: read server groups, which lists do not show.
+    """
     uuids = [row.uuid for row in rows]
     faults = instances.last_faults(session, [row.uuid for row in rows if shows_fault(row)])
     zones = availability_zones.by_host(session, {row.host for row in rows if row.host is not None})
@@ -294,7 +299,7 @@ def _views(
 def _with_groups(
     api: Collaborators, call: Call, shown: Sequence[ServerView], in_neutron: neutron_servers.Ports
 ) -> list[ServerView]:
-    """With the security groups of ports in Neutron."""
+    """Adds the security groups of the ports in Neutron."""
     names = neutron_servers.group_names(api, call, in_neutron)
     return [_with(each, names[each.id]) if names.get(each.id) else each for each in shown]
 
@@ -305,12 +310,12 @@ def _with(shown: ServerView, names: Sequence[str]) -> ServerView:
 
 
 def _unknown(row: ShownInstance) -> str:
-    """The status of a host whose service is not there; empty: the server has no host."""
+    """Returns the status of a host without a service; empty if the server has no host."""
     return "UNKNOWN" if row.host else ""
 
 
 def _host_statuses(api: Collaborators, call: Call, session: Session) -> dict[str, str] | None:
-    """Of the hosts of computes; None: the caller does not see them."""
+    """Returns the statuses of compute hosts; None if the caller does not see them."""
     if not (call.has(SHOWN, "host_status") and call.permits(HOST_STATUS)):
         return None
     services = read_services.services(session, api.conf.service_down_time, api.db)

@@ -1,4 +1,4 @@
-"""The image of a server that is to be shelved, and where one that is unshelved may go."""
+"""The image of a server that is shelved, and the destination of a server that is unshelved."""
 
 from typing import Any
 
@@ -16,14 +16,14 @@ from minova.db import models
 from minova.db.api_queries import availability_zones
 from minova.db.api_queries import services as read_services
 
-# Appended to the name of the server. As in Nova, what is too long is cut.
+# The suffix of the image's name, after the name of the server. As in Nova, names that are too long are cut.
 SUFFIX = "-shelved"
 LONGEST_NAME = 255
 TO_HOST = "os_compute_api:os-shelve:unshelve_to_host"
 
 
 class UnshelveArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What stands beside `unshelve`, unless that is null."""
+    """The value of `unshelve`, unless it is null."""
 
     availability_zone: Zone | msgspec.UnsetType | None = msgspec.UNSET
     host: Text255 | msgspec.UnsetType = msgspec.UNSET
@@ -40,7 +40,9 @@ TAKEN = History(
 
 
 def image_of(api: Collaborators, call: Call, session: Session, row: models.Instance) -> dict[str, Any]:
-    """The record of the image that the server is unshelved from: of the server's project, also where an administrator shelves it."""
+    """Returns the record of the image from which the server is unshelved. It belongs to the server's project, even if
+    an administrator shelves the server.
+    """
     name = row.display_name[: LONGEST_NAME - len(SUFFIX)] + SUFFIX
     image = snapshots.image_of(api.conf, call, session, row, name, {})
     properties = {key: value for key, value in image.properties.items() if key != "instance_owner"}
@@ -49,8 +51,11 @@ def image_of(api: Collaborators, call: Call, session: Session, row: models.Insta
 
 
 def destination(api: Collaborators, call: Call, session: Session, row: models.Instance, body: Any) -> dict[str, Any]:
-    """What the conductor gets. BadRequest: there is no such zone or host, or it is no body of an unshelve. Forbidden: a host.
-    Conflict: the host is not in the zone that is named or that the server is pinned to.
+    """Returns the arguments for the conductor.
+
+    Raises BadRequest if there is no such zone or host, or the body is invalid; Forbidden if the caller may not name a
+    host.
+    Raises Conflict if the host is not in the zone that the request names or that the server is pinned to.
     """
     if not call.since("2.77") or body is None:
         return {}

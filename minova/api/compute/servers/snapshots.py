@@ -1,4 +1,6 @@
-"""The record of an image that is made of a server: what it inherits, and what it says of itself. As in Nova."""
+"""The record of an image that is made of a server: the properties that it inherits, and those that describe the server.
+As in Nova.
+"""
 
 import uuid
 from collections.abc import Mapping
@@ -27,9 +29,12 @@ def image_of(
     metadata: Mapping[str, str],
     **more: str,
 ) -> Image:
-    """Of the caller's project. Its bytes are to come. Forbidden: too much metadata. BadRequest: the name.
+    """Returns the record of an image of the caller's project, without bytes.
 
-    `more`: further properties of the server's own. The metadata do not replace what the image says of its server, but for `image_type`, as in Nova.
+    `metadata`: as in Nova, does not replace properties that describe the server, except `image_type`.
+    `more`: further properties that describe the server.
+
+    Raises Forbidden if there are too many metadata, BadRequest if the name is invalid.
     """
     limit = quotas.limits_of(session, conf, call.ctx.project_id)["metadata_items"]
     if UNLIMITED != limit < len(metadata):
@@ -44,7 +49,7 @@ def image_of(
     return Image(
         id=str(uuid.uuid4()),
         name=names.checked("Image name", name),
-        # Whatever the disk was made from: what the driver writes.
+        # The format that the driver writes, whatever image the disk was made from.
         disk_format="qcow2",
         container_format="bare",
         min_disk=max(0 if base is None else base.min_disk, row.flavor.root_gb),

@@ -1,4 +1,4 @@
-"""How a server looks, at each microversion."""
+"""The representation of a server at each microversion."""
 
 import hashlib
 import re
@@ -35,7 +35,7 @@ class ServerBrief(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LinkedImage(msgspec.Struct, frozen=True, kw_only=True):
-    """`properties`: those that say how a guest is built."""
+    """`properties`: those that describe how to build a guest."""
 
     id: str
     links: tuple[Link, ...]
@@ -43,7 +43,9 @@ class LinkedImage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FlavorOfServer(msgspec.Struct, frozen=True, kw_only=True):
-    """A link to it; since 2.47 what it was when the server was made. `extra_specs`: where the policy permits them."""
+    """A link to the flavor; from 2.47 on the flavor at the time when the server was made. `extra_specs` if the policy
+    permits them.
+    """
 
     id: str | msgspec.UnsetType = msgspec.UNSET
     links: tuple[Link, ...] | msgspec.UnsetType = msgspec.UNSET
@@ -66,7 +68,9 @@ class FaultView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ServerView(ServerBrief, frozen=True, kw_only=True):
-    """Empty strings and lists stand where Nova has them for what is not there. OS-EXT-SRV-ATTR and `host_status` are for administrators."""
+    """As in Nova, missing values are empty strings and lists. OS-EXT-SRV-ATTR and `host_status` are for
+    administrators.
+    """
 
     status: Status
     tenant_id: str
@@ -148,7 +152,7 @@ SHOWN = History(
     changed("2.98", "image", note="has properties of the image"),
     added("2.100", "scheduler_hints"),
 )
-# For the descriptions alone: `_flavor` makes the one or the other.
+# Only for the descriptions: `_flavor` returns one of the two forms.
 SHOWN_FLAVOR = History(
     FlavorOfServer,
     removed("2.47", "id", "links"),
@@ -157,12 +161,17 @@ SHOWN_FLAVOR = History(
 EMBEDDED_FLAVOR, HOSTNAME_FOR_ALL, IMAGE_PROPERTIES = "2.47", "2.90", "2.98"
 HOST_STATUS = "os_compute_api:servers:show:host_status"
 FLAVOR_SPECS = "os_compute_api:servers:show:flavor-extra-specs"
-# Of the properties of an image these say how a guest is built.
+# The properties of an image that describe how to build a guest.
 _GUEST_PROPERTIES = re.compile(r"hw_.*|img_.*|os_.*|architecture|hypervisor_type|vm_mode|auto_disk_config|traits?_.*")
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is shown of a server and is not in its row. `zone`: that of its host. `security_groups`: their names. What is UNSET is not shown."""
+    """The shown parts of a server that are not in its row.
+
+    `zone`: the zone of its host.
+    `security_groups`: the names.
+    UNSET values are not shown.
+    """
 
     zone: str
     fault: models.InstanceFault | None = None
@@ -175,7 +184,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Form:
-    """How servers look to one request: what is alike for all of them is found out once."""
+    """The representation of servers for one request: values that are the same for all servers are computed once."""
 
     def __init__(self, call: Call) -> None:
         self.is_admin = call.ctx.is_admin
@@ -195,7 +204,7 @@ def shown_status(row: ShownInstance) -> Status:
 
 
 def host_id(project_id: str, host: str | None) -> str:
-    """A hash by which a project sees which of its servers share a host, without the host's name."""
+    """Returns a hash that tells a project which of its servers share a host, without the host's name."""
     return hashlib.sha224((project_id + host).encode()).hexdigest() if host else ""
 
 
@@ -204,7 +213,7 @@ def brief(form: Form, row: ShownInstance) -> ServerBrief:
 
 
 def view(form: Form, row: ShownInstance, parts: Parts) -> ServerView:
-    """Until a server has a host, the zone that was asked for is shown."""
+    """Returns the representation of a server. Until the server has a host, it shows the requested zone."""
     status = shown_status(row)
     fault = parts.fault
     complete = ServerView(
@@ -289,18 +298,20 @@ def _flavor(form: Form, flavor: Flavor) -> FlavorOfServer:
 
 
 def _hints(spec: RequestSpec | None) -> dict[str, list[Any]]:
-    """Each as a list, as in Nova."""
+    """Returns each hint as a list, as in Nova."""
     hints = {} if spec is None else spec.scheduler_hints
     return {key: value if isinstance(value, list) else [value] for key, value in hints.items()}
 
 
 def shows_fault(row: ShownInstance) -> bool:
-    """As in Nova, and while a delete goes on: its host may be unable to do it."""
+    """Whether the fault is shown: as in Nova, and during a delete, because the host may fail to do it."""
     return shown_status(row) in WITH_FAULT or row.task_state == TaskState.DELETING
 
 
 def _fault(form: Form, fault: models.InstanceFault) -> FaultView:
-    """What an older release has written is for administrators alone: it names hosts, paths and the hypervisor's words."""
+    """A text that an older release has stored is for administrators only: it names hosts, paths and
+    hypervisor errors.
+    """
     admin, message = form.is_admin, fault.message
     if not admin and fault.kind is None:
         message = text_of(None)

@@ -1,1 +1,1 @@
-"""What was used, by project and time."""
+"""Usage by project and time."""

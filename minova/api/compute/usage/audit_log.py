@@ -1,7 +1,7 @@
-"""`/os-instance_usage_audit_log`: what Nova's hosts have counted in the last month.
+"""`/os-instance_usage_audit_log`: the usage that Nova's hosts have counted in the last month.
 
-minova's hosts run no such task: usages are read from the rows when they are asked for (`tenant_usage.py`). The answer is
-Nova's for hosts whose `instance_usage_audit` is off: none has run.
+minova's hosts run no such task: usage is computed from the rows on request (`tenant_usage.py`). The answer is Nova's
+for hosts with `instance_usage_audit` off: no host has run the task.
 """
 
 from datetime import datetime
@@ -29,7 +29,7 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def last_month(before: datetime) -> tuple[datetime, datetime]:
-    """The last whole calendar month that was over then. Nova has other periods, too; this is its default."""
+    """Returns the last whole calendar month before the time. This is Nova's default; Nova has other periods, too."""
     end = before.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     begin = end.replace(year=end.year - 1, month=12) if end.month == 1 else end.replace(month=end.month - 1)
     return begin, end

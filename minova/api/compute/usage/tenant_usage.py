@@ -1,4 +1,4 @@
-"""`/os-simple-tenant-usage`: for how long each project had how many vCPUs, how much memory and disk.
+"""`/os-simple-tenant-usage`: how long each project has used how many vCPUs, how much memory and disk.
 
 Deleted servers count until their rows are purged.
 """
@@ -23,7 +23,7 @@ _FORMATS = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M:%S.%f", "%Y-%m-%d %H:%M:%S.%f")
 
 
 class UsageQuery(Page, frozen=True, kw_only=True):
-    """`marker` is the id of a server."""
+    """`marker`: the id of the last server of the page before."""
 
     start: str | None = None
     end: str | None = None
@@ -36,7 +36,7 @@ class UsagesQuery(UsageQuery, frozen=True, kw_only=True):
 
 
 class ServerUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """`hours` are those of the period, `uptime` is in seconds and of the whole life."""
+    """`hours` are within the period; `uptime` is in seconds over the whole life of the server."""
 
     instance_id: str
     name: str
@@ -70,7 +70,7 @@ ASKED_OF_ONE = History(UsageQuery, added("2.40", "limit", "marker"), strict_sinc
 
 
 class Period(NamedTuple):
-    """In UTC, without a zone."""
+    """Times in UTC, without a zone."""
 
     start: datetime
     end: datetime
@@ -89,7 +89,7 @@ def index(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def show(api: Collaborators, call: Call) -> dict[str, Any]:
-    """Empty for a project without servers in the period."""
+    """Returns an empty usage for a project without servers in the period."""
     query: UsageQuery = call.query
     project_id = call.path["project_id"]
     call.require_for(Target(project_id=project_id))
@@ -144,7 +144,10 @@ def _read(
 
 
 def period_of(start: str | None, end: str | None) -> Period:
-    """Without `start` or `end` it is now. Raises BadRequest for what is no time, and for a start that is not before the end."""
+    """`start` and `end` are now if they are missing.
+
+    Raises BadRequest if a text is not a time, or if the start is not before the end.
+    """
     now = times.now()
     begin = _parsed(start) if start else now
     until = _parsed(end) if end else now
@@ -163,7 +166,7 @@ def _parsed(text: str) -> datetime:
 def _links(
     api: Collaborators, call: Call, query: UsageQuery, rows: Sequence[Instance], key: str
 ) -> dict[str, tuple[links.Link, ...]]:
-    """Of the next page, as Nova has it: where this one is full."""
+    """Returns the links to the next page. As in Nova, only a full page has one."""
     paged = call.since("2.40") or call.shows_all
     full = links.is_full(rows, page_size(query.limit, api.conf.api.max_limit))
     return {key: links.next_page(call, rows[-1].uuid)} if paged and full else {}

@@ -1,6 +1,6 @@
-"""Changes of an image, as a PATCH has them: a list of operations in one of two media types, drafts 4 and 10 of JSON Patch.
+"""Changes of an image by PATCH: a list of operations in one of two media types, for drafts 4 and 10 of JSON Patch.
 
-Operations take effect one after the other, and all of them or none.
+The operations take effect one after the other; either all of them do, or none.
 """
 
 import re
@@ -29,9 +29,9 @@ DRAFTS = {
     "application/openstack-images-v2.1-json-patch": 10,
 }
 OPERATIONS = ("add", "remove", "replace")
-# What a client sends, in any of the drafts.
+# The operations as a client sends them, in either draft.
 Patch = list[dict[str, Any]]
-# How long a path to a location must be; every other one names an attribute.
+# The length of a path to a location. Every other path names an attribute and has one part.
 _LOCATION_DEPTHS = {"add": 2, "remove": 2, "replace": 1}
 _ALLOWED = ", ".join(OPERATIONS)
 # Attributes that every image has.
@@ -40,7 +40,7 @@ _ONCE = ("disk_format", "container_format")
 
 
 class Operation(NamedTuple):
-    """`draft` 4: what is there already cannot be added."""
+    """In draft 4, an attribute or property that exists cannot be added."""
 
     name: str
     attribute: str
@@ -49,7 +49,10 @@ class Operation(NamedTuple):
 
 
 def read_patch(request: falcon.Request, limit: int) -> JsonBody:
-    """The operations, each of which may be. Raises HTTPUnsupportedMediaType, BadRequest, Forbidden."""
+    """Returns the operations, each of which has been validated.
+
+    Raises HTTPUnsupportedMediaType, BadRequest or Forbidden if the body or an operation is invalid.
+    """
     draft = DRAFTS.get(media_type(request))
     if draft is None:
         accepted = ", ".join(sorted(DRAFTS))
@@ -93,7 +96,7 @@ def _operation(change: Any, draft: int) -> Operation:
 
 
 def _named(change: Mapping[str, Any]) -> tuple[str, str]:
-    """Operation and pointer of draft 10."""
+    """Returns the operation and the pointer in the form of draft 10."""
     name = change.get("op")
     if name is None:
         raise errors.BadRequest(
@@ -107,7 +110,7 @@ def _named(change: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _keyed(change: Mapping[str, Any]) -> tuple[str, str]:
-    """The same of draft 4, where the operation is a key."""
+    """Returns the operation and the pointer in the form of draft 4, where the operation is a key."""
     found = [name for name in OPERATIONS if name in change]
     if len(found) != 1:
         number = "only one" if found else "exactly one"
@@ -143,7 +146,11 @@ def _checked(attribute: str, value: Any) -> Any:
 
 
 def patched(image: Image, operations: tuple[Operation, ...]) -> Image:
-    """What becomes of the image. Conflict: a property is there, or is not. Forbidden: an attribute that every image has cannot go."""
+    """Returns the changed image.
+
+    Raises Conflict if a property that is added exists (draft 4), or one that is replaced or removed does not.
+    Raises Forbidden if an attribute that every image has is removed.
+    """
     fields: dict[str, Any] = {}
     properties = dict(image.properties)
     for operation in operations:

@@ -1,4 +1,6 @@
-"""`/v2/images/{id}/members`: the projects with which an image is shared. Its owner shares it, and each project accepts or rejects it."""
+"""`/v2/images/{id}/members`: the projects with which an image is shared. The owner shares it, and each project accepts
+or rejects it.
+"""
 
 from typing import Any
 
@@ -16,7 +18,7 @@ STATUSES = ("pending", "accepted", "rejected")
 
 
 def list_members(api: Collaborators, call: Call) -> dict[str, Any]:
-    """All of them for the owner and for administrators; a member sees itself."""
+    """Lists all members for the owner and for administrators; a member sees only itself."""
     seen = _find(api, call)
     if seen.image.visibility != "shared":
         raise errors.Forbidden(
@@ -49,7 +51,7 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def update(api: Collaborators, call: Call) -> dict[str, Any]:
-    """Only the project itself says whether it accepts an image. Administrators may for any."""
+    """Sets whether a member accepts an image. Only the member itself may do so, and administrators for any member."""
     status = _value(call.body, "status", "Status not specified")
     seen = _find(api, call)
     _require(call, seen, "update")
@@ -83,7 +85,7 @@ def _require(call: Call, seen: Seen, verb: str) -> None:
 
 
 def _member(api: Collaborators, call: Call, image: Image) -> ImageMember:
-    """The one in the path. Raises NotFound also for one that the caller may not see."""
+    """Returns the member in the path. Raises NotFound also if the caller may not see the member."""
     wanted = call.path["member_id"]
     if _shows(call, image, wanted):
         with api.db.read() as session:

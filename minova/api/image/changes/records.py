@@ -1,6 +1,6 @@
 """Changes of an image's record: PATCH, tags, deactivate and reactivate.
 
-The API works out what becomes of an image, and the conductor writes that if the image is still the one that the API has read.
+The API computes the new record, and the conductor stores it if the record has not changed since the API read it.
 """
 
 import logging
@@ -21,12 +21,16 @@ from minova.objects.image import Image
 
 LOG = logging.getLogger(__name__)
 
-# How often a change is worked out anew while others change the same image.
+# How often a change is computed again while others change the same image.
 TRIES = 10
 
 
 def change(api: Collaborators, ctx: RequestContext, image_id: str, make: Callable[[Image], Image]) -> Image:
-    """Replaces an image by what `make` makes of it. Raises NotFound, what `make` raises, and Conflict if it changes all the time."""
+    """Replaces an image with the result of `make`.
+
+    Raises NotFound if there is no such image, the errors of `make`, and Conflict if other requests change the image all
+    the time.
+    """
     for _ in range(TRIES):
         with api.db.read() as session:
             current = images.image(session, image_id)
@@ -45,7 +49,10 @@ def change(api: Collaborators, ctx: RequestContext, image_id: str, make: Callabl
 
 
 def _change_own(api: Collaborators, call: Call, image: Image, make: Callable[[Image], Image]) -> Image:
-    """As `change`, of an image that the caller may change as it was. NotFound: it belongs to another project by now."""
+    """The same as `change`, for an image whose policy the caller has passed.
+
+    Raises NotFound if the image belongs to another project by now.
+    """
 
     def made(current: Image) -> Image:
         if current.owner != image.owner:
@@ -98,7 +105,7 @@ def remove_tag(api: Collaborators, call: Call) -> None:
 
 
 def deactivate(api: Collaborators, call: Call) -> None:
-    """Its data cannot be downloaded any more, but by administrators, and no server be made from it."""
+    """Deactivates an image: only administrators can download its data then, and no server can be made from it."""
     image = find_for(api, call)
     _change_own(api, call, image, lambda current: _with_status(current, "deactivate", "active", "deactivated"))
 

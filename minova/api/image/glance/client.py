@@ -1,4 +1,4 @@
-"""Requests to a Glance that stands beside minova: with the token of a user, or as the user of `[service_user]`."""
+"""A client of a Glance beside minova. It uses the token of a user, or the user of `[service_user]`."""
 
 import itertools
 import json
@@ -19,7 +19,7 @@ from minova.service_session import endpoint_of, session_of
 
 LOG = logging.getLogger(__name__)
 GROUP, USER = "glance", "service_user"
-# Answers after which another server, or the same one a moment later, may do better.
+# Statuses after which a retry may succeed, with another server or with the same one.
 _AGAIN = frozenset((500, 502, 503, 504))
 _PATCH = {"Content-Type": "application/openstack-images-v2.1-json-patch"}
 _AWAY = "The image service does not answer. Please try again in a moment."
@@ -34,13 +34,13 @@ _REFUSALS_OF_CHANGES: dict[int, type[errors.MinovaError]] = {404: errors.NotFoun
 
 
 def _message(answer: Any) -> str:
-    """Glance's own words, in HTML or plain text."""
+    """Returns Glance's own error text, which is in HTML or plain text."""
     text = re.sub(r"<[^>]*>", " ", str(answer.text))
     return " ".join(text.split())[:255] or f"status {answer.status_code}"
 
 
 class GlanceClient:
-    """Safe for threads. Raises InvalidConfiguration if `[service_user]` cannot be used."""
+    """Thread-safe. Raises InvalidConfiguration if `[service_user]` cannot be used."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         options = conf[GROUP]
@@ -56,7 +56,10 @@ class GlanceClient:
         self._catalog = endpoint_of(session, options)
 
     def image(self, image_id: str, token: str | None = None) -> dict[str, Any] | None:
-        """Its document; None if there is none, or the user may not see it. `token`: of the user; None: as the service user."""
+        """Returns the document of an image; None if there is none, or if the user may not see it.
+
+        `token`: of the user; None: the service user.
+        """
         answer = self._ask("GET", f"/v2/images/{image_id}", token)
         if answer.status_code == 404 or (token is not None and answer.status_code in (401, 403)):
             return None
@@ -64,7 +67,7 @@ class GlanceClient:
         return document
 
     def data(self, image_id: str) -> "Data":
-        """The bytes, for the service user. Raises NotFound."""
+        """Returns the bytes, as the service user. Raises NotFound if there are none."""
         answer = self._ask("GET", f"/v2/images/{image_id}/file", None, stream=True)
         if answer.status_code in (204, 404):
             answer.close()
@@ -72,25 +75,32 @@ class GlanceClient:
         return Data(self._checked(answer), self._chunk_size)
 
     def page(self, query: dict[str, str], token: str) -> list[dict[str, Any]]:
-        """Documents of images that the user sees. Raises BadRequest, Forbidden."""
+        """Returns the documents of the images that the user sees. Raises BadRequest or Forbidden if Glance refuses the
+        query.
+        """
         answer = self._ask("GET", f"/v2/images?{urlencode(query)}", token)
         documents: list[dict[str, Any]] = self._of_user(answer).json()["images"]
         return documents
 
     def patch(self, image_id: str, operations: list[dict[str, Any]], token: str) -> None:
-        """Changes an image for the user. Raises NotFound, BadRequest, Forbidden, Conflict."""
+        """Changes an image as the user. Raises NotFound, BadRequest, Forbidden or Conflict if Glance refuses the
+        change.
+        """
         body = json.dumps(operations).encode()
         self._of_user(self._ask("PATCH", f"/v2/images/{image_id}", token, data=body, headers=_PATCH))
 
     def remove(self, image_id: str, token: str) -> None:
-        """Deletes an image for the user. Raises NotFound, Forbidden, Conflict."""
+        """Deletes an image as the user. Raises NotFound, Forbidden or Conflict if Glance refuses that."""
         answer, tries = self._tried("DELETE", f"/v2/images/{image_id}", token)
-        # One that is gone after a failure was deleted by an earlier try.
+        # 404 after a failed try: an earlier try has deleted the image.
         if answer.status_code != 204 and (answer.status_code != 404 or tries == 1):
             self._of_user(answer)
 
     def create(self, document: dict[str, Any], token: str) -> None:
-        """For the user. Raises Forbidden, BadRequest as Glance refuses it. One that is there already was made by an earlier try."""
+        """Makes an image as the user. If it exists, an earlier try has made it.
+
+        Raises Forbidden or BadRequest if Glance refuses the image.
+        """
         answer = self._ask("POST", "/v2/images", token, json=document)
         if answer.status_code in (201, 409):
             return
@@ -101,15 +111,21 @@ class GlanceClient:
         raise kind(f"The image service refuses the image: {_message(answer)}")
 
     def delete(self, image_id: str) -> None:
-        """As the service user. One that is gone, or that its owner has protected since, is left."""
+        """Deletes an image as the service user. Ignores an image that is gone, or that its owner has
+        protected since.
+        """
         answer = self._ask("DELETE", f"/v2/images/{image_id}", None)
         if answer.status_code not in (204, 404, 403):
             self._checked(answer)
 
     def upload(self, image_id: str, chunks: Iterator[bytes]) -> None:
-        """As the service user. Once: the bytes come from a stream. Raises NotFound, Forbidden, Conflict, ServiceUnavailable."""
+        """Uploads the bytes as the service user. Does not retry, because the bytes come from a stream.
+
+        Raises NotFound, Forbidden, Conflict or ServiceUnavailable.
+        """
         try:
-            # Not authenticated by the session, which would send what is left of the bytes once more after a 401.
+            # The session does not authenticate this request: after a 401 it would send what is left of the bytes once
+            # more.
             headers = {"X-Auth-Token": self._session.get_token(), "Content-Type": "application/octet-stream"}
             answer = self._session.request(
                 f"{self._server()}/v2/images/{image_id}/file",
@@ -139,20 +155,20 @@ class GlanceClient:
         raise kind(f"The image service refuses the image: {_message(answer)}")
 
     def _of_user(self, answer: Any) -> Any:
-        """What Glance refuses is refused in its words."""
+        """Raises an error with Glance's text if Glance refuses the request."""
         kind = _REFUSALS_OF_CHANGES.get(answer.status_code)
         if kind is not None:
             raise kind(f"The image service refuses the request: {_message(answer)}")
         return self._checked(answer)
 
     def _ask(self, method: str, path: str, token: str | None, **more: Any) -> Any:
-        """The first answer of a server that does not fail. Raises ServiceUnavailable."""
+        """Returns the first answer that is not a server's failure. Raises ServiceUnavailable if all tries fail."""
         return self._tried(method, path, token, **more)[0]
 
     def _tried(
         self, method: str, path: str, token: str | None, *, headers: Mapping[str, str] = {}, **more: Any
     ) -> tuple[Any, int]:
-        """The same, and how many tries it took."""
+        """The same as `_ask`, with the number of tries."""
         headers = {"Accept-Encoding": "identity", **headers, **({} if token is None else {"X-Auth-Token": token})}
         for number in range(1, self._tries + 1):
             try:
@@ -178,7 +194,7 @@ class GlanceClient:
         raise errors.ServiceUnavailable(_AWAY)
 
     def _server(self) -> str:
-        """Of `[glance] api_servers` each in turn, else as the catalog says."""
+        """Returns the next of `[glance] api_servers` in turn, or else the address in the catalog."""
         if self._named:
             with self._lock:
                 return str(next(self._servers))
@@ -196,7 +212,7 @@ class GlanceClient:
 
 
 class Data:
-    """The bytes of an image, as a file that can be read once. `length` in bytes, if Glance says it."""
+    """The bytes of an image, as a file that can be read once. `length` in bytes, if Glance reports it."""
 
     def __init__(self, answer: Any, chunk_size: int) -> None:
         announced = answer.headers.get("Content-Length", "")

@@ -1,6 +1,6 @@
-"""Images of Glance as the Compute API and the computes get them.
+"""Images in Glance, for the Compute API and for computes.
 
-user -> Compute API --the user's token--> Glance     which image: Glance decides who sees it
+user -> Compute API --the user's token--> Glance     the image: Glance decides who sees it
 compute --a conductor's token--> minova-api --the service user's--> Glance     its bytes: no password is on a hypervisor
 """
 
@@ -44,23 +44,23 @@ _CREATED = (
 )
 _IMAGE = Decoder(Image)
 _FIELDS = frozenset(Image.__struct_fields__) - {"properties", "created_at", "updated_at", "tags"}
-# What Glance shows beside an image's fields and properties.
+# Keys of Glance's documents that are neither fields nor properties of an image.
 _OTHERS = frozenset(("self", "file", "schema", "locations", "direct_url", "stores", "created_at", "updated_at", "tags"))
 
 
 class GlanceImages:
-    """What `minova.api.image.view.BuiltInImages` is for the built-in service."""
+    """The counterpart of `minova.api.image.view.BuiltInImages` for Glance."""
 
     def __init__(self, client: GlanceClient) -> None:
         self._client = client
 
     def visible(self, session: Session, image_id: str, call: Call) -> Image | None:
-        """As the caller sees it. Raises ServiceUnavailable."""
+        """Returns the image as the caller sees it. Raises ServiceUnavailable if Glance does not answer."""
         document = self._client.image(image_id, call.request.get_header("X-Auth-Token") or "")
         return None if document is None else image_of(document)
 
     def announce(self, call: Call, image: Image) -> Image:
-        """Of the caller, who is told at once what Glance refuses."""
+        """Makes the image in Glance as the caller, so that a refusal reaches the caller at once."""
         self._client.create(document_of(image), call.request.get_header("X-Auth-Token") or "")
         return msgspec.structs.replace(image, service=SERVICE)
 
@@ -85,17 +85,18 @@ def image_of(document: dict[str, Any]) -> Image:
 
 
 def document_of(image: Image) -> dict[str, Any]:
-    """What Glance takes for a new image."""
+    """Returns the document of a new image for Glance."""
     own = {key: getattr(image, key) for key in _CREATED}
     properties = {key: value for key, value in image.properties.items() if not key.startswith("os_glance")}
     return {**properties, **{key: value for key, value in own.items() if value is not None}}
 
 
 class GlanceData:
-    """`/v2/images/{id}/file` with a token of a conductor, and what conductors have deleted.
+    """`/v2/images/{id}/file` with a token of a conductor, and the deletion of images that conductors have deleted.
 
-    A record of minova's own says which images it makes in Glance: queued -> saving -> active, and pending_delete when its server or
-    task has no more use for it. A `.part` file, which stays empty, says by its lock that an upload lives.
+    A record in minova's database tracks each image that minova makes in Glance: queued -> saving -> active, and
+    pending_delete when its server or task does not need it any more. The lock on an empty `.part` file shows that an
+    upload is in progress.
     """
 
     def __init__(self, client: GlanceClient, clock: Callable[[], float] = time.monotonic) -> None:
@@ -108,7 +109,7 @@ class GlanceData:
         document = self._client.image(image_id)
         if document is None:
             raise errors.NotFound(f"No image found with ID {image_id[:255]}.")
-        # The service user would get the bytes.
+        # Required here: Glance gives the service user the bytes of a deactivated image.
         if document["status"] == "deactivated":
             raise errors.Forbidden(DEACTIVATED)
         if document["status"] != "active":
@@ -122,7 +123,7 @@ class GlanceData:
             call.response.set_stream(data, data.length)
 
     def receive(self, api: Collaborators, call: Call, image: Image) -> None:
-        """A repetition after a lost answer finds the image active in Glance."""
+        """Takes an upload. Its repetition after a lost answer finds the image active in Glance."""
         with api.store.begin(image.id) as coming:
             records.change(api, call.ctx, image.id, saving)
             try:
@@ -130,7 +131,7 @@ class GlanceData:
                 made = self._made(image.id)
                 records.change(api, call.ctx, image.id, lambda current: _active(current, made))
             except errors.NotFound:
-                # Its owner has deleted it meanwhile.
+                # The owner of the image has deleted it meanwhile.
                 self._forget(api, call.ctx, image.id)
                 raise
             except BaseException:
@@ -144,7 +145,9 @@ class GlanceData:
         return image_of(document)
 
     def recover(self, api: Collaborators) -> None:
-        """Deletes in Glance what is to be deleted. Once an hour it forgets the records of images that users have deleted there."""
+        """Deletes the images in Glance that are pending_delete. Once an hour, deletes the records of images that users
+        have deleted there.
+        """
         with api.db.read() as session:
             tracked = images.of_service(session, SERVICE)
         looks = self._clock() >= self._look_at
@@ -164,7 +167,7 @@ class GlanceData:
 
 
 def _active(image: Image, made: Image) -> Image:
-    """With what a host needs to know of the bytes before it boots from them."""
+    """Returns the active image with the facts about its bytes that a host needs before it boots from them."""
     if image.status == "active":
         return image
     if image.status != "saving":

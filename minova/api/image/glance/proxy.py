@@ -1,4 +1,4 @@
-"""The Compute API's `/images` with a Glance beside minova: each request is one of the user to Glance."""
+"""The Compute API's `/images` with a Glance beside minova: each request becomes a request of the user to Glance."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ from minova.objects.image import Image
 
 
 class GlanceProxy:
-    """Glance decides who sees and may change an image."""
+    """Glance decides who may see and change an image."""
 
     def __init__(self, client: GlanceClient) -> None:
         self._client = client
@@ -30,7 +30,7 @@ class GlanceProxy:
         return image_of(document)
 
     def set_properties(self, call: Call, make: Callable[[Properties], Properties]) -> Properties:
-        """Of two changes of one property at the same time, Glance keeps the last one."""
+        """If two requests change one property at the same time, Glance keeps the last value."""
         before = self.show(call).properties
         after = with_reserved(before, make(before))
         operations = [_operation("remove", key) for key in before.keys() - after.keys()]
@@ -48,12 +48,12 @@ class GlanceProxy:
 
 
 def _operation(name: str, key: str, **more: str) -> dict[str, Any]:
-    """Of a JSON patch, whose paths have escapes of their own."""
+    """Returns an operation of a JSON patch. Its paths have their own escapes."""
     return {"op": name, "path": "/" + key.replace("~", "~0").replace("/", "~1"), **more}
 
 
 def _image_id(call: Call) -> str:
-    """Part of a path at Glance. Raises NotFound for what can be no id."""
+    """Returns the id for a path in Glance. Raises NotFound if the text cannot be an id."""
     try:
         return str(UUID(call.path["image_id"]))
     except ValueError:

@@ -1,7 +1,8 @@
-"""Whether minova-api may fetch from an address that a user names.
+"""Whether minova-api may fetch from an address that a user gives.
 
-A user could name what only the controller reaches: its own loopback, a metadata service, the management network. So a name is
-resolved once, each of its addresses is checked, and the connection goes to a checked address, whatever the name means by then.
+A user could give an address that only the controller reaches: its own loopback, a metadata service, the management
+network. Therefore a name is resolved once, each of its addresses is checked, and the connection goes to a checked
+address, even if the name resolves to another one by then.
 """
 
 import ipaddress
@@ -16,7 +17,7 @@ from minova import errors
 from minova.api.access.addresses import parse_networks
 
 PORTS = {"http": 80, "https": 443}
-# IPv4 addresses stand in the last 32 bits of these.
+# IPv6 addresses of this prefix have an IPv4 address in their last 32 bits.
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -25,14 +26,19 @@ Resolve = Callable[[str, int], Sequence[str]]
 
 
 class Refused(errors.BadRequest):
-    """The text does not say why: it would tell what there is in the controller's networks."""
+    """The text does not give the reason: that would reveal what is in the controller's networks."""
 
     def __init__(self, uri: str) -> None:
         super().__init__(f"URI for web-download does not pass filtering: {uri[:2048]}")
 
 
 class Place(NamedTuple):
-    """Where to connect to. `host` as the URL has it; `address` is checked. `target`: path and query."""
+    """The target of a connection.
+
+    `host`: as in the URL.
+    `address`: a checked address.
+    `target`: path and query.
+    """
 
     scheme: str
     host: str
@@ -42,12 +48,12 @@ class Place(NamedTuple):
 
 
 def addresses_of(host: str, port: int) -> Sequence[str]:
-    """All that the host's name leads to. OSError: none."""
+    """Returns all addresses of the host's name. Raises OSError if there are none."""
     return [str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
 
 
 def checked(conf: cfg.ConfigOpts, uri: str, resolve: Resolve = addresses_of) -> Place:
-    """Raises Refused."""
+    """Raises Refused if the URI may not be fetched."""
     options = conf.import_filtering_opts
     try:
         parts = urlsplit(uri)
@@ -67,21 +73,21 @@ def checked(conf: cfg.ConfigOpts, uri: str, resolve: Resolve = addresses_of) -> 
     except (OSError, UnicodeError):
         raise Refused(uri) from None
     networks = allowed_networks(conf)
-    # One that is refused refuses all: a name of both kinds has been made to deceive.
+    # One refused address refuses the name: a name with both kinds of addresses is an attempt to deceive.
     if not found or not all(may_connect(text, networks) for text in found):
         raise Refused(uri)
     return Place(parts.scheme, host, port, found[0], target)
 
 
 def allowed_networks(conf: cfg.ConfigOpts) -> Networks:
-    """Raises InvalidConfiguration."""
+    """Raises InvalidConfiguration if one of the networks is invalid."""
     return tuple(
         parse_networks("[import_filtering_opts] allowed_networks", conf.import_filtering_opts.allowed_networks)
     )
 
 
 def may_connect(text: str, networks: Networks = ()) -> bool:
-    """Whether an address is one of the internet, or of these networks."""
+    """Whether an address is public, or in one of these networks."""
     try:
         address = _innermost(ipaddress.ip_address(text))
     except ValueError:
@@ -94,7 +100,7 @@ def may_connect(text: str, networks: Networks = ()) -> bool:
 
 
 def _innermost(address: Address) -> Address:
-    """The IPv4 address that an IPv6 address leads to, where it does."""
+    """Returns the IPv4 address that is embedded in an IPv6 address, else the address itself."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
     if address in _NAT64:

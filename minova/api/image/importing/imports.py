@@ -1,4 +1,5 @@
-"""`/v2/images/{id}/stage` and `/import`: an image's bytes in two steps, or from an address that the user names. There are no tasks.
+"""`/v2/images/{id}/stage` and `/import`: uploads an image's bytes in two steps, or downloads them from an address that
+the user gives. There are no tasks.
 
 stage:         queued -> saving -> uploading       the bytes have come and are checked; they are not served
 glance-direct:                     uploading -> active
@@ -24,9 +25,9 @@ from minova.objects.image import Image
 LOG = logging.getLogger(__name__)
 
 DIRECT, WEB = "glance-direct", "web-download"
-# Downloads at the same time, by each worker of minova-api.
+# The most downloads at the same time, per worker of minova-api.
 MOST_DOWNLOADS = 4
-# Why the last web-download failed. No request may set such a property.
+# The property with the reason why the last web-download failed. No request may set it.
 FAILURE = "os_glance_import_failure"
 METHODS_HEADER = "OpenStack-image-import-methods"
 
@@ -47,7 +48,7 @@ def _methods(api: Collaborators) -> list[str]:
 
 
 def create(api: Collaborators, call: Call) -> dict[str, Any]:
-    """An image's record, and by which methods its data may come."""
+    """Makes an image's record, and lists in a header the methods by which its data may be imported."""
     made = images.create(api, call)
     if _methods(api):
         call.response.set_header(METHODS_HEADER, ",".join(_methods(api)))
@@ -71,7 +72,7 @@ def import_image(api: Collaborators, call: Call) -> None:
 
 
 def _asked(api: Collaborators, body: dict[str, Any]) -> tuple[str, str]:
-    """Method and address."""
+    """Returns the method and the address of the request."""
     if "method" not in body:
         raise errors.BadRequest("Import request requires a 'method' field.")
     method = body["method"]
@@ -115,7 +116,7 @@ def _start_download(api: Collaborators, call: Call, image: Image, uri: str) -> N
     if not _places.acquire(blocking=False):
         raise errors.ServiceUnavailable("Too many images are being imported. Please try again later.")
     try:
-        # The file first: its lock says that a process works on the image.
+        # Makes the file first: its lock shows that a process works on the image.
         coming = api.store.begin(image.id)
         try:
             importing = records.change(api, call.ctx, image.id, _importing)
@@ -139,7 +140,7 @@ def _importing(image: Image) -> Image:
 
 
 def _download(api: Collaborators, ctx: RequestContext, image: Image, uri: str, coming: Upload) -> None:
-    """In a thread of its own. Whatever happens, the image is active or queued at the end, or recovery queues it."""
+    """Runs in a thread of its own. At the end the image is active or queued, or recovery queues it."""
     try:
         with coming:
             try:

@@ -1,4 +1,6 @@
-"""Fetches an image from an address that a user names: over a connection to a checked address, with bounds of time and redirects."""
+"""Fetches an image from an address that a user gives. Connects only to a checked address, and limits time and
+redirects.
+"""
 
 import socket
 import threading
@@ -17,16 +19,16 @@ from minova.api.image.importing.guard import Place, Resolve, addresses_of
 from minova.api.image.store import CHUNK_BYTES
 
 MOST_REDIRECTS = 5
-TIMEOUT = 30.0  # seconds for a connection, and without a byte
+TIMEOUT = 30.0  # seconds to connect, and seconds without a byte
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 
 
 class NotFetched(errors.BadRequest):
-    """The text is for the user, and tells nothing of the controller's networks."""
+    """The text is for the user, and reveals nothing about the controller's networks."""
 
 
 class Download:
-    """`length` in bytes, if it is announced. `chunks` raises NotFetched."""
+    """`length` in bytes, if the server announces it. `chunks` raises NotFetched."""
 
     def __init__(self, response: urllib3.BaseHTTPResponse, deadline: float) -> None:
         announced = response.headers.get("Content-Length", "")
@@ -38,7 +40,7 @@ class Download:
         try:
             while True:
                 chunk = self._response.read1(CHUNK_BYTES)
-                # Also at the end: the connection may have been cut at the deadline, and look complete.
+                # Checked at the end, too: a connection that was cut at the deadline may look complete.
                 _require_time(self._deadline)
                 if not chunk:
                     return
@@ -50,7 +52,7 @@ class Download:
 
 @contextmanager
 def opened(conf: cfg.ConfigOpts, uri: str, resolve: Resolve = addresses_of) -> Iterator[Download]:
-    """Follows redirects, each of which is checked. Raises Refused, NotFetched."""
+    """Follows redirects and checks each of them. Raises Refused or NotFetched if the fetch is not allowed or fails."""
     deadline = time.monotonic() + conf.import_filtering_opts.web_download_timeout
     for _ in range(MOST_REDIRECTS + 1):
         place = guard.checked(conf, uri, resolve)
@@ -70,11 +72,11 @@ def _answer(place: Place, deadline: float) -> Iterator[urllib3.BaseHTTPResponse]
     cut: threading.Timer | None = None
     try:
         connection.connect()
-        # A server that sends a byte now and then, also of its headers, does not outlast the deadline.
+        # Enforces the deadline even if the server sends a byte now and then, or a byte of its headers.
         cut = threading.Timer(max(0.0, deadline - time.monotonic()), _cut, [connection.sock])
         cut.daemon = True
         cut.start()
-        # Without a coding: what is small must not become large here.
+        # Without a content coding: a small file must not unpack into a large one.
         headers = {"Host": _authority(place), "User-Agent": "minova", "Accept-Encoding": "identity"}
         connection.request("GET", place.target, headers=headers, preload_content=False, decode_content=False)
         response = connection.getresponse()
@@ -99,7 +101,7 @@ def _end(connection: HTTPConnection, cut: threading.Timer | None) -> None:
 
 def _cut(sock: socket.socket) -> None:
     with suppress(OSError):
-        # Not the method of a TLS socket, which is not for two threads.
+        # Not the method of a TLS socket, which is not thread-safe.
         socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
 
@@ -109,7 +111,7 @@ def _require_time(deadline: float) -> None:
 
 
 def _connection(place: Place) -> HTTPConnection:
-    """To the checked address. The certificate must be that of the name."""
+    """Connects to the checked address. The certificate must be valid for the host's name."""
     if place.scheme == "http":
         return HTTPConnection(place.address, place.port, timeout=TIMEOUT)
     return HTTPSConnection(

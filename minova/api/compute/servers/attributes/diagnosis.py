@@ -1,4 +1,4 @@
-"""`GET /servers/{id}/diagnosis`, minova's own: why the scheduler put a server where it is, or nowhere."""
+"""`GET /servers/{id}/diagnosis`, minova's own: why the scheduler chose the host of a server, or found none."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from minova.objects.diagnosis import Diagnosis, LostHost
 from minova.objects.failures import text_of
 
 HOSTS = "minova:servers:diagnosis:hosts"
-# Replaces a host that only administrators may see, so that the count stays.
+# Replaces a host that only administrators may see, so that the number of hosts stays.
 _SOMEWHERE = LostHost(host="", node="", reason="")
 
 
@@ -33,12 +33,12 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def redact_for(call: Call, diagnosis: Diagnosis, own_uuid: str | None = None) -> Diagnosis:
-    """Complete for administrators, without hosts and other servers for users."""
+    """Returns all of it for administrators; for users, without hosts and without other servers."""
     return diagnosis if call.permits(HOSTS) else counts_only(diagnosis, own_uuid)
 
 
 def counts_only(diagnosis: Diagnosis, own_uuid: str | None = None) -> Diagnosis:
-    """How many hosts, but neither their names nor other users' servers."""
+    """Keeps the number of hosts, but removes their names and other users' servers."""
     return msgspec.structs.replace(
         diagnosis,
         instance_uuids=() if own_uuid is None else (own_uuid,),

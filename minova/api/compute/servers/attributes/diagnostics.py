@@ -1,4 +1,7 @@
-"""`GET /servers/{id}/diagnostics`: asked of the host now. Until 2.47 in libvirt's words, from 2.48 on in one shape for all drivers."""
+"""`GET /servers/{id}/diagnostics`: figures that the host reports now.
+
+Until 2.47 they have libvirt's names; from 2.48 on all drivers have one format.
+"""
 
 import logging
 from datetime import UTC, datetime
@@ -83,7 +86,7 @@ SHOWN = History(
 
 
 def show(api: Collaborators, call: Call) -> dict[str, Any]:
-    """Conflict: the server has no host, its host is down, or its guest does not run."""
+    """Raises Conflict if the server has no host, its host is down, or its guest does not run."""
     with api.db.read() as session:
         row = servers.find(call, session)
         services = read_services.services(session, api.conf.service_down_time, api.db)
@@ -135,7 +138,7 @@ def _nic(nic: NicUse) -> Nic:
 
 
 def _in_words_of_libvirt(counted: GuestDiagnostics) -> dict[str, int]:
-    """As Nova's driver for libvirt names them: cpu0_time, vda_read, tap0_rx, memory-rss."""
+    """Returns the figures with the names of Nova's libvirt driver: cpu0_time, vda_read, tap0_rx, memory-rss."""
     words: dict[str, int | None] = {f"cpu{cpu.id}_time": cpu.time for cpu in counted.cpus}
     for disk in counted.disks:
         values = (disk.read_requests, disk.read_bytes, disk.write_requests, disk.write_bytes, disk.errors)

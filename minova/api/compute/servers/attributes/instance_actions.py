@@ -1,4 +1,4 @@
-"""`/servers/{id}/os-instance-actions`: what was asked of a server, by which request, and what came of it."""
+"""`/servers/{id}/os-instance-actions`: the actions on a server, the requests that started them, and their results."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -21,21 +21,23 @@ from minova.objects.failures import text_of
 
 EVENTS = "os_compute_api:os-instance-actions:events"
 DETAILS = "os_compute_api:os-instance-actions:events:details"
-# Since then actions of deleted servers are shown.
+# From this version on, actions of deleted servers are shown.
 OF_DELETED = "2.21"
-# Since then users see events, too.
+# From this version on, users see events, too.
 OWN_EVENTS = "2.51"
 
 
 class ActionsQuery(Page, frozen=True, kw_only=True):
-    """`marker` is the id of a request. Times are of the last change of an action."""
+    """`marker`: the id of a request. The filters by time compare the last change of an action."""
 
     changes_since: str | None = msgspec.field(name="changes-since", default=None)
     changes_before: str | None = msgspec.field(name="changes-before", default=None)
 
 
 class ActionView(msgspec.Struct, frozen=True, kw_only=True):
-    """`events`: where one action is shown. `finish_time` and `result` are minova's own: Nova has them in the events."""
+    """`events`: only if a single action is shown. `finish_time` and `result` are minova's own: in Nova the events have
+    them.
+    """
 
     action: str
     instance_uuid: str
@@ -51,7 +53,7 @@ class ActionView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventView(msgspec.Struct, frozen=True, kw_only=True):
-    """`traceback` and `details`: why it failed; these and `host` are shown where policies permit it."""
+    """`traceback` and `details`: the reason of a failure. These and `host` are shown if policies permit it."""
 
     event: str
     start_time: str | None
@@ -74,7 +76,7 @@ SHOWN_EVENTS = History(EventView, added("2.62", "host", "hostId"), added("2.84",
 
 
 def index(api: Collaborators, call: Call) -> dict[str, Any]:
-    """The newest first, whole before there are pages."""
+    """Lists the newest actions first; all of them in versions without pages."""
     query: ActionsQuery = call.query
     since, before = times.span(query.changes_since, query.changes_before)
     size = page_size(query.limit, api.conf.api.max_limit) if call.has(ASKED, "limit") else None
@@ -101,7 +103,10 @@ def index(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def show(api: Collaborators, call: Call) -> dict[str, Any]:
-    """With its events, where the policy permits them. Raises NotFound if no request of this id has changed the server."""
+    """Shows the events, too, if the policy permits it.
+
+    Raises NotFound if no request with this id has changed the server.
+    """
     request_id = call.path["request_id"]
     with api.db.read() as session:
         row = servers.find(call, session, deleted=call.since(OF_DELETED))
@@ -116,7 +121,9 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def _with_raw_texts(call: Call, session: Session, actions: Sequence[models.InstanceAction]) -> frozenset[int]:
-    """Those whose texts an older release has written: they name hosts, paths and the hypervisor's words, for administrators alone."""
+    """Returns the ids of actions whose texts an older release has stored. These texts name hosts, paths and hypervisor
+    errors, so only administrators see them.
+    """
     if call.ctx.is_admin:
         return frozenset()
     return instances.without_kinds(session, [action.id for action in actions if action.result == "Error"])

@@ -1,4 +1,7 @@
-"""`/servers/{id}/os-interface`: interfaces that a server has, gets and loses. `addFixedIp` and `removeFixedIp` change the first ones."""
+"""`/servers/{id}/os-interface`: lists, attaches and detaches the interfaces of a server.
+
+`addFixedIp` and `removeFixedIp` change the addresses of existing interfaces.
+"""
 
 import time
 import uuid
@@ -30,13 +33,14 @@ from minova.objects.states import TaskState, VmState
 
 Unset = msgspec.UnsetType
 Id = Annotated[str, msgspec.Meta(pattern="^[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}$")]
-# Seconds until a host must have attached it, or another interface; and between two looks, the first and the longest.
+# In seconds: the time in which a host must attach the interface, or finish with another one; and the first and the
+# longest pause between two checks.
 PATIENCE, FIRST_LOOK, LONGEST_LOOK = 60.0, 0.05, 0.5
-# Requests of one project that wait. Each has one place.
+# The most waiting requests of one project. Each takes one place.
 MOST_OF_PROJECT = 4
-# Repetitions of a change while others change the same port.
+# Tries of a change while others change the same port.
 TRIES = 5
-# Of the conductor, which has then changed nothing.
+# Errors of the conductor after which it has changed nothing.
 _REFUSALS = (errors.BadRequest, errors.Forbidden, errors.NotFound, errors.Conflict)
 _KINDS = frozenset((ATTACH_INTERFACE.kind, DETACH_INTERFACE.kind))
 
@@ -46,7 +50,7 @@ class WantedAddress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class NewAttachment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Of a network, or of a port; of neither: of the only network."""
+    """Attaches an interface on a network or to a port; without both, on the only network."""
 
     net_id: Id | Unset = msgspec.UNSET
     port_id: Id | Unset = msgspec.UNSET
@@ -90,7 +94,7 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def create(api: Collaborators, call: Call) -> dict[str, Any]:
-    """Answers when the guest has it. 500: it could not be attached."""
+    """Answers when the guest has the interface. The status is 500 if it could not be attached."""
     wanted: NewAttachment = call.body.attachment
     net_id, port_id = _text(wanted.net_id), _text(wanted.port_id)
     address = None if isinstance(wanted.fixed_ips, Unset) else wanted.fixed_ips[0].ip_address
@@ -124,14 +128,17 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def _attach_neutrons(api: Collaborators, call: Call, row: models.Instance, nic: networks.Nic) -> dict[str, Any]:
-    """A new port is made in Neutron first, so that the answer can name it. One that this process leaves behind goes with the server."""
+    """Makes a new port in Neutron first, so that the answer can name it.
+
+    A port that this process leaves behind is deleted with the server.
+    """
     with api.waiting.place(row.project_id, MOST_OF_PROJECT):
         _require_able(call, row)
         interface = neutron.new_interface(api, call, row, nic)
         try:
             _start(api, call, row, ATTACH_INTERFACE.kind, {"interface": msgspec.to_builtins(interface)})
         except _REFUSALS:
-            # Any other error leaves open whether the server has it.
+            # After any other error the server may have the port.
             if interface.port_id is None and not _is_held(api, interface.id):
                 neutron.withdraw(api, interface.id)
             raise
@@ -144,7 +151,9 @@ def _attach_neutrons(api: Collaborators, call: Call, row: models.Instance, nic: 
 
 
 def _require_able(call: Call, row: models.Instance) -> None:
-    """Said before a port is made; the conductor says it again. Conflict."""
+    """Raises Conflict if the server cannot attach an interface. Runs before a port is made; the conductor
+    checks again.
+    """
     _require_unlocked(call, row)
     task_state = None if row.task_state is None else TaskState(row.task_state)
     state = (VmState(row.vm_state), task_state)
@@ -160,13 +169,13 @@ def _is_held(api: Collaborators, port_id: str) -> bool:
 
 
 def _of_neutron(call: Call, session: Session, row: models.Instance) -> models.NeutronPort | None:
-    """The port in the path, if the server has it from Neutron."""
+    """Returns the port in the path if it is a Neutron port of the server."""
     wanted = call.path["port_id"]
     return neutron_ports.find(session, row.uuid, wanted) if len(wanted) <= 36 else None
 
 
 def delete(api: Collaborators, call: Call) -> None:
-    """Several may be asked for at the same time: the conductor has them done one after the other."""
+    """Several requests may run at the same time: the conductor detaches one interface after the other."""
     with api.db.read() as session:
         row = servers.find(call, session)
         known = _of_neutron(call, session, row)
@@ -175,14 +184,16 @@ def delete(api: Collaborators, call: Call) -> None:
 
 
 def _attach(api: Collaborators, call: Call, row: models.Instance, arguments: dict[str, Any]) -> bool:
-    """False: another interface of the server is worked on. As in Nova, several may be asked for at the same time."""
+    """Returns False while another interface of the server is attached or detached. As in Nova, several requests may run
+    at the same time.
+    """
     start = partial(_start, api, call, row, ATTACH_INTERFACE.kind, arguments)
     try:
         start()
     except errors.Conflict:
         if _is_busy(api, row.uuid):
             return False
-        start()  # the other one has ended just now, or it is about something else
+        start()  # the other one has just ended, or the conflict has another reason
     return True
 
 
@@ -212,7 +223,10 @@ def _wait(is_done: Callable[[], bool], late: Callable[[], Exception]) -> None:
 
 
 def _has_ended(api: Collaborators, call: Call, row: models.Instance) -> bool:
-    """Raises Conflict if another action has ended it, and HTTPInternalServerError if it has failed."""
+    """Whether the attachment has ended.
+
+    Raises Conflict if another action has interrupted it, HTTPInternalServerError if it has failed.
+    """
     with api.db.read() as session:
         action = instances.action(session, row.uuid, call.ctx.request_id)
         if action is None or action.finish_time is None:
@@ -230,7 +244,7 @@ def _failed(row: models.Instance) -> Exception:
 
 
 def _port(call: Call, session: Session, row: models.Instance) -> Port:
-    """The port in the path. PortNotFound: it is none of the server's."""
+    """Returns the port in the path. Raises PortNotFound if it is not a port of the server."""
     wanted = call.path["port_id"]
     port = ports.find(session, wanted) if len(wanted) <= 36 else None
     if port is None or (call.ctx.project_id not in (port.project_id, row.project_id) and not call.ctx.is_admin):
@@ -284,9 +298,10 @@ _ADD, _REMOVE = Decoder(AddFixedIp), Decoder(RemoveFixedIp)
 
 
 def add_fixed_ip(api: Collaborators, call: Call, body: Any) -> None:
-    """One more address for the first interface on this network, of the first of its subnets that has one.
+    """Adds an address to the server's first interface on the network, from the first subnet with a free address.
 
-    NetworkNotFound: the server is not on it. BadRequest: no address is left, or the interface has as many as one may have.
+    Raises NetworkNotFound if the server is not on the network.
+    Raises BadRequest if no address is free, or if the interface has the most addresses that are allowed.
     """
     try:
         network_id = _ADD.from_builtins(body).network_id
@@ -314,7 +329,7 @@ def add_fixed_ip(api: Collaborators, call: Call, body: Any) -> None:
 
 
 def remove_fixed_ip(api: Collaborators, call: Call, body: Any) -> None:
-    """BadRequest: the server does not have the address."""
+    """Raises BadRequest if the server does not have the address."""
     try:
         address = str(addresses.parse_address("address", _REMOVE.from_builtins(body).address))
     except msgspec.ValidationError as error:
@@ -337,7 +352,7 @@ def remove_fixed_ip(api: Collaborators, call: Call, body: Any) -> None:
 
 
 def _in_neutron(api: Collaborators, row: models.Instance, is_meant: Callable[[Port], bool]) -> list[str]:
-    """The server's ports in Neutron, unless one of minova's own is meant."""
+    """Returns the server's ports in Neutron, or none if `is_meant` is true for a port of minova's own."""
     with api.db.read() as session:
         if any(is_meant(port) for port in ports.of_instance(session, row.uuid)):
             return []
@@ -361,7 +376,7 @@ def _requests(fixed_ips: tuple[FixedIp, ...] | list[FixedIp]) -> list[AddressReq
 
 
 def _change(api: Collaborators, call: Call, wanted: Callable[[Session], tuple[Port, list[AddressRequest]]]) -> None:
-    """202. Repeated while others change the same port."""
+    """Changes the addresses of a port and answers 202. Tries again while others change the same port."""
     for tried in range(TRIES):
         with api.db.read() as session:
             port, fixed_ips = wanted(session)
@@ -374,7 +389,7 @@ def _change(api: Collaborators, call: Call, wanted: Callable[[Session], tuple[Po
     call.response.status = 202
 
 
-# By the key of an action.
+# Actions by their key.
 ACTIONS: dict[str, Callable[[Collaborators, Call, Any], Any]] = {
     "addFixedIp": add_fixed_ip,
     "removeFixedIp": remove_fixed_ip,

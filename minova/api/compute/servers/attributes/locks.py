@@ -1,4 +1,4 @@
-"""Locks of servers, and the states that administrators set: actions that are answered at once."""
+"""Locks of servers, and states that administrators set. These actions are answered at once."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -33,8 +33,9 @@ _RESET_STATE = Decoder(ResetState, strict=False)
 
 
 def set_lock(lock: bool, api: Collaborators, call: Call, arguments: Any) -> None:
-    """Before 2.73 what stands beside the key is not looked at. Raises Forbidden if an administrator has locked the server and the
-    caller is of its project.
+    """Locks or unlocks the server. Until 2.72 the value of the action's key is ignored.
+
+    Raises Forbidden if an administrator has locked the server and the caller is a user of its project.
     """
     reason = None
     if lock and call.has(TAKEN, "locked_reason") and arguments is not None:
@@ -54,7 +55,10 @@ def set_lock(lock: bool, api: Collaborators, call: Call, arguments: Any) -> None
 
 
 def reset_state(api: Collaborators, call: Call, arguments: Any) -> None:
-    """202. Conflict: the server is built, moved or deleted, or has no host to be active on."""
+    """Sets the state of the server and answers 202.
+
+    Raises Conflict if the server is being built, moved or deleted, or has no host to be active on.
+    """
     try:
         wanted = _RESET_STATE.from_builtins(arguments)
     except msgspec.ValidationError as error:
@@ -65,7 +69,7 @@ def reset_state(api: Collaborators, call: Call, arguments: Any) -> None:
     call.response.status = 202
 
 
-# By the key of an action.
+# Actions by their key.
 ACTIONS: Mapping[str, Callable[[Collaborators, Call, Any], Any]] = {
     "lock": partial(set_lock, True),
     "unlock": partial(set_lock, False),

@@ -1,4 +1,4 @@
-"""`/servers/{id}/metadata`: what users note of a server, by keys."""
+"""`/servers/{id}/metadata`: key-value pairs that users store with a server."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def create(api: Collaborators, call: Call) -> dict[str, Any]:
-    """Sets the items of the body; other items stay."""
+    """Sets the items of the body and keeps all other items."""
     uuid, before = _of(api, call)
     given = checked_items(call.body.metadata)
     _change(api, call, uuid, given)

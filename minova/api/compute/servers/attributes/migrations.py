@@ -1,4 +1,6 @@
-"""`/os-migrations`: moves of servers between hosts and sizes; `/servers/{id}/migrations`: those live migrations of one that are in progress."""
+"""`/os-migrations`: moves of servers between hosts and sizes. `/servers/{id}/migrations`: the live migrations of a
+server in progress.
+"""
 
 from collections.abc import Iterable
 from typing import Any
@@ -20,12 +22,15 @@ from minova.db.api_queries.migrations import MigrationRow
 OTHER_PROJECTS = "os_compute_api:os-migrations:index:all_projects"
 HOSTS = "os_compute_api:os-migrations:index:host"
 HOSTS_OF_SERVER = "os_compute_api:servers:migrations:index:host"
-# More than there are before they are purged: a listing is whole before it has pages.
+# More migrations than exist before they are purged. Versions without pages list all of them.
 _ALL = 1_000_000
 
 
 class MigrationsQuery(Page, frozen=True, kw_only=True):
-    """`host`: of the source or the destination. `hidden`: minova hides none. `marker` is a UUID."""
+    """`host`: of the source or of the destination.
+    `hidden`: has no effect, because minova hides no migrations.
+    `marker`: a UUID.
+    """
 
     hidden: str | None = None
     host: str | None = None
@@ -40,7 +45,7 @@ class MigrationsQuery(Page, frozen=True, kw_only=True):
 
 
 class MigrationView(msgspec.Struct, frozen=True, kw_only=True):
-    """Hosts are null for those who may not see them. `links`: of a live migration in progress."""
+    """Hosts are null for callers that may not see them. `links`: only of a live migration in progress."""
 
     id: int
     uuid: str
@@ -62,7 +67,7 @@ class MigrationView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServerMigrationView(msgspec.Struct, frozen=True, kw_only=True):
-    """No host tells how far it is: the sizes are null."""
+    """The sizes are null: no host reports the progress."""
 
     id: int
     uuid: str
@@ -102,7 +107,10 @@ SHOWN_OF_SERVER = History(ServerMigrationView, added("2.59", "uuid"), added("2.8
 
 
 def index(api: Collaborators, call: Call) -> dict[str, Any]:
-    """The newest first since there are pages. Raises Forbidden for those of other projects, unless the policy permits them."""
+    """Lists the newest migrations first in versions with pages.
+
+    Raises Forbidden for migrations of other projects unless the policy permits them.
+    """
     query: MigrationsQuery = call.query
     if query.project_id is None or query.project_id != call.ctx.project_id:
         call.require(OTHER_PROJECTS)
@@ -143,7 +151,7 @@ def index_of_server(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def show_of_server(api: Collaborators, call: Call) -> dict[str, Any]:
-    """Raises NotFound, in Nova's words, unless it is a live migration of this server in progress."""
+    """Raises NotFound, with Nova's text, unless the migration is a live migration of this server in progress."""
     asked = call.path["migration_id"]
     with api.db.read() as session:
         server = servers.find(call, session)
@@ -158,7 +166,7 @@ def show_of_server(api: Collaborators, call: Call) -> dict[str, Any]:
     return {"migration": _view_of_server(call, found, with_hosts=True)}
 
 
-# Of the largest id, and one more.
+# One more than the digits of the largest id.
 _DIGITS = 20
 
 

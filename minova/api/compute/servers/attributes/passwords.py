@@ -1,4 +1,4 @@
-"""`changePassword`: the one server action whose request is answered when it is done, as in Nova."""
+"""`changePassword`: as in Nova, the only server action whose request waits until the action has ended."""
 
 import time
 
@@ -10,14 +10,17 @@ from minova.api.http.call import Call
 from minova.db.api_queries import instances
 from minova.objects.server_actions import SECRET_TIMEOUT
 
-# Seconds between two looks at the record of the action: the first, and the longest.
+# Seconds between two reads of the action's record: the first and the longest pause.
 FIRST_LOOK, LONGEST_LOOK = 0.05, 0.5
-# Beyond the time that the host has: until a conductor notices that it is over.
+# Seconds beyond the host's own time-out, until a conductor notices that the action has ended.
 MARGIN = 30.0
 
 
 def wait(api: Collaborators, call: Call, instance_uuid: str) -> None:
-    """Until the action of this request has ended. Conflict, GuestAgentUnresponsive: it has failed, in Nova's words."""
+    """Waits until the action of this request has ended.
+
+    Raises Conflict or GuestAgentUnresponsive, with Nova's text, if it has failed.
+    """
     until, pause = time.monotonic() + SECRET_TIMEOUT + MARGIN, FIRST_LOOK
     while True:
         with api.db.read() as session:

@@ -1,4 +1,4 @@
-"""`/servers/{id}/tags`: words by which users find servers again."""
+"""`/servers/{id}/tags`: words by which users find servers."""
 
 from typing import Annotated, Any
 from urllib.parse import quote
@@ -26,7 +26,7 @@ def index(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def show(api: Collaborators, call: Call) -> None:
-    """204, or NotFound."""
+    """Answers 204. Raises NotFound if the server does not have the tag."""
     uuid, found = _of(api, call)
     _require(uuid, found, call.path["tag"])
 
@@ -39,7 +39,7 @@ def replace(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def add(api: Collaborators, call: Call) -> None:
-    """201 with its address; 204 if the server has it already."""
+    """Answers 201 with the address of the tag, or 204 if the server has it already."""
     tag = call.path["tag"]
     uuid, before = _of(api, call)
     if not 1 <= len(tag) <= _MOST or _FORBIDDEN & {*tag} or "\x00" in tag:

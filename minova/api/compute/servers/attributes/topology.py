@@ -1,4 +1,4 @@
-"""`/servers/{id}/topology`: the NUMA cells of a guest, and for administrators those of its host."""
+"""`/servers/{id}/topology`: the NUMA cells of a guest, and for administrators the cells of its host."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ OF_HOST = "compute:server:topology:host:index"
 
 
 class CellView(msgspec.Struct, frozen=True, kw_only=True):
-    """`siblings`: Nova shows the threads that share a core; minova's guests have none that are fixed."""
+    """`siblings`: in Nova, the threads that share a core. minova's guests have no fixed siblings."""
 
     vcpu_set: tuple[int, ...]
     siblings: tuple[tuple[int, ...], ...] = ()
@@ -31,7 +31,7 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         topology = servers.find(call, session).numa_topology
     cells = () if topology is None else topology.cells
-    # Words for page sizes are negative: such a guest is not placed yet.
+    # Negative values stand for words such as "large": the guest has no host yet.
     sizes = [cell.pagesize for cell in cells if cell.pagesize is not None and cell.pagesize > 0]
     view = TopologyView(
         nodes=tuple(_cell(cell, with_host=call.permits(OF_HOST)) for cell in cells),

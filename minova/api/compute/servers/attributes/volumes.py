@@ -11,7 +11,9 @@ class NoVolumes(errors.MinovaError):
 
 
 def refuse(api: Collaborators, call: Call) -> None:
-    """Raises NotFound for an unknown server, NoVolumes for any other: no server has a volume, and none can get one."""
+    """Raises NotFound for an unknown server, and NoVolumes for any other: no server has a volume, and none
+    can get one.
+    """
     with api.db.read() as session:
         servers.find(call, session)
     raise NoVolumes(

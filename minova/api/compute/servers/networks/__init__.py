@@ -1,1 +1,1 @@
-"""Which networks a server is to be on: minova's own, or those of a Neutron beside minova."""
+"""The networks of servers: minova's own, or those of a Neutron beside minova."""

@@ -1,7 +1,8 @@
-"""The ports in Neutron of servers that are there: their security groups and addresses, asked and changed with the caller's token, as Nova does.
+"""The Neutron ports of existing servers: their security groups and addresses, read and changed with the caller's token,
+as in Nova.
 
-The port that a server has is named by its row. What else in Neutron has the server's id as `device_id` is not the server's: any project may
-write that.
+The row of a server names its ports. Other ports in Neutron with the server's id as `device_id` are not the server's:
+any project may write that field.
 """
 
 import logging
@@ -20,34 +21,35 @@ from minova.db.networks import neutron_ports
 from minova.db.sql import chunked
 from minova.objects.network import SecurityGroup, SecurityGroupRule
 
-if TYPE_CHECKING:  # its packages take a part of the start that other clouds need not wait for
+if TYPE_CHECKING:  # importing it takes time at the start, which clouds without Neutron save
     from minova.neutron_client import Document
 
 LOG = logging.getLogger(__name__)
-# Ids in one question: they stand in its URL.
+# The most ids in one request to Neutron: they are part of its URL.
 MOST_IDS = 150
-# Seconds for which an answer about servers waits for the names of their groups: without them it is of use, too.
+# Seconds that an answer about servers waits for the names of their groups: it is useful without them, too.
 PATIENCE = 5.0
-# Seconds after a question without an answer in which no other answer about servers waits: each one holds a thread of the API.
+# Seconds after a failed request to Neutron in which no other answer about servers waits: each holds a thread of the
+# API.
 QUIET = 10.0
-# Repetitions of a change while others change the same port.
+# Tries of a change while others change the same port.
 TRIES = 5
 _OFTEN = "The ports of the server are being changed by others. Please try again in a moment."
 Ports = Mapping[str, Collection[str]]
 
 
 def ports_of(session: Session, instance_uuids: Collection[str]) -> dict[str, list[str]]:
-    """The ids of the ports that servers have in Neutron, by server, in their order."""
+    """Returns the ids of the servers' ports in Neutron, by server, in the order of the ports."""
     return neutron_ports.ids_of(session, instance_uuids)
 
 
 def ports_asked(api: Collaborators, session: Session, instance_uuids: Collection[str]) -> dict[str, list[str]]:
-    """The same for what is shown: none if this API knows no Neutron."""
+    """The same as `ports_of`, for answers: empty if this API is not configured for Neutron."""
     return {} if api.neutron is None else ports_of(session, instance_uuids)
 
 
 def require_neutron(api: Collaborators, row: models.Instance) -> None:
-    """BadRequest: the server has ports in a Neutron that this API does not know any more."""
+    """Raises BadRequest if this API is no longer configured for the Neutron that has the server's ports."""
     if api.neutron is None:
         raise errors.BadRequest(
             f"The ports of server {row.uuid} are in Neutron, with which this API does not work: change them there."
@@ -58,7 +60,10 @@ def require_neutron(api: Collaborators, row: models.Instance) -> None:
 
 
 def group_names(api: Collaborators, call: Call, ports: Ports) -> dict[str, list[str]]:
-    """The names of the security groups that Neutron shows the caller, by server: two questions for all of them. None if Neutron is away."""
+    """Returns the names of the security groups that Neutron shows the caller, by server.
+
+    Takes two requests for all servers. Returns {} if Neutron is away.
+    """
     if not any(ports.values()) or api.neutron is None or api.neutron.outage.failed_within(QUIET):
         return {}
     client, token = api.neutron.within(PATIENCE), token_of(api, call)
@@ -69,7 +74,7 @@ def group_names(api: Collaborators, call: Call, ports: Ports) -> dict[str, list[
     except errors.MinovaError as error:
         LOG.warning("Servers are shown without their security groups: %s", error)
         return {}
-    # A group needs no name in Neutron.
+    # A group in Neutron may have an empty name.
     names = {group["id"]: group["name"] or group["id"] for group in named}
     return {
         uuid: sorted({names[group] for group in _flat(groups.get(port, ()) for port in of_server) if group in names})
@@ -80,7 +85,9 @@ def group_names(api: Collaborators, call: Call, ports: Ports) -> dict[str, list[
 def groups_of(
     api: Collaborators, call: Call, port_ids: Collection[str]
 ) -> tuple[list[SecurityGroup], dict[str, SecurityGroup | None]]:
-    """The security groups of these ports, and by id those that their rules name: as far as the caller may see them."""
+    """Returns the security groups of these ports, and by id all groups that these and their rules name: those that the
+    caller may see.
+    """
     client, token = client_of(api, call), token_of(api, call)
     ports = _all(partial(client.ports, token), port_ids)
     wanted = set(_flat(_groups_in(port) for port in ports))
@@ -95,9 +102,11 @@ def groups_of(
 def change_group(
     api: Collaborators, call: Call, row: models.Instance, port_ids: Sequence[str], name: str, *, adding: bool
 ) -> None:
-    """Each of these ports gets the group, or loses it.
+    """Adds the group to each of these ports, or removes it.
 
-    NotFound: no such group; or, of one that is to go, no port has it. Conflict: several have this name. BadRequest: a port can have none.
+    Raises NotFound if there is no such group, or if no port has the group that is to be removed.
+    Raises Conflict if several groups have this name.
+    Raises BadRequest if a port cannot have groups.
     """
     require_neutron(api, row)
     group_id = _named(api, call, row.project_id, name)
@@ -110,10 +119,12 @@ def change_group(
 
 
 def _named(api: Collaborators, call: Call, project_id: str, name: str) -> str:
-    """As Nova: first by its id, then by its name among those of the project."""
+    """Returns the id of a group. As in Nova, looks for the id first, then for the name among the groups of
+    the project.
+    """
     client, token = client_of(api, call), token_of(api, call)
     by_id = client.security_groups(token, id=name)
-    if token is None and not call.ctx.is_admin:  # Neutron shows minova's own user all
+    if token is None and not call.ctx.is_admin:  # Neutron shows all groups to minova's own user
         by_id = [group for group in by_id if group["tenant_id"] == project_id]
     found = by_id or client.security_groups(token, name=name, tenant_id=project_id)
     if len(found) > 1:
@@ -139,7 +150,7 @@ def _removed(group_id: str, port: "Document") -> dict[str, Any] | None:
 
 
 def _groups_in(port: "Document") -> list[str]:
-    """A Neutron with `enable_security_group = false` shows none."""
+    """Returns the groups of a port. A Neutron with `enable_security_group = false` shows none."""
     groups: list[str] = port.get("security_groups") or []
     return groups
 
@@ -148,9 +159,9 @@ def _groups_in(port: "Document") -> list[str]:
 
 
 def add_address(api: Collaborators, call: Call, row: models.Instance, port_ids: Sequence[str], network_id: str) -> None:
-    """One more for the first port on this network, of the first of its subnets that gives one.
+    """Adds an address to the first of the ports on this network, from the first subnet that has one.
 
-    NetworkNotFound: no port is on it. BadRequest: no subnet gives one.
+    Raises NetworkNotFound if no port is on the network, BadRequest if no subnet has an address.
     """
     require_neutron(api, row)
     client, token = client_of(api, call), token_of(api, call)
@@ -162,7 +173,7 @@ def add_address(api: Collaborators, call: Call, row: models.Instance, port_ids: 
     refused: errors.MinovaError | None = None
     for subnet in subnets:
         try:
-            # Once: Neutron gives another address each time.
+            # One try: Neutron gives another address each time.
             _change(api, call, port_id, partial(_with_address, subnet["id"]), tries=1)
         except (errors.IpAddressGenerationFailure, errors.BadRequest) as error:
             refused = error
@@ -180,7 +191,7 @@ def _with_address(subnet_id: str, port: "Document") -> dict[str, Any]:
 
 
 def remove_address(api: Collaborators, call: Call, row: models.Instance, port_ids: Sequence[str], address: str) -> None:
-    """BadRequest: no port has it."""
+    """Removes the address from its port. Raises BadRequest if no port has it."""
     require_neutron(api, row)
     if not any(_change(api, call, port_id, partial(_without_address, address)) for port_id in port_ids):
         raise errors.BadRequest(f"Instance {row.uuid} does not have fixed IP '{address}'.")
@@ -202,9 +213,10 @@ def _change(
     wanted: Callable[["Document"], dict[str, Any] | None],
     tries: int | None = None,
 ) -> bool:
-    """What `wanted` makes of the port as it is now; None: as it is. False: nothing is changed, or the caller sees no such port.
+    """Applies the changes that `wanted` returns for the current port; None: no change.
 
-    Repeated while others change the same port: nothing of theirs is lost.
+    Returns False if nothing is changed, or if the caller does not see the port. Tries again while others change the
+    same port, so that their changes are not lost.
     """
     client, token = client_of(api, call), token_of(api, call)
     for _ in range(TRIES):
@@ -223,7 +235,7 @@ def _change(
 
 
 def _look_again(api: Collaborators, call: Call, row: models.Instance) -> None:
-    """Neutron's event may come later, or never."""
+    """Lets the conductor read the interfaces now: Neutron's event may come later, or never."""
     if row.host is not None:
         try:
             api.conductor.network_changed(call.ctx, instance_uuid=row.uuid, host=row.host)
@@ -232,7 +244,7 @@ def _look_again(api: Collaborators, call: Call, row: models.Instance) -> None:
 
 
 def _all(ask: Callable[..., list["Document"]], ids: Collection[str]) -> list["Document"]:
-    """Asked for by their ids, in as few questions as their length permits."""
+    """Requests objects by their ids, in as few requests as the length of a URL permits."""
     return [found for chunk in chunked(sorted(ids), MOST_IDS) for found in ask(id=list(chunk))]
 
 

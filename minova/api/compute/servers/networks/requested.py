@@ -1,4 +1,4 @@
-"""Which networks a new server is to be on, and the addresses that a server has."""
+"""The networks of new servers, and the addresses of servers."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeAlias
@@ -32,7 +32,7 @@ class Nic(neutron.WantedNic, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     tag: Tag | None = None
 
 
-# Nova lost the tag for a while.
+# Nova does not accept a tag from 2.37 to 2.41.
 TAKEN = History(
     Nic,
     added("2.32", "tag"),
@@ -42,7 +42,10 @@ TAKEN = History(
 
 
 def access_address(version: int, text: str) -> str:
-    """`accessIPv4` and `accessIPv6`: canonical, and empty for none. Raises BadRequest for what is no address of this version."""
+    """Returns the canonical form of `accessIPv4` or `accessIPv6`; empty for none.
+
+    Raises BadRequest if the text is not an address of this version.
+    """
     return str(addresses.parse_address(f"accessIPv{version}", text, version)) if text else ""
 
 
@@ -53,10 +56,11 @@ def requested_networks(
     servers: int,
     groups: tuple[str, ...] | None = None,
 ) -> tuple[dict[str, Any], ...]:
-    """The interfaces of each new server, for the conductor. `groups`: security groups of new ports; None: the default one.
+    """Returns the interfaces of each new server, for the conductor.
 
-    Without `wanted` a server is on the only network that its project may use, or on none if there is none. With `auto`
-    the same, but there must be one; with `none` on none.
+    `groups`: the security groups of new ports; None: the default group.
+    If `wanted` is None, a server gets an interface on the only network that the project may use, or no interface if
+    there is no network. `auto` is the same, but there must be a network. With `none`, a server gets no interface.
 
     Raises BadRequest if a network or port is unknown or another project's.
     Raises NetworkAmbiguous if the project may use several networks, PortInUse if a server has the port.
@@ -82,10 +86,13 @@ def requested_networks(
 
 
 def new_interface(session: Session, call: Call, project_id: str, wanted: Nic, port_id: str) -> NewInterface:
-    """An interface of a server of this project, for the conductor. `port_id`: of the port that is made where none is named.
+    """Returns a new interface of a server of this project, for the conductor.
 
-    Raises PortNotFound, NetworkNotFound, PortInUse; Forbidden for an external network of others.
-    Raises BadRequest if none is named and the project may use none or several, or the network has no subnets.
+    `port_id`: the id of the port that is made if `wanted` names none.
+
+    Raises PortNotFound, NetworkNotFound or PortInUse, and Forbidden for an external network of another project.
+    Raises BadRequest if `wanted` names no network and the project may use none or several, or if the network has no
+    subnets.
     """
     if wanted.port is not None:
         nic = _by_port(session, call, wanted, errors.PortNotFound)
@@ -107,7 +114,7 @@ def new_interface(session: Session, call: Call, project_id: str, wanted: Nic, po
 
 
 def _only_one(session: Session, project_id: str) -> tuple[RequestedNic, ...]:
-    """As Nova: of the networks of the project and the shared ones."""
+    """Returns an interface on the only network among those of the project and the shared ones, as in Nova."""
     found = networks.usable(session, project_id, 2)
     if len(found) > 1:
         raise errors.NetworkAmbiguous("Multiple possible networks found, use a Network ID to be more specific.")
@@ -132,7 +139,7 @@ def _by_port(session: Session, call: Call, nic: Nic, absent: Absent = errors.Bad
         raise absent(f"Port id {nic.port} could not be found.")
     network = networks.find(session, port.network_id)
     if network is not None and not network.usable_by(call.ctx.project_id, is_admin=call.ctx.is_admin):
-        # It may have been shared when the port was made.
+        # The network may have been shared when the port was made.
         raise errors.Forbidden(f"It is not allowed to create an interface on network {network.id}.")
     if port.device_id or ports.is_attached(session, port.id):
         raise errors.PortInUse(f"Port {port.id} is still in use.")
@@ -165,7 +172,7 @@ def _with_subnets(network: Network) -> Network:
 
 
 def addresses_of(vifs: Sequence[Vif]) -> dict[str, list[dict[str, Any]]]:
-    """By the name of the network, as Nova shows them."""
+    """Returns the addresses by the name of the network, in Nova's format."""
     shown: dict[str, list[dict[str, Any]]] = {}
     for vif in vifs:
         if not vif.mac_address:  # its port is not made yet
