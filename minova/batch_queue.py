@@ -1,7 +1,7 @@
-"""A queue of callers whose requests are served many at a time, without a thread of its own.
+"""A queue that serves the requests of several callers together, without a thread of its own.
 
-The first caller serves the queue in its own thread; callers that come meanwhile wait, and the next of them serves all
-that wait then. A single caller is served at once.
+The first caller serves the queue in its own thread. Callers that arrive meanwhile wait, and the first of them then
+serves all requests that wait. A single caller is served at once.
 """
 
 import threading
@@ -14,8 +14,10 @@ C = TypeVar("C")
 
 
 class QueuedRequest(Generic[A, B]):
-    """The request of one caller, and its answer or error. More than a concurrent.futures.Future: its caller is also woken to
-    serve the queue, before there is an answer.
+    """The request of one caller, with its answer or error.
+
+    Unlike a concurrent.futures.Future, it can also wake its caller before there is an answer, so that the caller serves
+    the queue.
     """
 
     def __init__(self, request: A) -> None:
@@ -27,7 +29,7 @@ class QueuedRequest(Generic[A, B]):
         self._gate.acquire()
 
     def served(self, answer: B | BaseException) -> None:
-        """Let the caller go at once, whatever else is still to be done for others."""
+        """Release the caller at once, even if other requests are not served yet."""
         if isinstance(answer, BaseException):
             self.error = answer
         else:
@@ -36,7 +38,7 @@ class QueuedRequest(Generic[A, B]):
         self.wake()
 
     def outcome(self) -> B | Exception:
-        """The answer or error of a request that was served. Raises an error that is no Exception."""
+        """Returns the answer or the error of a served request. Raises the error if it is not an Exception."""
         if isinstance(self.error, Exception):
             return self.error
         if self.error is not None:
@@ -44,7 +46,7 @@ class QueuedRequest(Generic[A, B]):
         return self.answer  # type: ignore[return-value]
 
     def wait(self) -> None:
-        """Wait until the request is served, or is the first in the queue."""
+        """Wait until this request is served or is the first in the queue."""
         self._gate.acquire()
 
     def wake(self) -> None:
@@ -59,11 +61,11 @@ def serve_together(
     *,
     stop_at: tuple[type[Exception], ...] = (),
 ) -> None:
-    """Serve several requests in one piece of work, then each of those that are not served in one of its own, so that a
+    """Serve several requests in one piece of work, then each request that is not served yet on its own, so that a
     request never fails its neighbours.
 
-    `together` serves all that it can. The error of `alone` is its caller's answer, but one of `stop_at` is raised: it is for
-    all that are not served yet.
+    `together` serves all requests that it can. An error of `alone` becomes the answer of its caller. An error in
+    `stop_at` is raised instead, because it concerns all requests that are not served yet.
     """
     if len(queued) > 1:
         together(queued)
@@ -85,12 +87,12 @@ class BatchQueue(Generic[A, B]):
         self._work = work
         self._limit = limit
         self._waiting: list[QueuedRequest[A, B]] = []
-        self._headed = False  # whether a caller works, or was woken to work
+        self._headed = False  # whether a caller serves the queue, or was woken to serve it
         self._entry = threading.Lock()
         self._turn = threading.Lock()
 
     def ask(self, request: A) -> B:
-        """The answer. Raises what `work` raised or set for this request."""
+        """Returns the answer. Raises what `work` raised or set for this request."""
         entry: QueuedRequest[A, B] = QueuedRequest(request)
         if not self._enter([entry]):
             entry.wait()
@@ -102,7 +104,7 @@ class BatchQueue(Generic[A, B]):
         return outcome
 
     def ask_all(self, requests: Sequence[A]) -> list[B | Exception]:
-        """Answer or error of each of one caller's requests, in their order."""
+        """Returns the answer or error of each request of one caller, in their order."""
         queued: list[QueuedRequest[A, B]] = [QueuedRequest(request) for request in requests]
         if not queued:
             return []
@@ -120,14 +122,14 @@ class BatchQueue(Generic[A, B]):
             return work()
 
     def _enter(self, queued: Sequence[QueuedRequest[A, B]]) -> bool:
-        """Whether the caller serves the queue; else it waits for its answers."""
+        """Returns whether the caller serves the queue. Otherwise the caller waits for its answers."""
         with self._entry:
             self._waiting += queued
             serves, self._headed = not self._headed, True
         return serves
 
     def _serve_waiting(self) -> None:
-        """Serve all that wait; then wake the first of those that have come meanwhile."""
+        """Serve the waiting requests, up to the limit; then wake the caller of the first one that still waits."""
         batch: list[QueuedRequest[A, B]] = []
         try:
             with self._turn:

@@ -1,9 +1,10 @@
-"""Decoders of every type that minova reads: made when the type's reader is defined, one at a time.
+"""Decoders of every type that minova reads. Each is built when its module is imported, one at a time.
 
-msgspec builds what it knows of a Struct type at the type's first use, and a second thread that decodes the type meanwhile
-reads a half-built table: the process ends with a segmentation fault (seen with msgspec 0.22). Therefore a type is read through a
-Decoder only, and a Decoder builds everything at its definition, under one lock for the process. ruff bans msgspec's own
-`convert` and `json.decode` outside this module; see docs/decisions/0016-decoders-are-made-at-start.md.
+msgspec builds its tables for a Struct type at the type's first use. A second thread that decodes the same type at that
+moment reads a half-built table, and the process ends with a segmentation fault (seen with msgspec 0.22). Therefore
+every type is read through a Decoder, which builds everything at its definition, under one lock for the process. ruff
+bans msgspec's own `convert` and `json.decode` outside this module; see
+docs/decisions/0016-decoders-are-made-at-start.md.
 """
 
 import threading
@@ -19,9 +20,10 @@ _PREPARED: list[Any] = []
 
 
 class Decoder(Generic[T]):
-    """Reads values of `kind`, a Struct or any other type that msgspec knows. Define it at the import of a module.
+    """Reads values of `kind`, a Struct or any other type that msgspec knows. Define it at module level, so that it is
+    built at import.
 
-    `strict=False`: strings stand for numbers and booleans too.
+    `strict=False` also accepts strings in place of numbers and booleans.
     """
 
     def __init__(self, kind: type[T] | UnionType, *, strict: bool = True) -> None:
@@ -43,7 +45,7 @@ class Decoder(Generic[T]):
 
 
 def prepared() -> tuple[Any, ...]:
-    """Every type that a Decoder was made for in this process."""
+    """Returns every type for which this process has made a Decoder."""
     with _LOCK:
         return tuple(_PREPARED)
 
@@ -52,10 +54,10 @@ _ANY: Decoder[Any] = Decoder(Any)
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Plain values. Raises msgspec.DecodeError if `text` is not JSON."""
+    """Returns plain values. Raises msgspec.DecodeError if `text` is not JSON."""
     return _ANY.from_json(text)
 
 
 def write_json(value: Any) -> str:
-    """The JSON text of a struct or of plain values."""
+    """Returns the JSON text of a struct or of plain values."""
     return msgspec.json.encode(value).decode()

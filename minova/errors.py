@@ -11,7 +11,7 @@ class MinovaError(Exception):
 
 
 class BadRequest(MinovaError):
-    """The request is wrong: the text names the field and what is valid."""
+    """The request is wrong. The text names the field and the valid values."""
 
     code = 400
 
@@ -31,21 +31,21 @@ class NotFound(MinovaError):
 
 
 class ImageDeleted(NotFound):
-    """An image that was to be made of a server was deleted meanwhile."""
+    """The image that was to be made from a server was deleted meanwhile."""
 
 
 class ImageLimitExceeded(MinovaError):
-    """More tags, properties or members than one image may have."""
+    """One image would have more tags, properties or members than allowed."""
 
     code = 413
 
 
 class ImageQuotaExceeded(Forbidden):
-    """An image that was made of a server is larger than what the project's quota leaves."""
+    """An image made from a server is larger than what is left of the project's quota."""
 
 
 class Gone(MinovaError):
-    """There was such a resource in older releases of OpenStack."""
+    """Older releases of OpenStack had such a resource."""
 
     code = 410
 
@@ -57,27 +57,27 @@ class Conflict(MinovaError):
 
 
 class GuestAgentNotEnabled(Conflict):
-    """The image does not say that its guests run an agent."""
+    """The image does not declare that its guests run an agent."""
 
 
 class GuestNotRunning(Conflict):
-    """Its guest would have to run for that."""
+    """The operation needs a running guest."""
 
 
 class ImageChanged(Conflict):
-    """An image is not any more as the API read it: what was to become of it is to be worked out anew."""
+    """The image has changed since the API read it, so the API must compute the change again."""
 
 
 class StaleAttempt(Conflict):
-    """A compute reports on a build attempt that is no longer its own (fence of section 4 of the design)."""
+    """A compute reports on a build attempt that it no longer owns (fence of section 4 of the design)."""
 
 
 class HostIdentityConflict(Conflict):
-    """A compute that is not the one that its host's rows describe; the text says what to do."""
+    """The compute is not the one that its host's rows describe. The text says what to do."""
 
 
 class HostInUse(Conflict):
-    """Another process that is alive serves the host."""
+    """Another live process serves the host."""
 
 
 class Superseded(Conflict):
@@ -85,45 +85,45 @@ class Superseded(Conflict):
 
 
 class StaleClaim(Conflict):
-    """An allocation with a lower claim number than its consumer has already seen."""
+    """An allocation has a lower claim number than its consumer has already seen."""
 
 
 class ServiceUnavailable(MinovaError):
-    """No answer now; trying again later may help."""
+    """There is no answer now; a later retry may succeed."""
 
     code = 503
 
 
 class NoAnswer(ServiceUnavailable):
-    """A call was sent, and its answer did not come: the work may have been done or not. It is raised in the process that
-    asked, and never sent over the bus: older releases do not know it.
+    """A call was sent, but no answer arrived: the work may or may not have been done. Raised only in the calling
+    process and never sent over the bus, because older releases do not know it.
     """
 
 
 class PeerTooOld(ServiceUnavailable):
-    """The service that was asked is of an older release and lacks the method or an argument: use another way, or try again
-    once it is upgraded.
+    """The called service is of an older release and lacks the method or an argument. Use another way, or try again once
+    it is upgraded.
     """
 
 
 class NetworkNotConfigured(ServiceUnavailable):
-    """The conductor that was asked knows nothing of the service that has the networks of the server. Another conductor may."""
+    """This conductor is not configured for the network service of the server. Another conductor may be."""
 
 
 class NoNetworkService(MinovaError):
-    """No conductor knows the service that has the networks of the server."""
+    """No conductor is configured for the network service of the server."""
 
 
 class ConsoleTypeUnavailable(BadRequest):
-    """The host serves no such console."""
+    """The host serves no console of this type."""
 
 
 class ConsolePortsExhausted(MinovaError):
-    """No port is left on the host for another serial console; another host may have one."""
+    """The host has no port left for another serial console; another host may have one."""
 
 
 class NoValidHost(MinovaError):
-    """The form of a failed Diagnosis over RPC, as in Nova."""
+    """A failed Diagnosis as it is sent over RPC, as in Nova."""
 
 
 class MaxRetriesExceeded(NoValidHost):
@@ -131,7 +131,7 @@ class MaxRetriesExceeded(NoValidHost):
 
 
 class UnsupportedPolicyException(BadRequest):
-    """Nothing that the scheduler is configured to run serves the policy of a server group."""
+    """The scheduler's configuration enables nothing that implements the policy of a server group."""
 
 
 class ComputeResourcesUnavailable(MinovaError):
@@ -139,19 +139,19 @@ class ComputeResourcesUnavailable(MinovaError):
 
 
 class ImageUnacceptable(MinovaError):
-    """An image that cannot be booted from: wrong format, checksum, size or structure."""
+    """The image cannot be booted: wrong format, checksum, size or structure."""
 
     code = 400
 
 
 class GuestDataUnacceptable(MinovaError):
-    """User data or files of a server that no config drive can hold."""
+    """No config drive can hold the user data or files of a server."""
 
     code = 400
 
 
 class HardwareNotOffered(MinovaError):
-    """The guest asks for hardware that this host's hypervisor does not have; another host may."""
+    """The guest needs hardware that this host's hypervisor does not have; another host may have it."""
 
 
 class InterfaceNotOffered(HardwareNotOffered):
@@ -159,17 +159,17 @@ class InterfaceNotOffered(HardwareNotOffered):
 
 
 class InterfaceAttachFailed(MinovaError):
-    """A guest cannot take an interface while it runs."""
+    """A running guest cannot take an interface."""
 
 
 class InterfaceDetachFailed(MinovaError):
-    """A guest does not let go of an interface while it runs."""
+    """A running guest does not release an interface."""
 
 
 class QuiesceFailed(MinovaError):
-    """The guest's file systems could not be held still for a snapshot whose image requires that.
+    """The guest's file systems could not be frozen for a snapshot whose image requires that.
 
-    No Conflict: that says that an image was uploaded before.
+    Not a Conflict, because Conflict means that the image was already uploaded.
     """
 
 
@@ -180,17 +180,17 @@ class GuestAgentUnresponsive(MinovaError):
 
 
 class UnknownDiskFormat(MinovaError):
-    """A disk of which minova wrote down no format: it is not read."""
+    """minova has not recorded the format of this disk, so it does not read the disk."""
 
 
 class HypervisorUnavailable(MinovaError):
-    """libvirt does not answer. The text carries the operation."""
+    """libvirt does not respond. The text names the operation."""
 
     code = 503
 
 
 class DiskFull(MinovaError):
-    """No space on the file system of the instances or images."""
+    """The file system of the instances or images has no space left."""
 
     code = 507
 
@@ -203,7 +203,7 @@ class SchemaMismatch(MinovaError):
     """The database schema is absent or too old; the text says which command to run."""
 
 
-# -- networks: the names are Neutron's, whose clients are shown them ----------------------------------------------------
+# -- networks: the error names are Neutron's, because Neutron clients see them -----------------------------------------
 
 
 class SecurityGroupNotFound(NotFound):
@@ -243,51 +243,51 @@ class SecurityGroupRuleExists(Conflict):
 
 
 class SecurityGroupCannotRemoveDefault(Conflict):
-    """Each project keeps its default group."""
+    """Each project must keep its default group."""
 
 
 class PortSecurityPortHasSecurityGroup(Conflict):
-    """Port security cannot end while the port has security groups."""
+    """Port security cannot be disabled while the port has security groups."""
 
 
 class AddressPairAndPortSecurityRequired(Conflict):
-    """Address pairs are exceptions of port security."""
+    """Address pairs are exceptions to port security, so they need it."""
 
 
 class InvalidSharedSetting(Conflict):
-    """Ports of other projects are on the network."""
+    """Ports of other projects are on the network, so sharing cannot end."""
 
 
 class NetworkInUse(Conflict):
-    """Ports are on the network."""
+    """The network still has ports."""
 
 
 class SubnetInUse(Conflict):
-    """Ports have addresses of the subnet."""
+    """Ports still have addresses of the subnet."""
 
 
 class NetworkAmbiguous(Conflict):
-    """A server may be on several networks, and names none."""
+    """The server may use several networks but names none."""
 
 
 class PortInUse(Conflict):
-    """A server has the port."""
+    """A server uses the port."""
 
 
 class PortNotSupported(BadRequest):
-    """A port in Neutron asks for what minova does not give."""
+    """A Neutron port requires a feature that minova does not support."""
 
 
 class PortBindingFailed(MinovaError):
-    """No agent of Neutron has bound the port to the host."""
+    """No Neutron agent has bound the port to the host."""
 
 
 class VirtualInterfaceCreateException(MinovaError):
-    """Neutron has not said in time that it has wired the interfaces of a server."""
+    """Neutron has not reported in time that it has wired the interfaces of a server."""
 
 
 class PortBound(Conflict):
-    """A server has the port, whose MAC address can then not be changed."""
+    """A server uses the port, so its MAC address cannot be changed."""
 
 
 class OverlappingSubnets(Conflict):
@@ -299,7 +299,7 @@ class OverlappingAllocationPools(Conflict):
 
 
 class GatewayConflictWithAllocationPools(Conflict):
-    """The gateway's address would be given to a port."""
+    """An allocation pool contains the gateway's address."""
 
 
 class IpAddressAlreadyAllocated(Conflict):

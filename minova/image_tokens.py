@@ -1,12 +1,14 @@
-"""The right to download the bytes of one image for a few minutes, or to upload them: signed by a conductor, checked by the Image API.
+"""Tokens for the right to download or upload the bytes of one image for a few minutes: signed by a conductor, checked
+by the Image API.
 
     conductor --signs--> BuildMessage.image_token --> compute --Authorization: Bearer--> API checks: signature, image, time
     conductor --signs--> image_upload_token       --> compute --Authorization: Bearer--> the same, and that the image has no bytes
 
 The two rights are signed with different salts: a token for one is no token for the other.
 
-Both read the keys and the time from the database: its clock is the one clock here, whatever clocks the hosts have. A key belongs
-to a period of that clock. It is accepted until the end of the next period, so each key outlives every token that it has signed.
+Conductor and API read the keys and the time from the database. So only the database's clock matters, not those of the
+hosts. A key belongs to a period of that clock. It is accepted until the end of the next period, so each key outlives
+every token that it has signed.
 """
 
 import hashlib
@@ -34,7 +36,7 @@ class Right(StrEnum):
 
 
 class TokenRefused(Exception):
-    """`reason`, one of few words: invalid, expired."""
+    """`reason` is one of a few words: invalid, expired."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -52,7 +54,7 @@ _CLAIMS: Decoder[_Claims] = Decoder(_Claims)
 
 
 class Keys(msgspec.Struct, frozen=True, kw_only=True):
-    """Secrets by their periods, as the database had them at `now`, by its wall clock."""
+    """Secrets by period, as read from the database at `now`, a time of the database's wall clock."""
 
     now: float
     secrets: Mapping[int, str]
@@ -63,7 +65,9 @@ class Keys(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def accepted(self) -> list[str]:
-        """Oldest first. The next period's: it may have begun for the signer."""
+        """Returns the accepted keys, oldest first. The key of the next period is included, because it may
+        already have begun for the signer.
+        """
         near = sorted(set(self.secrets) & {self.period - 1, self.period, self.period + 1})
         return [self.secrets[period] for period in near]
 
@@ -73,24 +77,24 @@ def period_of(now: float) -> int:
 
 
 def sign(secret: str, image_id: str, now: float, right: Right = Right.DOWNLOAD) -> str:
-    """A token for this image, valid from `now` for LIFETIME seconds."""
+    """Returns a token for this image, valid for LIFETIME seconds from `now`."""
     return str(_serializer([secret], right).dumps({"image": image_id, "expires": now + LIFETIME}))
 
 
 def image_of(token: str, keys: Keys, right: Right = Right.DOWNLOAD) -> str:
-    """The id of the image that the token is for. Raises TokenRefused."""
+    """Returns the ID of the image that the token is for. Raises TokenRefused."""
     if not keys.accepted:
         raise TokenRefused("invalid")
     try:
         claims = _CLAIMS.from_builtins(_serializer(keys.accepted, right).loads(token))
     except (BadData, msgspec.ValidationError):
         raise TokenRefused("invalid") from None
-    # One that is valid for longer was signed before the clock stepped back.
+    # A longer validity means that the token was signed before the clock was set back.
     if not 0 < claims.expires - keys.now <= LIFETIME:
         raise TokenRefused("expired")
     return claims.image
 
 
 def _serializer(secrets: list[str], right: Right) -> Any:
-    """Compares signatures in constant time."""
+    """Returns a serializer that compares signatures in constant time."""
     return URLSafeSerializer(secrets, salt=right.value, signer_kwargs=_DIGEST)

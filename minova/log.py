@@ -11,7 +11,7 @@ from oslo_log import log
 from minova.context import RequestContext, service_context
 from minova.outages import FirstOfEachKind
 
-# Chatty below a warning, and never about minova's own work.
+# These loggers are chatty below WARNING and never report on minova's own work.
 _NAMES = (
     "alembic",
     "amqp",
@@ -23,14 +23,14 @@ _NAMES = (
     "sqlalchemy",
     "uvicorn",
 )
-# The notification driver `log` writes below oslo.messaging's name, and must stay visible.
+# The notification driver `log` uses a logger under oslo.messaging's name. It must stay visible.
 _QUIET = [*(f"{name}=WARNING" for name in _NAMES), "oslo.messaging.notification=INFO"]
 
-# The in-memory transport of minova-standalone makes oslo.messaging warn of itself at every connection. Nothing else of
-# that logger is hidden: it also reports a broker that cannot be reached.
+# With the in-memory transport of minova-standalone, oslo.messaging warns at every connection that this transport is in
+# use. Nothing else of that logger is hidden, because it also reports a broker that cannot be reached.
 _RABBIT = "oslo.messaging._drivers.impl_rabbit"
 _CALLS = "oslo_messaging._drivers.amqpdriver"
-# While the broker is away these say so for each connection, again at each try.
+# While the broker is away, these loggers repeat their message for each connection at each try.
 _REPETITIVE = (
     _RABBIT,
     _CALLS,
@@ -60,7 +60,7 @@ def hide_what_is_of_no_use() -> None:
     logging.getLogger(_RABBIT).addFilter(_is_of_use)
     for name in _REPETITIVE:
         logging.getLogger(name).addFilter(FirstOfEachKind())
-    # As many calls at the same time as there are threads is what the threads are for.
+    # oslo.messaging warns of many parallel calls. Up to the number of threads they are normal.
     logging.getLogger(_CALLS).addFilter(_is_no_number_of_calls)
 
 
@@ -93,7 +93,9 @@ def bound_request(ctx: RequestContext) -> Iterator[None]:
 
 
 def bound_context() -> RequestContext:
-    """The request that this thread works for; one of the service's own where there is none."""
+    """Returns the context of the request that this thread works for, or a context of the service's own if there is
+    none.
+    """
     bound = oslo_context.get_current()
     if bound is None:
         return service_context()

@@ -1,7 +1,8 @@
 """Prometheus metrics of a process, and the page that serves them.
 
-They are always counted, because that costs next to nothing, and served only with `[prometheus] enabled`. One registry per
-process: the services of minova-standalone share its page. Pure packages count nothing; the code that applies a decision does.
+Counting is always on, because it costs next to nothing. The page is served only with `[prometheus] enabled`. There is
+one registry per process, so the services of minova-standalone share its page. Pure packages count nothing; the code
+that applies a decision counts it.
 """
 
 import logging
@@ -21,7 +22,8 @@ from minova import errors
 
 LOG = logging.getLogger(__name__)
 
-# The folder in which workers of one service put their figures. prometheus_client reads it when it is imported.
+# The folder in which the workers of one service store their metrics. prometheus_client reads this variable when it is
+# imported.
 WORKERS = "PROMETHEUS_MULTIPROC_DIR"
 REGISTRY = CollectorRegistry()
 ProcessCollector(registry=REGISTRY)
@@ -99,7 +101,7 @@ PLACEMENT_FINDINGS = Gauge(
 
 @contextmanager
 def timed(histogram: Histogram, *labels: str) -> Iterator[None]:
-    """Observes the time of the block, with `labels` and a last label `ok`, or `error` if it raised."""
+    """Observes the run time of the block, with `labels` and a last label: `ok`, or `error` if the block raised."""
     begun, result = time.perf_counter(), "error"
     try:
         yield
@@ -109,7 +111,9 @@ def timed(histogram: Histogram, *labels: str) -> Iterator[None]:
 
 
 class Page:
-    """`GET /metrics` in a thread of its own. InvalidConfiguration: its address is taken or is none of this host's."""
+    """Serves `GET /metrics` in a thread of its own. Raises InvalidConfiguration if its address is taken or does not
+    belong to this host.
+    """
 
     binary = "metrics"
     registry = REGISTRY
@@ -131,7 +135,7 @@ class Page:
 
     @property
     def port(self) -> int:
-        """The one it listens on, also where the system chose it."""
+        """Returns the port that the page listens on, also if the system chose it."""
         return int(self._server.server_port)
 
     def stop(self) -> None:
@@ -142,7 +146,9 @@ class Page:
 
 
 def show_workers(folder: str) -> None:
-    """The page of this process shows what its workers count, which were started with this folder in the environment (WORKERS)."""
+    """Add the metrics of this process's workers to its page. The workers were started with this folder in the
+    environment (WORKERS).
+    """
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     MultiProcessCollector(registry, path=folder)  # type: ignore[no-untyped-call]
@@ -150,7 +156,7 @@ def show_workers(folder: str) -> None:
 
 
 def page(conf: cfg.ConfigOpts, default_port: int) -> list[Page]:
-    """The page, if the configuration wants one. A worker has none: its parent shows its figures."""
+    """Returns the page if the configuration enables it. A worker has none, because its parent shows its metrics."""
     options = conf.prometheus
     if not options.enabled or WORKERS in os.environ:
         return []

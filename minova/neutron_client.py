@@ -1,4 +1,4 @@
-"""Requests to a Neutron that stands beside minova: as the user of `[neutron]`, or with the token of a user."""
+"""Requests to a Neutron that runs beside minova, either as the user of `[neutron]` or with the token of a user."""
 
 import copy
 import logging
@@ -17,9 +17,9 @@ from minova.service_session import endpoint_of, session_of
 
 LOG = logging.getLogger(__name__)
 GROUP = "neutron"
-TIMEOUT = 30.0  # seconds, where [neutron] timeout names none
+TIMEOUT = 30.0  # seconds, if [neutron] timeout is not set
 PAUSE = 0.5  # seconds before a request is sent again
-# What may stand in a path: users name ports.
+# IDs that may stand in a path. They are checked because users send the IDs of ports.
 _ID = re.compile("[0-9a-fA-F-]{1,36}")
 _AGAIN = frozenset((500, 502, 503, 504))
 _AWAY = "The network service does not answer. Please try again in a moment."
@@ -30,7 +30,7 @@ _BY_STATUS: dict[int, type[errors.MinovaError]] = {
     409: errors.BadRequest,
     412: errors.RevisionNumberConstraintFailed,
 }
-# Its words for an error, and ours.
+# Neutron's error types, and minova's errors for them.
 _BY_TYPE: dict[str, type[errors.MinovaError]] = {
     "PortNotFound": errors.PortNotFound,
     "NetworkNotFound": errors.NetworkNotFound,
@@ -43,11 +43,14 @@ Document = dict[str, Any]
 
 
 class NeutronClient:
-    """Safe for threads. InvalidConfiguration: `[neutron]` names no user.
+    """Safe for threads. Raises InvalidConfiguration if `[neutron]` names no user.
 
-    All methods raise ServiceUnavailable if Neutron does not answer, and what it refuses as an error of its kind. `token`: of the user
-    for whom it is asked; None: as the user of `[neutron]`. `most`: seconds that one request, also for a token, takes at most;
-    None: `[neutron] timeout`. `outage`: whether it answers, all requests of this client and of those made `within` it.
+    All methods raise ServiceUnavailable if Neutron does not answer, and an error of the matching kind if it refuses the
+    request.
+
+    `token`: the token of the user on whose behalf the request is sent; None: the user of `[neutron]`.
+    `most`: the longest time in seconds for one request, also for a token; None: `[neutron] timeout`.
+    `outage`: whether Neutron answers now, as seen by all requests of this client and of its copies made by `within`.
     """
 
     def __init__(
@@ -63,7 +66,7 @@ class NeutronClient:
         self._session: Session = session
         self._tries = options.http_retries + 1
         self._timeout = float(options.timeout or TIMEOUT) if most is None else min(float(options.timeout or most), most)
-        session.timeout = self._timeout  # of requests for tokens and for the catalog
+        session.timeout = self._timeout  # timeout of requests for tokens and for the catalog
         self._sleep = sleep
         self._clock = clock
         self._until: float | None = None
@@ -72,7 +75,7 @@ class NeutronClient:
         self._catalog = endpoint_of(session, options)
 
     def within(self, seconds: float) -> Self:
-        """The same, which raises ServiceUnavailable once so many seconds have passed from now on, whatever is asked."""
+        """Returns a copy of this client whose requests raise ServiceUnavailable once `seconds` have passed."""
         bounded = copy.copy(self)
         bounded._until = self._clock() + seconds
         return bounded
@@ -81,7 +84,7 @@ class NeutronClient:
         return self._list("networks", token, filters)
 
     def network(self, network_id: str, token: str | None = None) -> Document | None:
-        """None: there is none, or the user may not see it."""
+        """Returns None if there is no such network or the user may not see it."""
         return next(iter(self.networks(token, id=network_id)), None)
 
     def subnets(self, network_id: str, token: str | None = None) -> list[Document]:
@@ -91,7 +94,7 @@ class NeutronClient:
         return self._list("ports", token, filters)
 
     def port(self, port_id: str, token: str | None = None) -> Document | None:
-        """None: there is none, or the user may not see it."""
+        """Returns None if there is no such port or the user may not see it."""
         if not _ID.fullmatch(port_id):
             return None
         try:
@@ -104,7 +107,7 @@ class NeutronClient:
         return self._list("security-groups", token, filters)
 
     def create_port(self, port: Document) -> Document:
-        """Sent once: Neutron makes another port each time."""
+        """Sent only once, because Neutron makes another port for each request."""
         made: Document = self._ask("POST", "/v2.0/ports", None, tries=1, json={"port": port})["port"]
         return made
 
@@ -116,14 +119,16 @@ class NeutronClient:
         token: str | None = None,
         revision: int | None = None,
     ) -> Document:
-        """PortNotFound: there is none. RevisionNumberConstraintFailed: it has changed since `revision` was read."""
+        """Raises PortNotFound if there is no such port, RevisionNumberConstraintFailed if it has changed since
+        `revision` was read.
+        """
         headers = {} if revision is None else {"If-Match": f"revision_number={revision}"}
         path = f"/v2.0/ports/{port_id}"
         made: Document = self._ask("PUT", path, token, tries=tries, headers=headers, json={"port": port})["port"]
         return made
 
     def delete_port(self, port_id: str) -> None:
-        """One that has gone already is fine."""
+        """A port that is already gone is no error."""
         try:
             self._ask("DELETE", f"/v2.0/ports/{port_id}", None)
         except errors.NotFound:
@@ -183,7 +188,7 @@ class NeutronClient:
 
     @staticmethod
     def _refuse(answer: Any, method: str, path: str) -> None:
-        """Returns if the same request may do better a moment later."""
+        """Raises the error that the answer stands for. Returns if the same request may succeed a moment later."""
         try:
             said = answer.json()["NeutronError"]
             kind, message = str(said["type"]), str(said["message"])

@@ -1,4 +1,4 @@
-"""Outages of dependencies: one line in the log when an outage begins, and one when it is over."""
+"""Outages of dependencies. The log gets one line when an outage begins and one when it ends."""
 
 import logging
 import threading
@@ -19,7 +19,7 @@ class Outage:
         self._last = float("-inf")
 
     def failed(self, reason: object) -> None:
-        """The first failure is logged with its reason; the others are counted."""
+        """Logs the first failure with its reason as a warning; later failures are counted and logged at debug level."""
         with self._lock:
             self._failures += 1
             self._last = self._ticks()
@@ -32,7 +32,7 @@ class Outage:
             self._log.debug("%s still does not answer: %s", self._what, reason)
 
     def failed_within(self, seconds: float) -> bool:
-        """Whether the outage lasts, and the last failure was so short a time ago."""
+        """Returns whether the outage continues and the last failure was less than `seconds` ago."""
         with self._lock:
             return self._since is not None and self._ticks() - self._last < seconds
 
@@ -52,8 +52,8 @@ class Outage:
 
 
 class FirstOfEachKind:
-    """A filter for loggers of libraries that repeat themselves: the first line of a kind passes, and the next one after a
-    minute without any. A kind is a message before its arguments are put in.
+    """A log filter for libraries that repeat themselves. It passes the first line of each kind, and the next one after
+    a minute without any line of that kind. A kind is the message before its arguments are inserted.
     """
 
     QUIET = 60.0
@@ -70,6 +70,6 @@ class FirstOfEachKind:
         with self._lock:
             before = self._last.get(kind)
             self._last[kind] = now
-            if len(self._last) > 1000:  # texts with the arguments in them already
+            if len(self._last) > 1000:  # too many kinds: these messages already contain their arguments
                 self._last = {kind: now}
         return before is None or now - before > self.QUIET

@@ -1,7 +1,7 @@
-"""The files of a service are for its own user: no other user of the machine may read them.
+"""The files of a service belong to its own user: no other user of the machine may read them.
 
-New files have mode 0600 and new sockets 0700, by the umask. Folders have 0750, so that an administrator may share one with a
-group: minova-compute shares the folders of disks with QEMU's group.
+The umask gives new files mode 0600 and new sockets 0700. Folders have 0750, so that an administrator may share one with
+a group: minova-compute shares the folders of disks with QEMU's group.
 """
 
 import logging
@@ -17,7 +17,7 @@ _OTHERS = stat.S_IRWXO
 
 
 def set_umask() -> None:
-    """For the whole process: call it before any thread runs."""
+    """Set the umask of the whole process. Call it before any thread runs."""
     os.umask(UMASK)
 
 
@@ -31,13 +31,15 @@ def make_folder(path: Path) -> None:
 
 
 def close_to_others(paths: Iterable[Path]) -> None:
-    """Take the rights of all other users from what an earlier release made. What belongs to another user is left alone."""
+    """Remove the rights of all other users from files that an earlier release made. Files that belong to another user
+    stay as they are.
+    """
     for path in paths:
         try:
             status = path.lstat()
             if status.st_uid != os.geteuid() or not status.st_mode & _OTHERS:
                 continue
-            # A sticky folder, such as /tmp, is meant for all users; and a link has no rights of its own.
+            # A sticky folder, such as /tmp, is meant for all users, and a link has no rights of its own.
             if not stat.S_ISLNK(status.st_mode) and not status.st_mode & stat.S_ISVTX:
                 path.chmod(stat.S_IMODE(status.st_mode) & ~_OTHERS)
                 LOG.info("Other users can no longer read %s", path)
@@ -48,7 +50,7 @@ def close_to_others(paths: Iterable[Path]) -> None:
 
 
 def readable_by_others(path: Path) -> bool:
-    """Whether the mode of the file lets every user read it. False: there is no file."""
+    """Returns whether the file's mode lets every user read it; False if there is no such file."""
     try:
         return bool(path.stat().st_mode & stat.S_IROTH)
     except OSError:

@@ -10,16 +10,19 @@ from minova import errors
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
-# Seconds: the first pause, which doubles up to the longest. The end of an outage is noticed within the longest one.
+# Seconds: the first pause, which doubles up to the longest pause. So the end of an outage is noticed within the longest
+# pause.
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 1.0
 
 
 def retry_call(what: str, ask: Callable[[], T], *, seconds: float, wait: Callable[[float], bool]) -> T:
-    """Call `ask`, which must be safe to repeat, until it does not raise ServiceUnavailable.
+    """Call `ask`, which must be safe to repeat, until it no longer raises ServiceUnavailable.
 
-    `seconds`: no more tries after that. `wait` pauses, and answers whether this process stops: no more tries then either.
-    Raises the last ServiceUnavailable; PeerTooOld at once, because the caller may have another way.
+    `seconds`: no more tries after this time.
+    `wait`: pauses, and returns whether this process stops; then there are no more tries either.
+
+    Raises the last ServiceUnavailable. Raises PeerTooOld at once, because the caller may have another way.
     """
     begun, paused, pause = time.monotonic(), 0.0, FIRST_PAUSE
     while True:

@@ -22,16 +22,16 @@ from minova.log import bound_request
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
-# Seconds that a stop waits for messages that are worked on, and for periodic tasks.
+# Seconds that a stop waits for messages in progress and for periodic tasks.
 SERVER_STOP = 1.0
 PERIODIC_STOP = 0.5
-# Seconds in which a process notices that it is asked to stop.
+# Seconds within which a process notices a request to stop.
 STOP_NOTICED = 0.2
 
 
 class PeriodicTask(msgspec.Struct, frozen=True, kw_only=True):
-    """`work` runs every `interval` seconds, jittered by a tenth. It may answer the interval to use from then on; after an
-    error it is tried again without waiting longer than `interval`.
+    """`work` runs every `interval` seconds, jittered by a tenth. It may return a new interval for the following runs.
+    After an error, the next try comes after `interval` at the latest.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Manager(Protocol):
     def periodic_tasks(self) -> Sequence[PeriodicTask]: ...
 
     def stop(self) -> None:
-        """No new work; finish or hand back what runs."""
+        """Accept no new work; finish or hand back the work in progress."""
         ...
 
 
@@ -67,8 +67,10 @@ class Running(Protocol):
 
 
 class Service:
-    """One manager behind one RPC topic. `stopping` is shared by all that waits in this process. `leave` is called first of
-    all when it stops: it hands over at once what others can go on with.
+    """One manager behind one RPC topic.
+
+    `stopping`: shared by everything that waits in this process.
+    `leave`: called first when the service stops. It immediately hands over the work that others can continue.
     """
 
     def __init__(
@@ -101,10 +103,11 @@ class Service:
         LOG.info("%s started", self.binary)
 
     def stop(self) -> None:
-        """Leave; stop listening, so that nothing new comes in; then the periodic tasks; then the manager's own work.
+        """Call `leave`; stop listening, so that no new messages arrive; then stop the periodic tasks; then the
+        manager's own work.
 
-        Neither a message that is worked on nor a periodic task is waited for without end: each may wait for a broker, a
-        database or a caller that is gone. What they leave undone is gone on with from the rows, as after a crash.
+        The time for messages in progress and for periodic tasks is limited, because each of them may wait for a broker,
+        a database or a caller that is gone. Unfinished work is continued from the rows, as after a crash.
         """
         self.stopping.set()
         self._leave()
@@ -118,7 +121,7 @@ class Service:
 
     @property
     def failure(self) -> str | None:
-        """Why the manager has asked for the stop of the process; a manager without `failure` never does."""
+        """Returns why the manager has requested a stop of the process. A manager without `failure` never does."""
         reason: str | None = getattr(self._manager, "failure", None)
         return reason
 
@@ -128,7 +131,7 @@ class Service:
 
 
 def within(seconds: float, what: str, work: Callable[[], None]) -> bool:
-    """Runs `work` in a thread and leaves that thread behind if it takes longer. Returns whether it has ended."""
+    """Runs `work` in a thread, and abandons that thread after `seconds`. Returns whether the work has ended."""
 
     def guarded() -> None:
         try:
@@ -145,9 +148,10 @@ def within(seconds: float, what: str, work: Callable[[], None]) -> bool:
 
 
 class FailureLog:
-    """The log lines of repeated work: its first failure, each failure of another kind, and the first success after them.
+    """The log lines of repeated work: its first failure, each failure of another kind, and the first success after
+    them.
 
-    `failure`: the start of the line of a failure, before its reason; else the name of the work.
+    `failure`: how the log line of a failure begins, before its reason; default: the name of the work.
     """
 
     def __init__(self, name: str, failure: str | None = None) -> None:
@@ -158,7 +162,7 @@ class FailureLog:
         self._failures = 0
 
     def failed(self, error: Exception, *, exc_info: bool = False, level: int = logging.WARNING) -> None:
-        """`level`: of the line; with a traceback it is ERROR."""
+        """`level`: the level of the log line; with a traceback it is ERROR, and for a repeated failure DEBUG."""
         kind = (type(error).__name__, str(error))
         if self._last is None:
             self._since, self._failures = time.monotonic(), 0
@@ -181,7 +185,7 @@ class FailureLog:
 
 
 def run_periodic(task: PeriodicTask, stopping: threading.Event) -> None:
-    """The thread of one periodic task. An error is logged and the task tried again next time."""
+    """The thread of one periodic task. An error is logged, and the task is tried again next time."""
     interval = task.interval
     failing = FailureLog(task.name)
     wait = 0.0 if task.at_once else interval
@@ -199,7 +203,9 @@ def run_periodic(task: PeriodicTask, stopping: threading.Event) -> None:
 
 
 def until_available(what: str, ask: Callable[[], T], stopping: threading.Event) -> T:
-    """Repeats `ask` until it is answered, with a log line for each try. Raises ServiceUnavailable if the process stops meanwhile."""
+    """Repeats `ask` until it succeeds, and logs each failed try. Raises ServiceUnavailable if the process stops
+    meanwhile.
+    """
     delay = 1.0
     while True:
         try:
@@ -212,9 +218,10 @@ def until_available(what: str, ask: Callable[[], T], stopping: threading.Event) 
 
 
 def run(services: Sequence[Running], stopping: threading.Event, ready: Callable[[], None] = lambda: None) -> None:
-    """Start all in order, wait until `stopping` is set, stop all in reverse. A start that fails stops those before it.
+    """Start all services in order, wait until `stopping` is set, stop all in reverse order. If one fails to start, all
+    started so far are stopped.
 
-    Raises MinovaError if a service has asked for the stop, because it cannot go on.
+    Raises MinovaError if a service has requested the stop because it cannot continue.
     """
     started: list[Running] = []
     try:
@@ -222,8 +229,9 @@ def run(services: Sequence[Running], stopping: threading.Event, ready: Callable[
             started.append(service)
             service.start()
         ready()
-        # The handlers of signals run in this thread, between two sleeps if another thread has taken the signal. And they set
-        # `stopping`, whose lock this thread would hold at the beginning of a wait for it.
+        # This thread must not wait for `stopping`. The signal handlers run in this thread (between two sleeps, if
+        # another thread has received the signal) and set `stopping`, whose lock this thread would hold at the beginning
+        # of a wait.
         while not stopping.is_set():
             time.sleep(STOP_NOTICED)
     except errors.ServiceUnavailable:
@@ -239,7 +247,7 @@ def run(services: Sequence[Running], stopping: threading.Event, ready: Callable[
 
 
 def _stop(service: Running) -> None:
-    """One that fails to stop must not keep the others from stopping."""
+    """A service that fails to stop must not keep the others from stopping."""
     try:
         service.stop()
     except Exception:
@@ -247,7 +255,7 @@ def _stop(service: Running) -> None:
 
 
 def on_hangup(work: Callable[[], None]) -> None:
-    """Runs `work` after SIGHUP, in a thread of its own: a signal handler must not wait for a lock."""
+    """Runs `work` after SIGHUP, in a thread of its own, because a signal handler must not wait for a lock."""
     requested = threading.Event()
 
     def serve() -> None:
@@ -263,7 +271,7 @@ def on_hangup(work: Callable[[], None]) -> None:
 
 
 def in_foreground() -> bool:
-    """Whether the process runs in the foreground of a terminal: then SIGHUP means that the terminal has gone."""
+    """Returns whether the process runs in the foreground of a terminal. Then SIGHUP means that the terminal is gone."""
     try:
         return os.getpgrp() == os.tcgetpgrp(sys.stderr.fileno())
     except (OSError, ValueError):
@@ -271,7 +279,7 @@ def in_foreground() -> bool:
 
 
 def stop_on_signals(stopping: threading.Event, *more: signal.Signals) -> None:
-    """SIGTERM, SIGINT and `more` ask for a graceful stop; a second one does not wait for it."""
+    """SIGTERM, SIGINT and `more` request a graceful stop. A second signal ends the process at once."""
 
     def ask(number: int, _frame: object) -> None:
         if stopping.is_set():

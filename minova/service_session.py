@@ -1,4 +1,4 @@
-"""Sessions of keystoneauth as the user that a section of the configuration names."""
+"""Keystoneauth sessions for the user that a section of the configuration names."""
 
 from keystoneauth1 import exceptions as keystone_errors
 from keystoneauth1 import loading
@@ -10,7 +10,7 @@ from minova import errors
 
 
 def session_of(conf: cfg.ConfigOpts, section: str, needed_for: str) -> Session:
-    """Raises InvalidConfiguration if the section names no user, or one that cannot be."""
+    """Raises InvalidConfiguration if the section names no user, or an invalid one."""
     try:
         loading.register_auth_conf_options(conf, section)
         loading.register_session_conf_options(conf, section)
@@ -24,7 +24,7 @@ def session_of(conf: cfg.ConfigOpts, section: str, needed_for: str) -> Session:
 
 
 def endpoint_of(session: Session, options: cfg.ConfigOpts.GroupAttr) -> Adapter:
-    """Where the catalog has the service that a section describes."""
+    """Returns an adapter that finds the service of a configuration section in the catalog."""
     return Adapter(
         session,
         service_type=options.service_type,

@@ -1,4 +1,4 @@
-"""Background work that must not pile up: of several requests for the same work one runs at a time."""
+"""Background work that must not pile up: of several requests for the same work, only one runs at a time."""
 
 import threading
 from collections.abc import Callable, Hashable
@@ -15,7 +15,9 @@ class SingleFlight:
         self._lock = threading.Lock()
 
     def __call__(self, what: Hashable, work: Work, spawn: Callable[[Work], None] | None = None) -> None:
-        """`what` identifies the work; `spawn` replaces the usual one. Raises what `spawn` raises; then the work is not running."""
+        """`what` identifies the work; `spawn` replaces the default `spawn`. If `spawn` raises, that error is raised and
+        the work does not count as running.
+        """
         with self._lock:
             if what in self._under_way:
                 return

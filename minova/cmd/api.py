@@ -1,4 +1,6 @@
-"""minova-api: the one door for people and tools. With [api] workers it starts itself so many times more."""
+"""minova-api: the only service that people and tools talk to. With [api] workers it starts that many copies of
+itself.
+"""
 
 import threading
 from collections.abc import Sequence
@@ -17,13 +19,13 @@ from minova.hardware.pci_alias import parse_aliases
 from minova.messaging.rpc import Rpc
 from minova.service import Running
 
-# -P: nothing is imported from the folder where it is started.
+# -P: Python imports nothing from the folder in which the process is started.
 COMMAND = ("-P", "-c", "from minova.cmd.api import main; main()")
 
 
 def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event, worker: Worker | None = None) -> ApiService:
-    """`worker`: what this process has of its parent, if it is one of several."""
-    parse_aliases(conf.pci.alias, pci_in_placement=conf.filter_scheduler.pci_in_placement)  # or it stops here
+    """`worker`: what this process inherited from its parent if it is one of several; else None."""
+    parse_aliases(conf.pci.alias, pci_in_placement=conf.filter_scheduler.pci_in_placement)  # stops here if wrong
     db = database.connect(conf, stopping, readonly=True)
     database.follow_levels(conf, db, rpc)
     tries = clients.TOLD_AFTER_TRIES

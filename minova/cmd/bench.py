@@ -36,7 +36,7 @@ def scheduler(conf: cfg.ConfigOpts) -> None:
 
 
 def measure_decisions(conf: cfg.ConfigOpts, hosts: list[int], runs: int) -> Iterator[Row]:
-    """All hosts are candidates at once: a page of them would be as fast whatever their number."""
+    """All hosts are candidates at once. With pages, a decision would take the same time for any number of hosts."""
     keep_memory()
     default = rules_of(conf, random.Random(0))._replace(max_placement_results=0)
     conf.set_override("enabled_filters", list(CHAINS["classic"]), group="filter_scheduler")
@@ -57,7 +57,10 @@ def measure_decisions(conf: cfg.ConfigOpts, hosts: list[int], runs: int) -> Iter
 
 
 def times_of(table: HostTable, spec: RequestSpec, rules: Rules, runs: int) -> list[float]:
-    """Of decisions on the same table, in ms. RuntimeError: one found no host, and so took too short a time."""
+    """Returns the times of decisions on the same table, in ms.
+
+    Raises RuntimeError if a decision found no host, because its time would be too short.
+    """
     times = []
     for run in range(WARM_UP + runs):
         start = time.perf_counter()

@@ -1,4 +1,4 @@
-"""RPC clients as the executables hand them to their services."""
+"""The RPC clients that the executables pass to their services."""
 
 from collections.abc import Callable
 from functools import cache
@@ -8,14 +8,14 @@ from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
 from minova.messaging.rpc import Rpc
 
-# Seconds. Every call is safe to repeat, so a caller does better to ask again than to wait long for one who has died.
+# Seconds. Every call is safe to repeat, so a retry is better than a long wait for a peer that has died.
 CALL_TIMEOUT = 8.0
-# The API repeats a call: it waits for so long for the first answer, and CALL_TIMEOUT for the second.
+# Seconds. The API repeats a call: it waits this long for the first answer, and CALL_TIMEOUT for the second.
 FIRST_ANSWER = 4.0
 SCHEDULE_TIMEOUT = 30.0
-# A person waits for the answer, and a thread that answers messages waits with them: less than CALL_TIMEOUT.
+# Seconds, less than CALL_TIMEOUT: a person waits for the answer, and so does a thread that serves messages.
 DRY_RUN_TIMEOUT = 6.0
-# People are told after a few seconds that the broker is away; services wait until it is back, and go on.
+# Services that answer people report after a few seconds that the broker is away. Other services wait until it is back.
 TOLD_AFTER_TRIES = 2
 
 
@@ -28,12 +28,12 @@ def scheduler(rpc: Rpc) -> SchedulerApi:
 
 
 def dry_runs(rpc: Rpc) -> SchedulerApi:
-    """For questions that write nothing: an answer soon, or none."""
+    """Returns a client for queries that write nothing: they are answered soon or not at all."""
     return rpc.client(SchedulerApi, timeout=DRY_RUN_TIMEOUT, retry=TOLD_AFTER_TRIES)
 
 
 def compute(rpc: Rpc, *, retry: int | None = None) -> Callable[[str], ComputeApi]:
-    """A client for each host, made on first use."""
+    """Returns a function that returns the client of a host, made on first use."""
 
     @cache
     def of_host(host: str) -> ComputeApi:

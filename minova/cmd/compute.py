@@ -1,4 +1,4 @@
-"""minova-compute: the one that has no database."""
+"""minova-compute, which has no database."""
 
 import threading
 import time
@@ -71,12 +71,16 @@ def make_manager(
     fresh_claim: float = FRESH_CLAIM,
     results: UnreportedResults | None = None,
 ) -> ComputeManager:
-    """A compute with all that it delegates to.
+    """Makes a ComputeManager with everything that it delegates to.
 
-    `uploads` None: they go to `[glance] endpoint_override`. `spawn`: runs work in the background; None: the compute has threads of its own, bounded by `max_concurrent_builds`.
-    `clock`: this host's wall clock; `ticks`: its monotonic one, for durations; None uses `clock` where that is given, for
-    tests. `identity`, `stopping` and `learn_levels`: as ComputeManager has them. `fresh_claim`: as Builder has it.
-    `results`: of actions, which no conductor has heard yet; None: there are none, and they end with the process.
+    `uploads`: None: images are uploaded to `[glance] endpoint_override`.
+    `spawn`: runs work in the background; None: the compute has threads of its own, bounded by `max_concurrent_builds`.
+    `clock`: this host's wall clock.
+    `ticks`: this host's monotonic clock, for durations; None: uses `clock` if that is given, for tests.
+    `identity`, `stopping` and `learn_levels`: see ComputeManager.
+    `fresh_claim`: see Builder.
+    `results`: results of actions that no conductor has received yet; None: there are none, and new ones are lost with
+      the process.
     """
     ticks = ticks or clock or time.monotonic
     clock = clock or time.time
@@ -167,7 +171,9 @@ def make_manager(
 
 
 def _pause_of(stopping: threading.Event) -> Callable[[float], bool]:
-    """Between repeated calls. A stop does not end them, for what runs has its time to end; the gate does."""
+    """Returns the pause between repeated calls. A stop of the service does not end the repetitions, because running
+    work has its own time to finish; the gate ends them.
+    """
 
     def pause(seconds: float) -> bool:
         if stopping.wait(seconds):

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 
 
 def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Running:
-    parse_aliases(conf.pci.alias, pci_in_placement=conf.filter_scheduler.pci_in_placement)  # or it stops here
+    parse_aliases(conf.pci.alias, pci_in_placement=conf.filter_scheduler.pci_in_placement)  # stops the start if wrong
     db = database.connect(conf, stopping)
     database.follow_levels(conf, db, rpc)
     rpc.warn_of_unknown_senders()
@@ -109,14 +109,17 @@ def make_manager(
     leases: Database | None = None,
     dry_runs: SchedulerApi | None = None,
 ) -> ConductorManager:
-    """A conductor with all that it delegates to.
+    """Makes a ConductorManager with everything that it delegates to.
 
-    `compute`: returns the client of a host. `own_topic`: a client of the conductors, which shows whether messages come
-    through. `dry_runs`: a client of the schedulers with a short time-out. `leases`: the database with a connection for the
-    lease alone. `levels`: the version of each contract that every service serves, by topic.
-    `clock`: the wall clock of this host, for times that people read. `ticks`: its monotonic clock; None uses `clock` where
-    that is given. Leases go by the cloud clock. `spawn`: runs work in the background; None: the worker has threads.
-    `notifier` None: no notifications are sent.
+    `compute`: returns the client of a host.
+    `own_topic`: a client of the conductors, to probe whether the broker delivers messages.
+    `dry_runs`: a client of the schedulers with a short time-out.
+    `leases`: the database with a connection for the lease alone.
+    `levels`: the version of each contract that every service serves, by topic.
+    `clock`: the wall clock of this host, for times that people read.
+    `ticks`: its monotonic clock; None uses `clock` if that is given. Leases use the cloud clock.
+    `spawn`: runs work in the background; None: the worker has threads of its own.
+    `notifier`: None: no notifications are sent.
     """
     ticks = ticks or clock or time.monotonic
     clock = clock or time.time
@@ -203,10 +206,11 @@ def make_manager(
 
 
 def _neutron(conf: cfg.ConfigOpts, worker: Worker) -> "NeutronPorts | None":
-    """None: all networks are minova's own. Raises InvalidConfiguration."""
+    """Returns None if all networks are minova's own. Raises InvalidConfiguration."""
     if conf.neutron.backend != "neutron":
         return None
-    # Imported here: keystoneauth takes a part of the start that other clouds need not wait for.
+    # Imported here, because importing keystoneauth takes a noticeable part of the start, and clouds without Neutron
+    # need not wait.
     from minova.conductor.network.neutron import NeutronPorts  # noqa: PLC0415
     from minova.neutron_client import NeutronClient  # noqa: PLC0415
 
@@ -214,7 +218,7 @@ def _neutron(conf: cfg.ConfigOpts, worker: Worker) -> "NeutronPorts | None":
 
 
 def _record(host: str) -> ServiceRecord:
-    """The conductor's own row in `services`. Its uuid is made of its host, so each start finds the same row."""
+    """The conductor's own row in `services`. Its uuid is derived from its host, so each start finds the same row."""
     named = str(uuid.uuid5(uuid.NAMESPACE_URL, f"minova:service:{BINARY}:{host}"))
     return ServiceRecord(uuid=named, host=host, binary=BINARY, topic=ConductorApi.TOPIC, version=SERVICE_VERSION)
 

@@ -1,4 +1,4 @@
-"""minova-consoleproxy: between browsers or terminals and the consoles of guests."""
+"""minova-consoleproxy: connects browsers and terminals to the consoles of guests."""
 
 import threading
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Opens the database of a service, waiting for it when it is away."""
+"""Opens the database of a service, and waits for it while it is away."""
 
 import threading
 
@@ -13,7 +13,7 @@ from minova.service import until_available
 
 
 def connect(conf: cfg.ConfigOpts, stopping: threading.Event, *, readonly: bool = False) -> Database:
-    """One log line for each vain try. SchemaMismatch: it answers, but its schema is absent or too old."""
+    """Logs each failed try. Raises SchemaMismatch if the database answers but its schema is absent or too old."""
     database = opened(conf, readonly=readonly)
     until_available("database", lambda: require_schema(database), stopping)
     if not readonly:
@@ -22,7 +22,7 @@ def connect(conf: cfg.ConfigOpts, stopping: threading.Event, *, readonly: bool =
 
 
 def follow_levels(conf: cfg.ConfigOpts, db: Database, rpc: Rpc) -> None:
-    """Let `rpc` know from the database what the oldest services serve."""
+    """Let `rpc` read from the database which versions the oldest services serve."""
 
     def read() -> dict[str, int]:
         with db.read() as session:
@@ -32,12 +32,12 @@ def follow_levels(conf: cfg.ConfigOpts, db: Database, rpc: Rpc) -> None:
 
 
 def of_its_own(conf: cfg.ConfigOpts) -> Database:
-    """One connection that nothing else waits for."""
+    """Returns a database with one connection, for which no other work waits."""
     return Database(connection_url(conf.database), pool_size=1, timeouts=_timeouts(conf))
 
 
 def opened(conf: cfg.ConfigOpts, *, readonly: bool = False, durable: bool = True) -> Database:
-    """Nothing is connected yet."""
+    """Returns a database without connecting to it."""
     options = conf.database
     return Database(
         connection_url(options),

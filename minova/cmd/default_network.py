@@ -1,4 +1,4 @@
-"""The network `default` of minova-standalone: shared, with a subnet, DHCP and its host's way out."""
+"""The network `default` of minova-standalone: a shared network with a subnet, DHCP and a route out through its host."""
 
 import ipaddress
 import logging
@@ -17,9 +17,9 @@ from minova.virt.libvirt.networking.host_routes import overlapping, ranges_in_us
 
 LOG = logging.getLogger(__name__)
 NAME = "default"
-# Its owner where the auth strategy is noauth2 or http_basic; every project uses it.
+# The owner of the network with auth strategy noauth2 or http_basic; every project may use it.
 PROJECT = "admin"
-# Seldom used elsewhere. The first one to which the host has no route is taken.
+# Ranges that are seldom used elsewhere. The first range without a route on the host is used.
 _BLOCKS = ("172.30.0.0/20", "192.168.224.0/20", "10.222.0.0/20")
 _PREFIX = 24
 
@@ -30,7 +30,7 @@ class DefaultNetwork:
         self._conductor = conductor
 
     def make(self) -> None:
-        """Where it cannot be made, that is said in the log. Idempotent: its ids follow from the state folder."""
+        """Make the network; a failure is only logged. Idempotent, because its IDs are derived from the state folder."""
         wanted = str(self._conf.networks.default_subnet)
         if wanted == "none":
             return
@@ -73,7 +73,9 @@ class DefaultNetwork:
         return str(uuid.uuid5(uuid.NAMESPACE_URL, f"minova:default:{kind}:{self._conf.host}:{self._conf.state_path}"))
 
     def _block(self, wanted: str) -> addresses.Block:
-        """HardwareNotOffered: the host has routes to all ranges. BadRequest: the configured one is none."""
+        """Raises HardwareNotOffered if the host has routes to all ranges, BadRequest if the configured range is
+        invalid.
+        """
         in_use = ranges_in_use()
         if wanted != "auto":
             return addresses.parse_cidr(wanted, 4)
@@ -91,12 +93,12 @@ class DefaultNetwork:
                 yield from block.subnets(new_prefix=max(_PREFIX, block.prefixlen))
 
     def _try_out(self, network: Network, subnet: Subnet) -> None:
-        """HypervisorUnavailable, HardwareNotOffered: guests of this host could not be on it."""
+        """Raises HypervisorUnavailable or HardwareNotOffered if guests of this host could not use the network."""
         if self._conf.compute_driver.partition(".")[0] == "fake":
             return
         if self._conf.libvirt.virt_type == "test":
             raise errors.HardwareNotOffered("libvirt's test hypervisor has no networks")
-        # Here, because the library may be missing where the driver is another one.
+        # Imported here, because the library may be missing if another driver is configured.
         from minova.virt.libvirt.networking.trial import try_network  # noqa: PLC0415
 
         served = VifSubnet(id=subnet.id, cidr=subnet.cidr, gateway_ip=subnet.gateway_ip)

@@ -1,4 +1,4 @@
-"""What every executable does around its own composition: read options, log, start, stop, and fail with one clear line."""
+"""The parts that all executables share: read options, set up logs, start, stop, and fail with one clear line."""
 
 import contextlib
 import gc
@@ -21,11 +21,11 @@ from minova.context import service_context
 
 LOG = logging.getLogger(__name__)
 
-# Seconds that a service which is still starting has to stop.
+# Seconds within which a service must stop that is still starting.
 START_GRACE = 5.0
-# Seconds that a process which has stopped has to end: for messages that are still worked on.
+# Seconds within which a stopped process must end. They are for messages in progress.
 EXIT_GRACE = 30.0
-# Where each shows its figures, unless it is told otherwise.
+# The default port of each executable's metrics page.
 METRICS_PORTS = {
     "minova-api": 9790,
     "minova-conductor": 9791,
@@ -36,7 +36,7 @@ METRICS_PORTS = {
     "minova-consoleproxy": 9796,
     "minova-metadata": 9797,
 }
-# A line of a configuration file that gives a password, by itself or in a URL.
+# Matches a line of a configuration file that contains a password, either alone or in a URL.
 _PASSWORD = re.compile(r"^\s*(?:\w*password\s*=\s*\S|\w+\s*=\s*\S+://[^\s/]*:[^\s/]+@)", re.MULTILINE)
 Compose = Callable[[cfg.ConfigOpts, threading.Event], Sequence[service.Running]]
 
@@ -49,26 +49,30 @@ def launch(
     prepare: Callable[[cfg.ConfigOpts], None] = lambda conf: None,
     ready: Callable[[cfg.ConfigOpts], None] = lambda conf: None,
 ) -> NoReturn:
-    """Run until SIGTERM or SIGINT; exit 0, or 1 with the reason on standard error. SIGHUP: read the files again, or, to a
-    process on a terminal, that the terminal has gone: stop.
+    """Run until SIGTERM or SIGINT. Exit with 0, or with 1 and the reason on standard error.
 
-    `prepare` may change defaults once the command line is read; `ready` is called when every service has started.
+    SIGHUP makes the process read its configuration files again. For a process in the foreground of a terminal, SIGHUP
+    means that the terminal is gone, and the process stops.
+
+    `prepare`: may change defaults after the command line is read.
+    `ready`: called when every service has started.
     """
     private_files.set_umask()
-    # A crash inside a C library leaves the stacks of all threads in the log, and not just an exit status.
+    # After a crash inside a C library the log has the stacks of all threads, not only an exit status.
     threads.report_crashes()
     stopping, started = threading.Event(), threading.Event()
     watched = service.in_foreground()
     service.stop_on_signals(stopping, *([signal.SIGHUP] if watched else []))
     if not watched:
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is a configuration to read again
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until there is a configuration that can be read again
 
     def every_service_started() -> None:
-        # What the imports have made stays until the end: a full collection that looks at all of it stops each thread for 0.1 s.
+        # Objects made by the imports live until the end. A full collection that scans all of them stops every thread
+        # for 0.1 s.
         gc.collect()
         gc.freeze()
         started.set()
-        # The reader may have gone with the terminal: that is no reason to fail.
+        # The output may be closed, because the terminal is gone. That is no reason to fail.
         with contextlib.suppress(OSError):
             ready(conf)
 
@@ -80,7 +84,7 @@ def launch(
         _close_files(conf)
         with log.bound_request(service_context()):
             services = [*metrics.page(conf, METRICS_PORTS[prog]), *compose(conf, stopping)]
-            configuration.check(conf)  # again, with the options that oslo.messaging has added
+            configuration.check(conf)  # again, now with the options that oslo.messaging has added
             if not watched:
                 service.on_hangup(lambda: reread(conf, lambda: configuration.load(sys.argv[1:], prog, cli=cli)))
             service.run(services, stopping, every_service_started)
@@ -92,7 +96,9 @@ def launch(
 
 
 def _close_files(conf: cfg.ConfigOpts) -> None:
-    """Close what a release before 0.2.0 left open to all users, and warn of passwords that they can read."""
+    """Remove other users' rights from files that a release before 0.2.0 left open, and warn of passwords that they can
+    read.
+    """
     folders = [Path(name) for name in (conf.state_path, conf.instances_path, conf.api.images_path)]
     private_files.close_to_others([*folders, *_database_files(conf.database.connection)])
     for file in map(Path, conf.config_file or ()):
@@ -101,13 +107,17 @@ def _close_files(conf: cfg.ConfigOpts) -> None:
 
 
 def _database_files(url: str) -> list[Path]:
-    """SQLite's; a compute reads this, too, and loads no library of databases."""
+    """Returns the paths of SQLite's files. It only parses the URL, because a compute calls it, too, and loads no
+    database library.
+    """
     name = url.partition("?")[0].removeprefix("sqlite:///")
     return [] if "://" in name else [Path(name + suffix) for suffix in ("", "-wal", "-shm")]
 
 
 def reread(conf: cfg.ConfigOpts, load: Callable[[], object]) -> None:
-    """Take over what may change while a service runs. `load` reads all anew: if it cannot, nothing is changed."""
+    """Apply the options that may change while a service runs. `load` reads the whole configuration first; if it fails,
+    nothing changes.
+    """
     try:
         load()
         changed = conf.mutate_config_files()
@@ -118,7 +128,9 @@ def reread(conf: cfg.ConfigOpts, load: Callable[[], object]) -> None:
 
 
 def _end_a_start(prog: str, stopping: threading.Event, started: threading.Event) -> None:
-    """oslo.messaging waits for a broker that is away, and nothing wakes it. A service that has not started has nothing to finish."""
+    """End the process if it is stopped during its start. oslo.messaging waits for a broker that is away, and nothing
+    interrupts this wait. A service that has not started has no work to finish.
+    """
     stopping.wait()
     if not started.wait(START_GRACE):
         print(f"{prog}: stopped while it was starting", file=sys.stderr, flush=True)
@@ -131,8 +143,8 @@ def _fail(prog: str, reason: str) -> NoReturn:
 
 
 def _exit(code: int) -> NoReturn:
-    """The interpreter waits for threads, and a message that is worked on may wait for a broker that is away. What it leaves undone
-    is gone on with from the rows.
+    """Exit within EXIT_GRACE. The interpreter waits for threads, and a message in progress may wait for a broker that
+    is away. Unfinished work is continued from the rows.
     """
     threading.Thread(target=_end_after_grace, args=(code,), name="exit", daemon=True).start()
     sys.exit(code)

@@ -1,5 +1,5 @@
-"""minova-manage: the operator's tool for the database. A command's module is imported when it is run: most of a short command's
-time is imports.
+"""minova-manage: the operator's tool for the database. A command's module is imported when it runs, because most of a
+short command's time is imports.
 """
 
 import argparse
@@ -18,7 +18,7 @@ SERVICES = ("api", "compute", "conductor", "consoleproxy", "metadata", "metadata
 
 
 def db_upgrade(conf: cfg.ConfigOpts) -> None:
-    """Make or update the tables; say which revision they have now."""
+    """Make or update the tables; print their new revision."""
     from minova.db.tls import connection_url  # noqa: PLC0415 - see the module's first line
     from minova.db.upgrade import upgrade  # noqa: PLC0415 - the same
 
@@ -26,7 +26,7 @@ def db_upgrade(conf: cfg.ConfigOpts) -> None:
 
 
 def db_version(conf: cfg.ConfigOpts) -> None:
-    """Say which revision the tables have; an error when there are none."""
+    """Print the revision of the tables. It is an error if there are none."""
     from minova.db import schema  # noqa: PLC0415 - see the module's first line
     from minova.db.engine import Database  # noqa: PLC0415 - the same
     from minova.db.tls import connection_url  # noqa: PLC0415 - the same
@@ -51,7 +51,7 @@ COMMANDS = {
 
 
 def simulate_scenario(conf: cfg.ConfigOpts) -> None:
-    """Say what the scheduler would answer to the requests of a scenario file."""
+    """Print what the scheduler would answer to the requests of a scenario file."""
     from minova.cmd import simulate  # noqa: PLC0415 - see the module's first line
 
     simulate.run(conf.command.scenario, pretty=conf.command.pretty)
@@ -67,7 +67,9 @@ def print_openapi(conf: cfg.ConfigOpts) -> None:
 
 
 def _in_module(name: str, function: str) -> Callable[[cfg.ConfigOpts], object]:
-    """A function of a module of `minova.cmd`, which is imported when it is called. True: the answer to a check is no."""
+    """Returns a command that imports a module of `minova.cmd` when it is called, and calls the function there. A result
+    of True means that a check has failed.
+    """
 
     def call(conf: cfg.ConfigOpts) -> object:
         return getattr(import_module(f"minova.cmd.{name}"), function)(conf)
@@ -76,7 +78,7 @@ def _in_module(name: str, function: str) -> Callable[[cfg.ConfigOpts], object]:
 
 
 def sizes(text: str) -> list[int]:
-    """`100,1000`: as an argument of a command."""
+    """Parses a command argument such as `100,1000`."""
     return [at_least_one(part) for part in text.split(",")]
 
 
@@ -221,11 +223,13 @@ def _add_nouns(subparsers: "argparse._SubParsersAction[Any]") -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Exit code 0, or 1 with the reason on standard error, or of a check whose answer is no."""
+    """Returns the exit code: 0, or 1 if the command fails (with the reason on standard error) or if its check has
+    failed.
+    """
     command = cfg.SubCommandOpt("command", title="commands", handler=_add_commands)
     try:
         conf = configuration.load(arguments, PROG, cli=[command])
-        # Standard output is for what was asked.
+        # Logs go to standard error; standard output is only for the command's result.
         conf.set_default("use_stderr", True)
         log.setup(conf)
         failed = conf.command.work(conf)

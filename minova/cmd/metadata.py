@@ -1,4 +1,6 @@
-"""minova-metadata: what guests may read of themselves, for those of this host and for Neutron's proxy. It has no database."""
+"""minova-metadata: serves guests their own metadata, for guests of this host and for Neutron's proxy. It has no
+database.
+"""
 
 import threading
 from collections.abc import Sequence
@@ -14,12 +16,12 @@ from minova.messaging.rpc import Rpc
 from minova.metadata import service
 from minova.service import Running
 
-# A guest waits for the answer, and asks again.
+# Seconds. A guest waits for the answer, and repeats its request.
 TIMEOUT = 6.0
 
 
 def compose(conf: cfg.ConfigOpts, rpc: Rpc) -> Sequence[Running]:
-    """InvalidConfiguration: it shall serve neither, or cannot listen."""
+    """Raises InvalidConfiguration if neither service is enabled, or if it cannot listen."""
     services: list[Running] = []
     if conf.networks.metadata_service:
         try:
@@ -38,7 +40,7 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc) -> Sequence[Running]:
 
 
 def local(conf: cfg.ConfigOpts, rpc: Rpc) -> Running:
-    """For guests of this host. NotListening: why it cannot listen."""
+    """Serves the guests of this host. Raises NotListening with the reason if it cannot listen."""
     return service.local(conf, _conductor(rpc), service.listen_locally())
 
 

@@ -36,7 +36,7 @@ CLI = [
 
 
 class Development(HttpService):
-    """Says where it listens, and takes its folder with it when it stops."""
+    """Prints its address when it starts, and removes its folder when it stops."""
 
     folder: "tempfile.TemporaryDirectory[str]"
 
@@ -50,7 +50,7 @@ class Development(HttpService):
 
 
 def prepare(conf: cfg.ConfigOpts) -> "tempfile.TemporaryDirectory[str]":
-    """The folder of a new database, and everything set so that it is used, on loopback, by noauth2."""
+    """Returns the folder of a new database, after setting the options that use it: on loopback, with noauth2."""
     folder = tempfile.TemporaryDirectory(prefix="minova-placement-", ignore_cleanup_errors=True)
     conf.set_override("connection", f"sqlite:///{Path(folder.name) / 'placement.sqlite'}", group="database")
     conf.set_override("auth_strategy", "noauth2", group="placement")
@@ -89,7 +89,10 @@ def _listen(conf: cfg.ConfigOpts) -> Listen:
 
 
 def application() -> falcon.App[Any, Any]:
-    """The options are those of $MINOVA_CONF, or of the usual files. Raises InvalidConfiguration for noauth: this server is not minova's."""
+    """Returns the WSGI application, with the options from $MINOVA_CONF or from the usual files.
+
+    Raises InvalidConfiguration for noauth, because the WSGI server is not minova's.
+    """
     files = [os.environ["MINOVA_CONF"]] if "MINOVA_CONF" in os.environ else None
     conf = configuration.load([], PROG, files=files, cli=CLI)
     log.setup(conf)

@@ -1,4 +1,4 @@
-"""minova-manage simulate: what the scheduler would answer to a scenario file."""
+"""minova-manage simulate: shows what the scheduler would answer to a scenario file."""
 
 import sys
 from pathlib import Path
@@ -16,7 +16,9 @@ from minova.simulate.simulation import Settings, simulate
 
 
 def answer(data: bytes) -> bytes:
-    """The answer to a scenario, as JSON. MinovaError: what is wrong with the scenario, and where."""
+    """Returns the answer to a scenario, as JSON. Raises MinovaError, which says what is wrong with the scenario and
+    where.
+    """
     scenario = read(data)
     conf = options_of(scenario)
 
@@ -34,7 +36,7 @@ def answer(data: bytes) -> bytes:
 
 
 def options_of(scenario: Scenario) -> cfg.ConfigOpts:
-    """The defaults, with what the scenario sets. InvalidConfiguration names the option."""
+    """Returns the default options with the scenario's changes. Raises InvalidConfiguration, which names the option."""
     conf = configuration.new()
     conf([], project="minova", default_config_files=[], default_config_dirs=[])
     for name, value in scenario.config.items():
@@ -48,7 +50,7 @@ def options_of(scenario: Scenario) -> cfg.ConfigOpts:
 
 
 def run(path: str, *, pretty: bool) -> None:
-    """Print the answer. BadRequest names the file and what is wrong with it."""
+    """Print the answer. Raises BadRequest, which names the file and what is wrong with it."""
     try:
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except OSError as error:

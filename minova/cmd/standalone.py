@@ -32,7 +32,7 @@ CLI = [
     cfg.StrOpt("state-dir", default="/var/lib/minova", help="Folder of everything it keeps: database, images, disks."),
 ]
 
-# The sizes that OpenStack's users know by heart, and two small ones for small guests.
+# The usual flavors of OpenStack, and two small ones for small guests.
 FLAVORS = (
     Flavor(flavorid="42", name="m1.nano", vcpus=1, memory_mb=128, root_gb=1),
     Flavor(flavorid="84", name="m1.micro", vcpus=1, memory_mb=192, root_gb=1),
@@ -45,7 +45,9 @@ FLAVORS = (
 
 
 class FirstStart:
-    """Makes FLAVORS and the network `default` once in the life of a state folder: what is deleted does not come back."""
+    """Makes FLAVORS and the network `default` only once for each state folder. If an operator deletes them, they are
+    not made again.
+    """
 
     binary = "first start"
 
@@ -66,11 +68,11 @@ class FirstStart:
         self._marker.touch()
 
     def stop(self) -> None:
-        """Nothing runs."""
+        """Does nothing."""
 
 
 def prepare(conf: cfg.ConfigOpts) -> None:
-    """The state folder is where every path begins; only one process may work in it."""
+    """Prepare the state folder, under which all paths lie. Only one process may work in it."""
     state_dir = Path(conf.state_dir).absolute()
     try:
         make_folder(state_dir)
@@ -78,12 +80,12 @@ def prepare(conf: cfg.ConfigOpts) -> None:
         _lock(state_dir)
     except OSError as error:
         raise errors.InvalidConfiguration(f"--state-dir {state_dir}: {error.strerror}") from error
-    # Its own images, and not those of a service that listens on the usual port.
+    # minova's own images, not those of another service that listens on the usual port.
     conf.set_default("endpoint_override", _url(conf), group="glance")
 
 
 def _lock(state_dir: Path) -> None:
-    # Held by the open file until the process ends, however it ends.
+    # The open file holds the lock until the process ends, even if it crashes.
     handle = os.open(state_dir / "lock", os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -97,7 +99,7 @@ def compose(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running
     marker = Path(conf.state_path) / "flavors-made"
     parts: list[Running] = [part.compose(conf, rpc, stopping) for part in (conductor, scheduler, api, compute)]
     if conf.vnc.enabled or conf.serial_console.enabled:
-        # Here, because websockify takes time that most starts do not need.
+        # Imported here, because importing websockify takes time and most starts do not need it.
         from minova.cmd import consoleproxy  # noqa: PLC0415
 
         parts.append(consoleproxy.compose(conf, rpc))
@@ -107,11 +109,13 @@ def compose(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running
 
 
 def _metadata(conf: cfg.ConfigOpts, rpc: Rpc) -> list[Running]:
-    """For guests of local networks. Everything else works without it."""
+    """Returns the metadata service for guests of local networks. If it cannot listen, only a warning is logged:
+    everything else works without it.
+    """
     real = conf.compute_driver.startswith("libvirt") and conf.libvirt.virt_type != "test"
     if not real or not conf.networks.metadata_service:
         return []
-    # Here, as the console proxy.
+    # Imported here for the same reason as the console proxy.
     from minova.cmd import metadata  # noqa: PLC0415
     from minova.metadata.service import NotListening  # noqa: PLC0415
 

@@ -1,4 +1,6 @@
-"""Messages to computes. Each only hints at a row that is written already, so a lost one costs time and nothing else."""
+"""Messages to computes. Each is only a hint about a row that is already written, so a lost message costs nothing but
+time.
+"""
 
 import logging
 import threading
@@ -25,15 +27,15 @@ from minova.objects.states import VmState
 from minova.objects.vif import GroupMembers
 
 LOG = logging.getLogger(__name__)
-# Seconds until a message that could not be sent is sent again; doubled each time, up to the longest.
+# Seconds until a failed message is sent again. The pause doubles each time, up to the longest pause.
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 30.0
-# Builds in one message.
+# The most builds in one message.
 MOST_TOGETHER = 32
 
 
 class BuildPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """A build task's payload: the limits of its host, what is left to be tried, and what was tried before."""
+    """A build task's payload: the limits of its host, the hosts left to try, and the hosts tried before."""
 
     limits: HostLimits = HostLimits()
     alternates: tuple[Selection, ...] = ()
@@ -41,7 +43,7 @@ class BuildPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BuildExtras(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a request is stored and handed to the compute as it is."""
+    """The parts of a request that are stored and passed to the compute unchanged."""
 
     requested_networks: tuple[dict[str, Any], ...] = ()
     security_groups: tuple[str, ...] = ()
@@ -52,7 +54,7 @@ class BuildExtras(msgspec.Struct, frozen=True, kw_only=True):
 
 _BUILD_PLAN, _BUILD_EXTRAS = Decoder(BuildPlan), Decoder(BuildExtras)
 
-# By reservation: what was asked, and what is carried along.
+# By reservation: the request spec, and the parts that are passed on unchanged.
 Specs = Mapping[str, tuple[RequestSpec, dict[str, Any]]]
 
 
@@ -66,15 +68,15 @@ def build_plan_of(task: Task) -> BuildPlan:
 
 
 def builds_of(session: Session, tasks: Iterable[Task], specs: Specs | None = None) -> list[Build]:
-    """The messages of tasks whose builds are committed to hosts. `specs` are read if they are not given.
+    """Returns the messages of tasks whose builds are committed to hosts. `specs` are read if they are not given.
 
-    A server that is unshelved is built from the image of its request for that.
+    A server that is unshelved is built from the image of its unshelve request.
     """
     by_uuid = {task.instance_uuid: task for task in tasks if task.host is not None}
     if not by_uuid:
         return []
     known = specs or request_specs.load(session, {task.reservation_id for task in by_uuid.values()})
-    # Their interfaces come with the claim, as they are then.
+    # The host gets their interfaces later, with the claim, and so up to date.
     found = instances.by_uuids(session, by_uuid, networks=False)
     zones = zones_of_hosts(session) if any(instance.config_drive for instance in found.values()) else {}
     messages = []
@@ -82,13 +84,13 @@ def builds_of(session: Session, tasks: Iterable[Task], specs: Specs | None = Non
         try:
             messages.append(_build_of(by_uuid[instance.uuid], instance, known, zones))
         except (LookupError, msgspec.MsgspecError):
-            # Of this task alone: it is given up when its time is over, and the others must not wait for that.
+            # The error concerns this task alone, which ends at its deadline. The others must not wait for that.
             LOG.exception("No build message can be made for instance %s", instance.uuid)
     return messages
 
 
 def zones_of_hosts(session: Session) -> dict[str, str]:
-    """{host: zone} of hosts that are not in the default zone."""
+    """Returns {host: zone} of the hosts that are not in the default zone."""
     known = aggregates.all_of(session).values()
     return {host: aggregate.zone for aggregate in known if aggregate.zone for host in aggregate.hosts}
 
@@ -113,7 +115,7 @@ def _build_of(task: Task, instance: InstanceObject, specs: Specs, zones: Mapping
 
 
 class Unsent:
-    """Instances whose last message could not be sent, and when to send it again. Safe for threads."""
+    """Instances whose last message could not be sent, with the time to send it again. Safe for threads."""
 
     def __init__(self, ticks: Callable[[], float]) -> None:
         self._ticks = ticks
@@ -122,7 +124,7 @@ class Unsent:
         self._due: dict[str, float] = {}
 
     def failed(self, instance_uuid: str) -> None:
-        """Its message is due again after a pause, which grows with each failure."""
+        """Makes the instance due again after a pause, which grows with each failure."""
         with self._lock:
             pause = min(self._pauses.get(instance_uuid, FIRST_PAUSE / 2) * 2, LONGEST_PAUSE)
             self._pauses[instance_uuid] = pause
@@ -134,19 +136,26 @@ class Unsent:
             self._due.pop(instance_uuid, None)
 
     def due(self) -> frozenset[str]:
-        """Each is told once: it fails again, is sent, or is not to be sent any more."""
+        """Returns the due instances, each only once: its message then fails again, is sent, or need not be sent any
+        more.
+        """
         with self._lock:
             now = self._ticks()
             due = frozenset(uuid for uuid, at in self._due.items() if at <= now)
             for uuid in due:
                 del self._due[uuid]
-            # Instances that are not tried any more.
+            # Forget the pauses of instances that are not tried any more.
             self._pauses = {uuid: pause for uuid, pause in self._pauses.items() if uuid in self._due or uuid in due}
             return due
 
 
 class ComputeClient:
-    """`compute` answers the client of a host. `ticks`: seconds, monotonic. `token_for`: a token for the download of an image, by its id."""
+    """Sends messages to computes.
+
+    `compute`: returns the client of a host.
+    `ticks`: seconds, monotonic.
+    `token_for`: returns a token for the download of an image, by the image's ID.
+    """
 
     def __init__(
         self,
@@ -159,7 +168,7 @@ class ComputeClient:
         self.unsent = Unsent(ticks)
 
     def build(self, ctx: RequestContext, builds: Iterable[Build]) -> None:
-        """The builds of a host go in one message, unless the host is too old for it."""
+        """The builds of a host go in one message, unless the host is too old for that method."""
         by_host: dict[str, list[BuildMessage]] = defaultdict(list)
         for host, message in builds:
             by_host[host].append(self._with_token(message))
@@ -176,7 +185,7 @@ class ComputeClient:
         self._cast(host, [instance_uuid], work)
 
     def network_changed(self, ctx: RequestContext, host: str, instance_uuid: str) -> None:
-        """A hint, which is not sent again: the host asks from time to time."""
+        """A hint that is not sent again, because the host asks from time to time."""
         try:
             self._compute(host).network_changed(ctx, instance_uuid=instance_uuid)
         except errors.MinovaError as error:
@@ -191,9 +200,9 @@ class ComputeClient:
         action_id: int,
         arguments: Mapping[str, Any],
     ) -> None:
-        """Ask for a server action by the contract's method of that name, with further arguments of it.
+        """Request a server action with the contract's method of that name and its further arguments.
 
-        PeerTooOld: the host does not know it.
+        Raises PeerTooOld if the host does not know the method.
         """
         too_old: list[errors.PeerTooOld] = []
 
@@ -208,14 +217,14 @@ class ComputeClient:
             raise too_old[0]
 
     def refresh_interfaces(self, ctx: RequestContext, host: str) -> None:
-        """What cannot be sent is not sent again: the host asks by itself from time to time."""
+        """A failed message is not sent again, because the host asks from time to time."""
         try:
             self._compute(host).refresh_interfaces(ctx)
         except Exception as error:  # noqa: BLE001  - whatever it is, the host asks later
             LOG.warning("Host %s could not be told that interfaces have changed: %s", host, error)
 
     def refresh_members(self, ctx: RequestContext, host: str, members: tuple[GroupMembers, ...]) -> None:
-        """As `refresh_interfaces`."""
+        """As with `refresh_interfaces`, a failed message is not sent again."""
         try:
             self._compute(host).refresh_members(ctx, members=members)
         except Exception as error:  # noqa: BLE001  - whatever it is, the host asks later

@@ -1,4 +1,4 @@
-"""Tokens for consoles: each opens one console once, and expires soon."""
+"""Tokens for consoles: each opens one console once, and soon expires."""
 
 import hashlib
 import secrets
@@ -13,7 +13,7 @@ from minova.context import RequestContext
 from minova.db.servers import console_tokens, instances
 from minova.objects.console import ConsoleGrant, ConsoleType
 
-# Bytes of a token: too many to be guessed while it is valid.
+# Length of a token in bytes: too long to guess while the token is valid.
 TOKEN_BYTES = 32
 
 
@@ -23,7 +23,9 @@ class Consoles:
         self._seconds = float(conf.consoleauth.token_ttl)
 
     def create_token(self, ctx: RequestContext, instance_uuid: str, console_type: str) -> str:
-        """NotFound: there is no such server. Conflict: it has no host. BadRequest: there is no such console."""
+        """Raises NotFound if there is no such server, Conflict if it has no host, BadRequest if there is no such
+        console.
+        """
         wanted = _type(console_type)
         token = secrets.token_urlsafe(TOKEN_BYTES)
 
@@ -39,9 +41,9 @@ class Consoles:
         return token
 
     def use_token(self, token: str) -> ConsoleGrant:
-        """Forbidden: there is no such token, it has expired or was used, or its server is gone.
+        """Raises Forbidden if there is no such token, it has expired or was used, or its server is gone.
 
-        A token is used up even where the answer does not arrive.
+        The token is used up even if the answer does not arrive.
         """
 
         def work(session: Session) -> ConsoleGrant | None:
@@ -58,7 +60,7 @@ class Consoles:
                 addresses=addresses_of(session, location.host),
             )
 
-        # An error in the transaction would make the token valid again.
+        # `work` must not raise: an error in the transaction would make the token valid again.
         grant = self._worker.run(work)
         if grant is None:
             raise errors.Forbidden("The token of the console is not valid: it was used already, or it has expired.")

@@ -1,4 +1,6 @@
-"""What a guest may read of itself, for the metadata service, and the password that it leaves there."""
+"""The metadata that a guest may read about itself, for the metadata service, and the password that the guest stores
+there.
+"""
 
 import msgspec
 from sqlalchemy.orm import Session
@@ -16,27 +18,31 @@ class GuestMetadatas:
         self._worker = worker
 
     def of_address(self, host: str, address: str) -> GuestMetadata:
-        """Of the guest of this host that has the address on a `local` network. NotFound: there is none."""
+        """Returns the metadata of the guest of this host that has the address on a `local` network. Raises NotFound if
+        there is none.
+        """
         with self._worker.db.read() as session:
             return _metadata(session, _on_host(session, host, address))
 
     def of_instance(self, instance_uuid: str, project_id: str) -> GuestMetadata:
-        """NotFound: the project has no such server."""
+        """Raises NotFound if the project has no such server."""
         with self._worker.db.read() as session:
             return _metadata(session, _of_project(session, instance_uuid, project_id))
 
     def leave_password_of_address(self, host: str, address: str, password: str) -> None:
-        """As `leave_password`, and NotFound as `of_address`."""
+        """Same as `leave_password`. Raises NotFound as `of_address` does."""
         self._worker.run(lambda session: self._leave(session, _on_host(session, host, address), password))
 
     def leave_password(self, instance_uuid: str, project_id: str, password: str) -> None:
-        """Conflict: the guest has left one. BadRequest: it is too long. NotFound as `of_instance`."""
+        """Raises Conflict if the guest has already stored one, BadRequest if it is too long, NotFound as `of_instance`
+        does.
+        """
         self._worker.run(
             lambda session: self._leave(session, _of_project(session, instance_uuid, project_id), password)
         )
 
     def clear_password(self, instance_uuid: str) -> None:
-        """Idempotent. NotFound: there is no such server."""
+        """Idempotent. Raises NotFound if there is no such server."""
         self._worker.run(lambda session: self._set(session, instance_uuid, ""))
 
     def _leave(self, session: Session, instance_uuid: str, password: str) -> None:
@@ -73,7 +79,7 @@ def _of_project(session: Session, instance_uuid: str, project_id: str) -> str:
 
 def _metadata(session: Session, instance_uuid: str) -> GuestMetadata:
     instance = instances.by_uuids(session, [instance_uuid])[instance_uuid]
-    # What ports let through may be long, and is nothing that guests read.
+    # Guests do not read the rules of ports, and these may be long.
     vifs = tuple(msgspec.structs.replace(vif, rules=None) for vif in instance.network_info)
     zone = zones_of_hosts(session).get(instance.host or "", "")
     return GuestMetadata(instance=msgspec.structs.replace(instance, network_info=vifs), availability_zone=zone)

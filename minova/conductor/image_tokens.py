@@ -1,4 +1,4 @@
-"""Tokens with which computes download the images of their instances, and upload snapshots of them."""
+"""Tokens with which computes download the images of their instances, and upload their snapshots."""
 
 import threading
 import time
@@ -12,7 +12,8 @@ from minova.db.catalogue import image_token_keys, images
 from minova.db.servers import instances
 from minova.image_tokens import Keys, Right, sign
 
-# Seconds between two readings of the keys and of the database's clock. Less than a period, so that one is made in time.
+# Seconds between two readings of the keys and of the database's clock. Less than a period, so that each key is made in
+# time.
 REFRESH_INTERVAL = 60.0
 
 
@@ -22,7 +23,8 @@ class _Reading(NamedTuple):
 
 
 class ImageTokens:
-    """Safe for threads. Between two refreshes the time is reckoned from the last one, so that to sign asks no database.
+    """Safe for threads. Between two refreshes the time is computed from the last one, so that signing needs no
+    database.
 
     `ticks`: seconds, monotonic.
     """
@@ -34,14 +36,14 @@ class ImageTokens:
         self._reading: _Reading | None = None
 
     def refresh(self) -> None:
-        """To be done every REFRESH_INTERVAL seconds. ServiceUnavailable: the database does not answer."""
+        """Call every REFRESH_INTERVAL seconds. Raises ServiceUnavailable if the database does not answer."""
         before = self._ticks()
         keys = image_token_keys.ensure(self._worker.db)
         with self._lock:
             self._reading = _Reading(keys, before)
 
     def token_for(self, image_id: str, right: Right = Right.DOWNLOAD) -> str | None:
-        """None: there is no key yet. The host asks for a token when it needs one."""
+        """Returns None if there is no key yet. The host then requests a token when it needs one."""
         with self._lock:
             reading = self._reading
         if reading is None:
@@ -50,7 +52,9 @@ class ImageTokens:
         return sign(keys.accepted[-1], image_id, keys.now + self._ticks() - reading.ticks, right)
 
     def image_token(self, instance_uuid: str, image_id: str, host: str) -> str:
-        """For a host that has waited for longer than a token is valid, or has had none. StaleAttempt: it has no use for it."""
+        """For a host whose token expired while it waited, or which got none. Raises StaleAttempt if the host does not
+        need the image.
+        """
         with self._worker.db.read() as session:
             used = {instances.image_on(session, instance_uuid, host), rescue_image(session, instance_uuid, host)}
         if image_id not in used:
@@ -58,8 +62,10 @@ class ImageTokens:
         return self._fresh(image_id, Right.DOWNLOAD)
 
     def upload_token(self, instance_uuid: str, image_id: str, host: str) -> str:
-        """For a host that makes this image of an instance now. StaleAttempt: it does not. ImageDeleted: it has been deleted.
-        Conflict: all its bytes have come.
+        """For a host that is making this image from an instance.
+
+        Raises StaleAttempt if it is not making it. Raises ImageDeleted if the image was deleted. Raises Conflict if all
+        its bytes have arrived.
         """
         with self._worker.db.read() as session:
             if image_made(session, instance_uuid, host) != image_id:

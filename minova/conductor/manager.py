@@ -1,4 +1,4 @@
-"""The conductor: what it is asked (each method delegates to the file that knows), and its life as a service."""
+"""The conductor: its RPC methods, each of which delegates to the responsible module, and its life as a service."""
 
 import functools
 import logging
@@ -77,13 +77,15 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 BINARY = "minova-conductor"
 FORSAKEN_INTERVAL = 60.0
-# Seconds until Neutron is told of interfaces that servers have no more.
+# Seconds between two rounds that remove in Neutron the interfaces that servers no longer have.
 CLEAN_INTERVAL = 2.0
 M = TypeVar("M", bound=Callable[..., Any])
 
 
 def needs_room(method: M) -> M:
-    """Of a method that writes something new for people. DiskFull: what room there is, deletes and heartbeats need."""
+    """Decorates a method that writes something new for users. Raises DiskFull to keep the remaining space for deletions
+    and heartbeats.
+    """
 
     @functools.wraps(method)
     def guarded(self: "ConductorManager", *arguments: Any, **options: Any) -> Any:
@@ -94,7 +96,7 @@ def needs_room(method: M) -> M:
 
 
 class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
-    """What the methods of a conductor delegate to. All of them write through one worker."""
+    """The objects to which a conductor's methods delegate. All of them write through one worker."""
 
     worker: Worker
     services: Services
@@ -132,7 +134,7 @@ class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConductorManager:
-    """Implements `contracts.conductor.ConductorApi` and `service.Manager`. `minova.cmd.conductor` makes it."""
+    """Implements `contracts.conductor.ConductorApi` and `service.Manager`. `minova.cmd.conductor` constructs it."""
 
     def __init__(
         self,
@@ -155,14 +157,14 @@ class ConductorManager:
     # -- the life of the service -----------------------------------------------------------------------------------
 
     def init_host(self) -> None:
-        """Become a worker that is known and alive. While the database is away, wait."""
+        """Register this conductor as a live worker. Waits while the database is away."""
         until_available("Registering as a worker", self._register, self._stopping)
 
     def pre_start_hook(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def post_start_hook(self) -> None:
-        """Take over what this conductor's predecessor, or another one, has left."""
+        """Take over the tasks that this conductor's predecessor, or another conductor, has left."""
         until_available("Taking over tasks", self.collaborators.reconcile.take_over, self._stopping)
 
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
@@ -222,11 +224,11 @@ class ConductorManager:
         return tasks
 
     def broker_is_back(self) -> None:
-        """The connection to the message broker was made anew. Returns at once."""
+        """The connection to the message broker was made again. Returns at once."""
         self.collaborators.reconcile.broker_is_back()
 
     def stop(self) -> None:
-        """Tasks that run may end; what is left goes to others at once."""
+        """Let running tasks finish; the rest goes to other conductors at once."""
         self._stopping.set()
         self.worker.stop()
         if self._notifier is not None:
@@ -241,13 +243,13 @@ class ConductorManager:
         self.collaborators.services.flush()
         try:
             self.collaborators.image_tokens.refresh()
-        except errors.MinovaError as error:  # until it is done, builds go without tokens, and hosts ask for them
+        except errors.MinovaError as error:  # until it succeeds, build messages have no tokens, and hosts request them
             LOG.warning("No tokens of images can be signed yet: %s", error)
 
     def require_room(self) -> None:
         self._db.require_room()
 
-    # -- asked by the API ------------------------------------------------------------------------------------------
+    # -- calls of the API ------------------------------------------------------------------------------------------
 
     @needs_room
     def create_servers(
@@ -271,7 +273,9 @@ class ConductorManager:
         self.collaborators.deletions.delete_server(ctx, instance_uuid, override_lock=override_lock, force=force)
 
     def _offloads(self) -> list[PeriodicTask]:
-        """As in Nova: 0 is the interval of most tasks, and below 0 there is none."""
+        """Returns the periodic tasks for offloads. As in Nova, 0 means the interval of most tasks, and a negative value
+        disables it.
+        """
         interval = int(self._conf.shelved_poll_interval)
         work = self.collaborators.shelving.offload_due
         return [PeriodicTask(name="offload_shelved", interval=interval or OFFLOAD_INTERVAL, work=work)][: interval >= 0]
@@ -295,7 +299,7 @@ class ConductorManager:
         if self.collaborators.neutron is not None:
             try:
                 self.collaborators.neutron.refresh(instance_uuid)
-            except errors.MinovaError as error:  # a later look sees it; the host may wait for this event
+            except errors.MinovaError as error:  # a later round sees it; the host may be waiting for this event
                 LOG.info("The interfaces of instance %s are read later: %s", instance_uuid, error)
         self.collaborators.hosts.network_changed(ctx, host, instance_uuid)
 
@@ -473,7 +477,7 @@ class ConductorManager:
     def remove_image_member(self, ctx: RequestContext, image_id: str, member_id: str) -> None:
         self.collaborators.images.remove_member(image_id, member_id)
 
-    # -- asked by metadata services --------------------------------------------------------------------------------
+    # -- calls of metadata services --------------------------------------------------------------------------------
 
     def metadata_of_address(self, ctx: RequestContext, host: str, address: str) -> GuestMetadata:
         return self.collaborators.guest_metadata.of_address(host, address)
@@ -489,7 +493,7 @@ class ConductorManager:
     def leave_password(self, ctx: RequestContext, instance_uuid: str, project_id: str, password: str) -> None:
         self.collaborators.guest_metadata.leave_password(instance_uuid, project_id, password)
 
-    # -- asked by console proxies ----------------------------------------------------------------------------------
+    # -- calls of console proxies ----------------------------------------------------------------------------------
 
     def use_console_token(self, ctx: RequestContext, token: str) -> ConsoleGrant:
         return self.collaborators.consoles.use_token(token)
@@ -507,7 +511,7 @@ class ConductorManager:
     def delete_service(self, ctx: RequestContext, service_uuid: str) -> None:
         self.collaborators.services.delete_service(service_uuid)
 
-    # -- asked by every service ------------------------------------------------------------------------------------
+    # -- calls of every service ------------------------------------------------------------------------------------
 
     def register_service(self, ctx: RequestContext, service: Service) -> ServiceInstructions:
         return self.collaborators.services.register_service(service)
@@ -520,7 +524,7 @@ class ConductorManager:
     def service_stopped(self, ctx: RequestContext, host: str, binary: str, process: str) -> None:
         self.collaborators.services.service_stopped(host, binary, process)
 
-    # -- asked by the computes: each message is a sign of life too -------------------------------------------------
+    # -- calls of computes: each message also shows that the compute is alive --------------------------------------
 
     def instances_of_host(self, ctx: RequestContext, host: str) -> HostInstances:
         self.collaborators.services.heard(host, ctx.process)

@@ -1,4 +1,6 @@
-"""The audit of Placement, dry, from time to time: what it finds is logged and counted, and left to the operator."""
+"""The periodic audit of Placement, without repairs: findings are logged and counted, and operators decide about
+them.
+"""
 
 import logging
 from collections import Counter
@@ -10,14 +12,14 @@ from minova.placement.audit.judge import Kind
 
 LOG = logging.getLogger(__name__)
 
-# Findings told one by one in the log; `minova-manage placement audit` shows all.
+# The most findings that are logged one by one; `minova-manage placement audit` shows all.
 TOLD = 20
 
 
 class PlacementAudit:
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        # What the last look found, by kind.
+        # Findings of the last audit, by kind.
         self.found: Counter[Kind] = Counter()
 
     def look(self) -> None:

@@ -1,6 +1,6 @@
-"""Removes rows whose time is over, in small batches with pauses, from one conductor at a time.
+"""Removes expired rows, in small batches with pauses, from one conductor at a time.
 
-Every table that grows stands in docs/operators/growth.md with its retention.
+docs/operators/growth.md lists every table that grows, with its retention.
 """
 
 import logging
@@ -26,10 +26,10 @@ LOG = logging.getLogger(__name__)
 
 PURGE_INTERVAL = 600.0
 TRIM_INTERVAL = 60.0
-# Each round looks through whole tables.
+# Each round scans whole tables, so it is rare.
 HISTORY_INTERVAL = 3600.0
 
-# (session, batch size) -> how many rows, or things with many rows, were removed.
+# (session, batch size) -> number of removed rows, or of removed things that have many rows each.
 Batch = Callable[[Session, int], int]
 
 
@@ -50,11 +50,11 @@ class Purge:
         self._stopping = stopping
 
     def purge(self) -> None:
-        """Remove what is older than its retention."""
+        """Remove rows that are older than their retention."""
         self._apply(self._rules())
 
     def trim_host_changes(self) -> None:
-        """The change feed of the schedulers: short-lived rows, and many."""
+        """Trim the change feed of the schedulers, which has many short-lived rows."""
         retention = float(self._conf.host_change_retention)
 
         def batch(session: Session, limit: int) -> int:
@@ -65,12 +65,12 @@ class Purge:
             LOG.info("The numbers of host_changes were used up and begin at 1 again; each scheduler reads every host")
 
     def forget_secrets(self) -> None:
-        """Passwords and files of servers whose builds are over."""
+        """Remove passwords and files of servers whose builds have ended."""
         if self._is_first():
             self._worker.run(request_specs.forget_secrets)
 
     def purge_history(self) -> None:
-        """What is over of instances that live, or that have not been deleted for long."""
+        """Remove ended migrations, actions and faults of instances that exist or were deleted recently."""
         seconds = float(self._conf.history_retention)
         before = self._worker.at() - timedelta(seconds=seconds)
 
@@ -104,7 +104,9 @@ class Purge:
             return purge.purged_instances(session, at - timedelta(seconds=purged), limit)
 
         def forsaken_ports(session: Session, limit: int) -> int:
-            """A conductor of release 0.1.0 that deletes a server knows no ports."""
+            """Ports that a conductor of release 0.1.0 leaves when it deletes a server, because it does not know
+            ports.
+            """
             servers = ports.forsaken(session, limit)
             for instance_uuid in servers:
                 for project_id, gone_ports in sorted(ports.release(session, instance_uuid).items()):
@@ -124,7 +126,7 @@ class Purge:
         ]
 
     def _apply(self, rules: Sequence[Rule]) -> None:
-        """Each rule, whatever error another one meets."""
+        """Apply each rule, even if another one fails."""
         for rule in rules:
             try:
                 if rule.retention and not self._remove(rule):
@@ -135,12 +137,12 @@ class Purge:
                 LOG.exception("Rows of %s cannot be purged", rule.name)
 
     def _remove(self, rule: Rule) -> bool:
-        """Whether this conductor is still the one that purges, and shall go on."""
+        """Returns whether this conductor is still the one that purges, and should continue."""
         total, limit = 0, int(self._conf.purge_batch_size)
         while self._is_first():
             removed = self._worker.run(lambda session: rule.batch(session, limit))
             total += removed
-            # A batch that was not full was the last one: what has become old since waits for the next round.
+            # A batch that is not full is the last one. Rows that expire meanwhile wait for the next round.
             if removed < limit:
                 LOG.log(logging.INFO if total else logging.DEBUG, "Purged %d of %s", total, rule.name)
                 return True
@@ -149,7 +151,7 @@ class Purge:
         return False
 
     def _is_first(self) -> bool:
-        """Of the conductors whose lease is valid, the one with the lowest id purges; two at once do no harm."""
+        """Of the conductors with a valid lease, the one with the lowest id purges. Two at once do no harm."""
         with self._worker.db.read() as session:
             return tasks.first_worker(session, self._now()) == self._worker.id
 

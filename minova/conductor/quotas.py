@@ -1,4 +1,4 @@
-"""Quotas: what a project may use, and that it uses no more."""
+"""Quotas: the limits of a project, and the enforcement of them."""
 
 import logging
 from collections.abc import Callable, Collection, Mapping
@@ -18,7 +18,7 @@ from minova.objects.quota import RESOURCES, UNLIMITED
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
-# Repetitions while other requests change the same usages.
+# Tries while other requests change the same usages.
 TRIES = 10
 
 
@@ -33,7 +33,7 @@ class Quotas:
         return quotas.limits_of(session, self._conf, project_id)
 
     def update(self, project_id: str, limits: Mapping[str, int], *, force: bool) -> None:
-        """BadRequest: a limit is below what is used, and `force` is not set."""
+        """Raises BadRequest if a limit is below what is used and `force` is not set."""
         _check(limits)
 
         def work(session: Session) -> None:
@@ -52,25 +52,25 @@ class Quotas:
         self._worker.run(lambda session: quotas.set_class(session, class_name, limits))
 
     def delete(self, project_id: str, resources: Collection[str]) -> None:
-        """The project has the defaults of these resources again."""
+        """Restore the project's defaults of these resources."""
         self._worker.run(lambda session: quotas.remove_limits(session, project_id, resources))
 
     # -- usages ----------------------------------------------------------------------------------------------------
 
     def take(self, session: Session, project_id: str, wanted: Mapping[str, int]) -> None:
-        """Within `run` or `repeat`. Raises OverQuota if not all fits."""
+        """Call within `run` or `repeat`. Raises OverQuota if not all fits."""
         quotas.take(session, project_id, wanted, self.limits(session, project_id))
 
     def take_always(self, session: Session, project_id: str, wanted: Mapping[str, int]) -> None:
-        """As `take`, past every limit."""
+        """Same as `take`, but ignores the limits."""
         quotas.take(session, project_id, wanted, dict.fromkeys(wanted, UNLIMITED))
 
     def run(self, work: Callable[[Session], T]) -> T:
-        """One write transaction in which `take` is used."""
+        """Runs one write transaction in which `take` may be used."""
         return self.repeat(lambda: self._worker.run(work))
 
     def repeat(self, attempt: Callable[[], T]) -> T:
-        """Repeats what raises UsageChanged. ServiceUnavailable: it raises that again and again."""
+        """Repeats `attempt` after UsageChanged. Raises ServiceUnavailable if that does not end."""
         for _ in range(TRIES):
             try:
                 return attempt()
@@ -87,7 +87,7 @@ class Quotas:
     # -- audit -----------------------------------------------------------------------------------------------------
 
     def recount(self) -> None:
-        """Puts right what services of release 0.1.0 made or removed without counting."""
+        """Corrects the usages for what services of release 0.1.0 made or removed without counting."""
         with self._worker.db.read() as session:
             projects = quotas.projects(session)
         for project_id in projects:
@@ -98,12 +98,12 @@ class Quotas:
 
 
 def _check(limits: Mapping[str, int]) -> None:
-    """The API has checked them for people; this is for other callers."""
+    """The API has checked the limits of its callers; this checks those of other callers."""
     unknown = sorted(limits.keys() - RESOURCES.keys())
     if unknown:
         raise errors.BadRequest(f"There are no quotas {', '.join(unknown)}.")
 
 
 def refused(error: OverQuota, text: str | None = None) -> errors.Forbidden:
-    """For the API of any release."""
+    """Returns the error in a form that the API of any release knows."""
     return errors.Forbidden(text or str(error))

@@ -14,7 +14,7 @@ from minova.objects.failures import Failure
 
 LOG = logging.getLogger(__name__)
 
-# Tasks looked at in one round; the next round is only seconds away.
+# The most tasks in one round; the next round is only seconds away.
 LIMIT = 500
 HOST_DOWN = Failure(kind="HostDown", details="the host is down")
 
@@ -31,7 +31,7 @@ class Reconcile:
         self._instance_build_timeout = conf.instance_build_timeout
 
     def process_due_tasks(self) -> None:
-        """Look at what has waited too long, or for a dead host."""
+        """Resume tasks that are due, and expire tasks that wait for a dead host."""
         self._expire_late_builds()
         self._send_again()
         down = self._liveness.down_hosts()
@@ -46,7 +46,9 @@ class Reconcile:
         self._registry.expire([task for task in on_down_hosts if task.id not in seen], HOST_DOWN)
 
     def take_over(self) -> None:
-        """Tasks whose owner's lease is over are resumed from their rows: messages that it may not have sent are sent."""
+        """Take over tasks whose owner's lease has expired, and resume them from their rows: messages that the owner may
+        not have sent are sent.
+        """
         if not self._worker.may_take_over():
             return
         with self._worker.db.read() as session:
@@ -57,11 +59,11 @@ class Reconcile:
         self._registry.start(taken)
 
     def broker_is_back(self) -> None:
-        """A restarted broker has lost the messages that no host had read: the next look sends all of them again."""
+        """A restarted broker has lost the messages that no host had read. The next round sends all of them again."""
         self._all_unsent = True
 
     def _expire_late_builds(self) -> None:
-        """`instance_build_timeout` is for the build as a whole, whatever hosts are left to try."""
+        """`instance_build_timeout` limits the whole build, even if further hosts could be tried."""
         if not self._instance_build_timeout:
             return
         before = self._worker.now() - float(self._instance_build_timeout)
@@ -71,7 +73,7 @@ class Reconcile:
         self._registry.expire(late, Failure(kind="BuildTimeout", details=details), final=True)
 
     def _send_again(self) -> None:
-        """Messages that could not be sent, or that the broker may have lost."""
+        """Send messages again that could not be sent, or that the broker may have lost."""
         everything, self._all_unsent = self._all_unsent, False
         due = self._computes.unsent.due()
         if not (everything or due):

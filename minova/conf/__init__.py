@@ -46,7 +46,7 @@ from minova.conf import (
     workarounds,
 )
 
-# oslo.config's name of no group.
+# oslo.config's name for options without a group.
 DEFAULT = "DEFAULT"
 
 MODULES: tuple[Any, ...] = (
@@ -168,6 +168,6 @@ def _read(options: Mapping[str, Any], name: str, shown: str) -> Any:
         value = options[name]
     except (cfg.Error, ValueError) as error:
         raise errors.InvalidConfiguration(f"{shown}: {error}") from None
-    if isinstance(value, float) and not math.isfinite(value):  # no limit of an option keeps NaN out
+    if isinstance(value, float) and not math.isfinite(value):  # an option's minimum and maximum do not reject NaN
         raise errors.InvalidConfiguration(f"{shown}: {value} is no finite number")
     return value

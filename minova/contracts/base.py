@@ -1,17 +1,19 @@
-"""What a contract is: a Protocol whose methods are marked `call` (an answer is awaited) or `cast` (a hint).
+"""What a contract is: a Protocol whose methods are marked `call` (the caller waits for an answer) or `cast` (a hint).
 
-Each contract class is decorated with `contract` and carries TOPIC, VERSION ("major.minor": minor = added, major = broken)
-and HISTORY. Releases of different age talk to each other during an upgrade:
+Each contract class is decorated with `contract` and carries TOPIC, VERSION ("major.minor": minor = added, major =
+broken) and HISTORY. During an upgrade, releases of different age talk to each other:
 
-- A method names the version in which it came: `@call(since="1.3")`. Without `since` it is of version 1.0.
-- An argument that came later names its own, and has a default: `@call(added={"found": "1.3"})`.
-- A client sends the lowest version that has the method and the arguments which differ from their defaults; arguments of a
-  later version are left out while they are at their defaults. So an older server answers whatever it can.
-- An argument whose name in the code has changed keeps the one on the wire: `@call(encoded={"claim_number": "claim_no"})`.
+- `@call(since="1.3")` names the version that added a method. Without `since` the method is of version 1.0.
+- `@call(added={"found": "1.3"})` names the version that added an argument. Such an argument has a default.
+- A client sends the lowest version that has the method and the arguments that differ from their defaults. It omits
+  arguments of a later version while they have their default values. So an older server answers every request that it
+  can serve.
+- `@call(encoded={"claim_number": "claim_no"})` keeps the name on the wire of an argument that was renamed in the code.
 - New fields of structs have defaults. Receivers ignore unknown fields inside structs, and refuse unknown arguments.
 
-Which services may call a method stands at the contract, or at the part of it that has the method (`called_by`). It is
-checked where services have users of their own at the broker (minova/messaging/rpc_access.py); without it no service may.
+`called_by`, at the contract or at the part of it that has the method, defines which services may call a method. Servers
+check it if services have users of their own at the broker (minova/messaging/rpc_access.py). Without `called_by` no
+service may call the method.
 """
 
 import inspect
@@ -50,7 +52,8 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class Audience(msgspec.Struct, frozen=True, kw_only=True):
-    """Which services may call a method, and the topic that it has apart from others: None is the contract's.
+    """Which services may call a method, and on which topic besides the contract's own; None: only on the contract's own
+    topic.
 
     `speaks_for_host`: the caller must be the host that the arguments name.
     """
@@ -62,8 +65,11 @@ class Audience(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Method(msgspec.Struct, frozen=True):
-    """One method of a contract. `added`: the version of each argument that is younger than the method; `encoded`: the names
-    on the wire that differ from those in the code; `defaults`: the values of the arguments that may be left out;
+    """One method of a contract.
+
+    `added`: the version of each argument that was added after the method.
+    `encoded`: the names on the wire that differ from those in the code.
+    `defaults`: the values of the arguments that may be omitted.
     `of_no_host`: no argument names the host that the caller speaks for, and the answer depends on the caller.
     """
 
@@ -79,7 +85,9 @@ class Method(msgspec.Struct, frozen=True):
     of_no_host: bool = False
 
     def request(self, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-        """The lowest version that can serve these arguments, and those of them to send, by their names on the wire."""
+        """Returns the lowest version that can serve these arguments, and the arguments to send, by their names on the
+        wire.
+        """
         version, sent = self.since, {}
         for name, value in arguments.items():
             if name in self.added:
@@ -91,7 +99,7 @@ class Method(msgspec.Struct, frozen=True):
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """A version as it is compared: 1.10 is above 1.9. Raises ValueError if it is none."""
+    """Returns a version as comparable numbers: 1.10 is above 1.9. Raises ValueError if it is not a version."""
     major, minor = version.split(".")
     return int(major), int(minor)
 
@@ -118,7 +126,7 @@ def call(
     encoded: Mapping[str, str] | None = None,
     of_no_host: bool = False,
 ) -> Any:
-    """The caller waits for the answer or the error."""
+    """Marks a method whose caller waits for the answer or the error."""
     return _marked(method, Mark("call", since, added or {}, encoded or {}, of_no_host))
 
 
@@ -139,7 +147,9 @@ def cast(
     added: Mapping[str, str] | None = None,
     encoded: Mapping[str, str] | None = None,
 ) -> Any:
-    """The sender does not wait: it has written a row first, from which the loss of the message is healed."""
+    """Marks a method whose sender does not wait. The sender has written a row first, from which a lost message is
+    recovered.
+    """
     return _marked(method, Mark("cast", since, added or {}, encoded or {}))
 
 
@@ -154,10 +164,10 @@ def _marked(method: Any, mark: Mark) -> Any:
 def called_by(
     *roles: Role, topic: str | None = None, topic_since: str = FIRST, speaks_for_host: bool = False
 ) -> Callable[[C], C]:
-    """Class decorator of a contract, or of a part of it: these services may call its methods, with `speaks_for_host` for
-    themselves alone.
+    """Class decorator of a contract, or of a part of it: these services may call its methods; with `speaks_for_host`
+    only for their own host.
 
-    `topic`: where they are served besides the contract's own topic, by services from version `topic_since` on.
+    `topic`: a further topic besides the contract's own, on which servers listen from version `topic_since` on.
     """
     audience = Audience(roles=frozenset(roles), topic=topic, topic_since=topic_since, speaks_for_host=speaks_for_host)
 

@@ -1,6 +1,7 @@
-"""Topics `conductor_api`, what the API alone asks of a conductor, and `conductor`, what every service and the computes ask.
+"""Topic `conductor_api` serves the calls of the API. Topic `conductor` serves the calls of all other services and of
+computes.
 
-Releases before 1.7 ask everything at the topic `conductor`, where it is served to them unless services have users of their own.
+Releases before 1.7 send all calls to the topic `conductor`, which serves them unless services have users of their own.
 """
 
 from typing import Any, ClassVar, Protocol
@@ -31,7 +32,7 @@ from minova.objects.vif import Vif
 
 @called_by(Role.API, topic="conductor_api", topic_since="1.7")
 class ForApi(Protocol):
-    """What the API asks."""
+    """Calls of the API."""
 
     @call(added={"key_pair": "1.7", "with_drive": "1.7"})
     def create_servers(
@@ -41,44 +42,53 @@ class ForApi(Protocol):
         key_pair: KeyPair | None = None,
         with_drive: bool = False,
     ) -> CreatedServers:
-        """Write instances, specs, actions and tasks in one transaction; answer before they are built. The servers keep the
-        text of `key_pair`. `with_drive`: the request is for config drives, access addresses, tags, a host name or a requested
-        host, which older conductors would lose.
+        """Write instances, specs, actions and tasks in one transaction; return before the servers are built. A repeated
+        request with the same `request_uuid` gets the same answer.
 
-        Conflict: the same `request_uuid` came before with another body. Repeated with the same one: the same answer.
+        `key_pair`: the servers keep its text.
+        `with_drive`: the request is for config drives, access addresses, tags, a host name or a requested host, which
+          older conductors would lose.
+
+        Raises Conflict if the same `request_uuid` was used before with another body.
         """
         ...
 
     @call(since="1.4")
     def preview_servers(self, ctx: RequestContext, request: ServerRequest) -> ScheduleAnswer:
-        """Where they would go now, and why; nothing is written. "No" is an answer, too."""
+        """Returns where the servers would be placed now, and why; writes nothing. A request that fits nowhere gets an
+        answer, too.
+        """
         ...
 
     @call(since="1.4")
     def capacity(self, ctx: RequestContext, request: ServerRequest, limit: int) -> Capacity:
-        """How many more of it fit, `limit` on each host at most; nothing is written."""
+        """Returns how many more servers of this request fit, counting at most `limit` on each host; writes nothing."""
         ...
 
     @call(added={"override_lock": "1.7", "force": "1.7"})
     def delete_server(
         self, ctx: RequestContext, instance_uuid: str, override_lock: bool = False, force: bool = False
     ) -> None:
-        """NotFound when there is none. Deleting what is being deleted is no error. Conflict: it is locked. With
-        `reclaim_instance_interval` it can be restored for a while, unless `force` is set.
+        """Delete a server. If it is being deleted already, that is no error. With `reclaim_instance_interval` it can be
+        restored for a while, unless `force` is set.
 
         `override_lock`, here and below: the API lets the caller change locked servers.
+
+        Raises NotFound if there is no such server, Conflict if it is locked.
         """
         ...
 
     @cast(since="1.7")
     def network_changed(self, ctx: RequestContext, instance_uuid: str, host: str) -> None:
-        """Neutron has told of a change of the instance's interfaces. Idempotent: they are read again, and its host is told."""
+        """Neutron has reported a change of the instance's interfaces. They are read again, and its host gets a message.
+        Idempotent.
+        """
         ...
 
     @call(since="1.7")
     def expect_port(self, ctx: RequestContext, instance_uuid: str, network_id: str) -> None:
-        """The API makes a port in Neutron for an interface of this instance now. If no interface has it some minutes later, it is
-        deleted. May be repeated. NotFound: no such instance.
+        """The API is about to make a port in Neutron for an interface of this instance. If no interface has that port
+        some minutes later, it is deleted. May be repeated. Raises NotFound if there is no such instance.
         """
         ...
 
@@ -91,18 +101,19 @@ class ForApi(Protocol):
         arguments: dict[str, Any] | None = None,
         override_lock: bool = False,
     ) -> None:
-        """Begin a server action, a kind of `objects/server_actions.py`, and answer before it is done. `arguments`: of the compute's method.
+        """Begin a server action, one of the kinds in `objects/server_actions.py`, and return before it is done.
+        `arguments`: those of the compute's method.
 
-        NotFound: there is no such server. Conflict: its state does not allow the action, or its host is down. BadRequest: there is no
-        such action.
+        Raises NotFound if there is no such server. Raises Conflict if its state does not allow the action, or its host
+        is down. Raises BadRequest if there is no such action.
         """
         ...
 
     @call(since="1.7")
     def create_console_token(self, ctx: RequestContext, instance_uuid: str, console_type: str) -> str:
-        """A token that opens the console once, within `[consoleauth] token_ttl`.
+        """Returns a token that opens the console once, within `[consoleauth] token_ttl`.
 
-        NotFound: there is no such server. Conflict: it has no host. BadRequest: there is no such console.
+        Raises NotFound if there is no such server, Conflict if it has no host, BadRequest if there is no such console.
         """
         ...
 
@@ -110,27 +121,35 @@ class ForApi(Protocol):
     def update_server(
         self, ctx: RequestContext, instance_uuid: str, changes: ServerChanges, override_lock: bool = False
     ) -> None:
-        """NotFound. Conflict: it is locked, or its state does not allow the change. Forbidden: too many items of metadata."""
+        """Raises NotFound if there is no such server. Raises Conflict if it is locked, or its state does not allow the
+        change. Raises Forbidden if it would have too many items of metadata.
+        """
         ...
 
     @call(since="1.7")
     def reset_server_state(self, ctx: RequestContext, instance_uuid: str, vm_state: str) -> None:
-        """To active or error, without a task. NotFound. BadRequest: another state. Conflict: it is built, moved or deleted."""
+        """Set the state to active or error, without a task.
+
+        Raises NotFound if there is no such server, BadRequest for any other state, Conflict if the server is being
+        built, moved or deleted.
+        """
         ...
 
     @call(since="1.7")
     def clear_server_password(self, ctx: RequestContext, instance_uuid: str) -> None:
-        """The guest may leave another one. NotFound. Idempotent."""
+        """Remove the password; the guest may then leave another one. Idempotent. Raises NotFound if there is no such
+        server.
+        """
         ...
 
     @call
     def create_flavor(self, ctx: RequestContext, flavor: Flavor) -> Flavor:
-        """Conflict: name or flavorid is taken."""
+        """Raises Conflict if the name or flavorid is taken."""
         ...
 
     @call(since="1.7")
     def update_flavor(self, ctx: RequestContext, flavorid: str, description: str | None) -> Flavor:
-        """NotFound: there is no such flavor."""
+        """Raises NotFound if there is no such flavor."""
         ...
 
     @call
@@ -138,161 +157,181 @@ class ForApi(Protocol):
 
     @call(since="1.7")
     def add_flavor_access(self, ctx: RequestContext, flavorid: str, project_id: str) -> tuple[str, ...]:
-        """The projects that may then use it. NotFound: no such flavor. Conflict: this one has access."""
+        """Returns the projects that then have access. Raises NotFound if there is no such flavor, Conflict if the
+        project has access.
+        """
         ...
 
     @call(since="1.7")
     def remove_flavor_access(self, ctx: RequestContext, flavorid: str, project_id: str) -> tuple[str, ...]:
-        """The projects that may then use it. NotFound: no such flavor, or this one has no access."""
+        """Returns the projects that then have access. Raises NotFound if there is no such flavor, or the project has no
+        access.
+        """
         ...
 
     @call(since="1.1")
     def update_flavor_extra_specs(
         self, ctx: RequestContext, flavorid: str, extra_specs: dict[str, str | None]
     ) -> Flavor:
-        """Set these, unset those that are None. NotFound: no such flavor, or none such of it."""
+        """Set these extra specs, and unset those that are None. Raises NotFound if there is no such flavor, or one to
+        be unset is not set.
+        """
         ...
 
     @call(since="1.1")
     def create_aggregate(self, ctx: RequestContext, name: str, metadata: dict[str, str]) -> Aggregate:
-        """Conflict: the name is taken."""
+        """Raises Conflict if the name is taken."""
         ...
 
     @call(since="1.1")
     def update_aggregate(
         self, ctx: RequestContext, aggregate_id: int, name: str | None, metadata: dict[str, str | None]
     ) -> Aggregate:
-        """`name` None: as it is; of `metadata` what is None is unset. BadRequest: its zone cannot change so."""
+        """`name` None: the name stays. Keys of `metadata` with the value None are unset.
+
+        Raises BadRequest if the aggregate's zone cannot change so.
+        """
         ...
 
     @call(since="1.1")
     def delete_aggregate(self, ctx: RequestContext, aggregate_id: int) -> None:
-        """BadRequest: it has hosts."""
+        """Raises BadRequest if the aggregate has hosts."""
         ...
 
     @call(since="1.1")
     def add_host_to_aggregate(self, ctx: RequestContext, aggregate_id: int, host: str) -> Aggregate:
-        """NotFound: no such aggregate or compute host. Conflict: it is in already, or in another zone."""
+        """Raises NotFound if there is no such aggregate or compute host, Conflict if the host is in it already or in
+        another zone.
+        """
         ...
 
     @call(since="1.1")
     def remove_host_from_aggregate(self, ctx: RequestContext, aggregate_id: int, host: str) -> Aggregate:
-        """NotFound: it is not in it. Conflict: its instances would change their zone."""
+        """Raises NotFound if the host is not in the aggregate, Conflict if the host's instances would change their
+        zone.
+        """
         ...
 
     @call(since="1.1")
     def create_server_group(
         self, ctx: RequestContext, name: str, policy: str, max_server_per_host: int | None = None
     ) -> InstanceGroup:
-        """BadRequest: no such policy, or a rule that is not the policy's."""
+        """Raises BadRequest if there is no such policy, or the policy does not have this rule."""
         ...
 
     @call(since="1.1")
     def delete_server_group(self, ctx: RequestContext, group_uuid: str) -> None:
-        """NotFound. Its servers stay where they are."""
+        """The group's servers stay where they are. Raises NotFound if there is no such group."""
         ...
 
     @call(since="1.7")
     def create_key_pair(self, ctx: RequestContext, key_pair: KeyPair) -> KeyPair:
-        """Conflict: the user has one of the name. Forbidden: too many."""
+        """Raises Conflict if the user has a key pair of this name, Forbidden if the user has too many."""
         ...
 
     @call(since="1.7")
     def delete_key_pair(self, ctx: RequestContext, user_id: str, name: str) -> None:
-        """NotFound. Servers that were created with it keep its text."""
+        """Servers created with the key pair keep its text. Raises NotFound if there is no such key pair."""
         ...
 
     @call(since="1.7")
     def update_quota_set(self, ctx: RequestContext, project_id: str, limits: dict[str, int], force: bool) -> None:
-        """Set these limits of a project; -1 is none. BadRequest: without `force` one is below what is used."""
+        """Set these limits of a project; -1 means no limit. Raises BadRequest without `force` if a limit is below what
+        is used.
+        """
         ...
 
     @call(since="1.7")
     def delete_quota_set(self, ctx: RequestContext, project_id: str, resources: tuple[str, ...]) -> None:
-        """The defaults of these resources hold again for the project."""
+        """Restore the defaults of these resources for the project."""
         ...
 
     @call(since="1.7")
     def update_quota_class_set(self, ctx: RequestContext, class_name: str, limits: dict[str, int]) -> None:
-        """Set these limits of a class; those of `default` hold for projects without limits of their own."""
+        """Set these limits of a class. The limits of `default` apply to projects without limits of their own."""
         ...
 
     @call(since="1.7")
     def create_network(self, ctx: RequestContext, network: Network) -> Network:
-        """SegmentInUse: another network has its physical network, or this VLAN of it."""
+        """Raises SegmentInUse if another network has its physical network, or this VLAN of it."""
         ...
 
     @call(since="1.7")
     def update_network(self, ctx: RequestContext, network: Network) -> Network:
-        """Replace what may change. RevisionNumberConstraintFailed: it has changed since it was read."""
+        """Replace the fields that may change. Raises RevisionNumberConstraintFailed if the network has changed since it
+        was read.
+        """
         ...
 
     @call(since="1.7")
     def delete_network(self, ctx: RequestContext, network_id: str) -> None:
-        """With its subnets. NetworkInUse: it has ports."""
+        """Delete the network with its subnets. Raises NetworkInUse if it has ports."""
         ...
 
     @call(since="1.7")
     def create_subnet(self, ctx: RequestContext, subnet: Subnet, any_range: bool = False) -> Subnet:
-        """OverlappingSubnets: another subnet has addresses of its range. `any_range`: see `Subnets.create`."""
+        """`any_range`: see `Subnets.create`. Raises OverlappingSubnets if another subnet has addresses of its range."""
         ...
 
     @call(since="1.7")
     def update_subnet(self, ctx: RequestContext, subnet: Subnet) -> Subnet:
-        """As `update_network`. IpAddressAlreadyAllocated: a port has the address of the gateway."""
+        """Same as `update_network`. Raises IpAddressAlreadyAllocated if a port has the address of the gateway."""
         ...
 
     @call(since="1.7")
     def delete_subnet(self, ctx: RequestContext, subnet_id: str) -> None:
-        """SubnetInUse: ports have addresses of it."""
+        """Raises SubnetInUse if ports have addresses of it."""
         ...
 
     @call(since="1.7")
     def create_port(self, ctx: RequestContext, port: Port, fixed_ips: tuple[AddressRequest, ...] | None) -> Port:
-        """`fixed_ips` None: the next free address of each IP version. An empty `mac_address`: one is chosen.
+        """`fixed_ips` None: the next free address of each IP version. If `mac_address` is empty, a free one is chosen.
 
-        IpAddressGenerationFailure: no address is left. IpAddressAlreadyAllocated, MacAddressInUse: another port has it.
+        Raises IpAddressGenerationFailure if no address is left. Raises IpAddressAlreadyAllocated or MacAddressInUse if
+        another port has the address.
         """
         ...
 
     @call(since="1.7")
     def update_port(self, ctx: RequestContext, port: Port, fixed_ips: tuple[AddressRequest, ...] | None) -> Port:
-        """As `update_network`; `fixed_ips` None: the addresses stay. Raises as `create_port`."""
+        """Same as `update_network`. `fixed_ips` None: the addresses stay. Raises the same errors as `create_port`."""
         ...
 
     @call(since="1.7")
     def delete_port(self, ctx: RequestContext, port_id: str) -> None:
-        """Its addresses are free again."""
+        """Delete the port and free its addresses."""
         ...
 
     @call(since="1.7")
     def ensure_default_security_group(self, ctx: RequestContext, project_id: str) -> None:
-        """The project has its default group. Idempotent."""
+        """Make the default group of the project if it has none. Idempotent."""
         ...
 
     @call(since="1.7")
     def create_security_group(self, ctx: RequestContext, group: SecurityGroup) -> SecurityGroup:
-        """With rules that let everything out. Forbidden: the quota is used up."""
+        """Make a group with rules that allow all outgoing traffic. Raises Forbidden if the quota is used up."""
         ...
 
     @call(since="1.7")
     def update_security_group(self, ctx: RequestContext, group: SecurityGroup) -> SecurityGroup:
-        """Its name and description, as `update_network`."""
+        """Change the group's name and description; otherwise same as `update_network`."""
         ...
 
     @call(since="1.7")
     def delete_security_group(self, ctx: RequestContext, group_id: str) -> None:
-        """With the rules of other groups that name it. SecurityGroupInUse: a port has it."""
+        """Delete the group, and the rules of other groups that refer to it. Raises SecurityGroupInUse if a port has
+        it.
+        """
         ...
 
     @call(since="1.7")
     def create_security_group_rule(self, ctx: RequestContext, rule: SecurityGroupRule) -> SecurityGroupRule:
-        """SecurityGroupRuleExists: its group has such a rule."""
+        """Raises SecurityGroupRuleExists if its group has such a rule already."""
         ...
 
     @call(since="1.7")
     def delete_security_group_rule(self, ctx: RequestContext, rule_id: str) -> None:
-        """Ports that run feel it at once."""
+        """The change applies at once to ports in use."""
         ...
 
     @call
@@ -300,12 +339,14 @@ class ForApi(Protocol):
 
     @call
     def update_image(self, ctx: RequestContext, image: Image, expected_status: str) -> Image:
-        """Replace the row if its status is the expected one; Conflict otherwise."""
+        """Replace the row if it has the expected status. Raises Conflict otherwise."""
         ...
 
     @call(since="1.7")
     def change_image(self, ctx: RequestContext, expected: Image, image: Image) -> Image:
-        """Replace the record if it is still the expected one; ImageChanged otherwise. When it was made and changed does not matter."""
+        """Replace the record if it still equals the expected one. Raises ImageChanged otherwise. Its times of creation
+        and change are not compared.
+        """
         ...
 
     @call
@@ -313,7 +354,9 @@ class ForApi(Protocol):
 
     @call(since="1.7")
     def add_image_member(self, ctx: RequestContext, image_id: str, member_id: str) -> ImageMember:
-        """Share the image with a project, which has not accepted it yet. Conflict: it is shared with it."""
+        """Share the image with a project, which then still has to accept it. Raises Conflict if the image is shared
+        with it already.
+        """
         ...
 
     @call(since="1.7")
@@ -331,71 +374,81 @@ class ForApi(Protocol):
         disabled_reason: str | None = None,
         forced_down: bool | None = None,
     ) -> Service:
-        """`None` leaves a field as it is; enabling clears the reason."""
+        """`None` leaves a field unchanged. Enabling clears the reason."""
         ...
 
     @call(since="1.6")
     def delete_service(self, ctx: RequestContext, service_uuid: str) -> None:
-        """With a compute its nodes, providers and memberships of aggregates go. A process that still runs registers anew.
+        """Delete a service; for a compute also its nodes, providers and memberships of aggregates. A process that still
+        runs registers again.
 
-        NotFound: no such service. Conflict: its host has instances, migrations in progress or builds.
+        Raises NotFound if there is no such service, Conflict if its host has instances, migrations in progress or
+        builds.
         """
         ...
 
 
 @called_by(Role.CONSOLEPROXY, topic="conductor_api", topic_since="1.7")
 class ForConsoleProxies(Protocol):
-    """What console proxies ask."""
+    """Calls of console proxies."""
 
     @call(since="1.7")
     def use_console_token(self, ctx: RequestContext, token: str) -> ConsoleGrant:
-        """What the token opens. It opens nothing a second time.
+        """Returns what the token opens, and uses the token up.
 
-        Forbidden: there is no such token, it has expired or was used, or its server is gone.
+        Raises Forbidden if there is no such token, it has expired or was used, or its server is gone.
         """
         ...
 
 
 @called_by(Role.METADATA, topic="conductor_api", topic_since="1.7", speaks_for_host=True)
 class ForMetadata(Protocol):
-    """What the metadata service of a host asks, for its guests on `local` networks, which it knows by their addresses."""
+    """Calls of a host's metadata service, for its guests on `local` networks. The service identifies a guest by its
+    address.
+    """
 
     @call(since="1.7")
     def metadata_of_address(self, ctx: RequestContext, host: str, address: str) -> GuestMetadata:
-        """NotFound: no instance of this host has the address on a `local` network."""
+        """Raises NotFound if no instance of this host has the address on a `local` network."""
         ...
 
     @call(since="1.7")
     def leave_password_of_address(self, ctx: RequestContext, host: str, address: str, password: str) -> None:
-        """NotFound as of `metadata_of_address`. Conflict: there is one. BadRequest: it is too long."""
+        """Raises NotFound as `metadata_of_address` does, Conflict if there is a password already, BadRequest if it is
+        too long.
+        """
         ...
 
 
 @called_by(Role.METADATA_PROXY, topic="conductor_api", topic_since="1.7")
 class ForMetadataProxies(Protocol):
-    """What the metadata service asks for Neutron's proxy, which says whose request it is and signs that."""
+    """Calls of the metadata service for Neutron's proxy. The proxy names the instance and project of a request, and
+    signs them.
+    """
 
     @call(since="1.7")
     def metadata_of_instance(self, ctx: RequestContext, instance_uuid: str, project_id: str) -> GuestMetadata:
-        """NotFound: the project has no such server."""
+        """Raises NotFound if the project has no such server."""
         ...
 
     @call(since="1.7")
     def leave_password(self, ctx: RequestContext, instance_uuid: str, project_id: str, password: str) -> None:
-        """NotFound, Conflict and BadRequest as of the others."""
+        """Raises NotFound as `metadata_of_instance` does, Conflict and BadRequest as `leave_password_of_address`
+        does.
+        """
         ...
 
 
 @called_by(Role.COMPUTE, Role.SCHEDULER, Role.CONDUCTOR, speaks_for_host=True)
 class ForServices(Protocol):
-    """What every service asks. It names itself as a host and a binary."""
+    """Calls of every service. A service identifies itself by host and binary."""
 
     @call
     def register_service(self, ctx: RequestContext, service: Service) -> ServiceInstructions:
-        """Make or refresh the row of (host, binary); whether it is disabled stays as operators set it.
+        """Insert or refresh the row of (host, binary). Operators alone decide whether it is disabled.
 
-        HostIdentityConflict: the compute is not the one that the host's rows describe. HostInUse: another process serves the
-        host and lives.
+        Raises HostIdentityConflict if the compute is not the one that the host's rows describe. Raises HostInUse if
+        another live process serves the host.
         """
         ...
 
@@ -403,53 +456,59 @@ class ForServices(Protocol):
     def heartbeat(
         self, ctx: RequestContext, host: str, binary: str, down_reason: str | None = None
     ) -> ServiceInstructions:
-        """Alive; `down_reason` says why it cannot work all the same. NotFound: it never registered, and should."""
+        """The service is alive. `down_reason`: why it still cannot work. Raises NotFound if it is not registered; then
+        it should register.
+        """
         ...
 
     @cast(since="1.6")
     def service_stopped(self, ctx: RequestContext, host: str, binary: str, process: str) -> None:
-        """The process has stopped gracefully: another one may register for the host at once."""
+        """The process has stopped gracefully, so another process may register for the host at once."""
         ...
 
 
 @called_by(Role.COMPUTE, speaks_for_host=True)
 class ForComputes(Protocol):
-    """What computes ask. Each method names the host that the compute speaks for."""
+    """Calls of computes. Each method names the host that the compute speaks for."""
 
     @call
     def instances_of_host(self, ctx: RequestContext, host: str) -> HostInstances:
-        """For `init_host`: what this host should have."""
+        """Returns the instances that this host should have, for `init_host`."""
         ...
 
     @call(since="1.7")
     def interfaces_of_host(self, ctx: RequestContext, host: str) -> dict[str, tuple[Vif, ...]]:
-        """The interfaces of the host's instances, by instance, with what they let through now."""
+        """Returns the interfaces of the host's instances, by instance, with their present rules."""
         ...
 
     @call(since="1.7")
     def interface_detached(self, ctx: RequestContext, instance_uuid: str, mac_address: str, host: str) -> None:
-        """The guest of an instance of this host does not have this interface, whose port is going: it goes. Idempotent."""
+        """The guest of an instance of this host does not have this interface, whose port is marked for deletion: the
+        port is deleted. Idempotent.
+        """
         ...
 
     @call(since="1.7")
     def bind_interfaces(self, ctx: RequestContext, instance_uuid: str, attempt: int, host: str) -> tuple[Vif, ...]:
-        """The interfaces of an instance on networks of Neutron, bound to the host that builds it. Idempotent.
+        """Returns the interfaces of an instance on Neutron networks, after binding them to the host that builds it.
+        Idempotent.
 
-        StaleAttempt: it is no longer this host's. PortBindingFailed: the host cannot have one of them. Raises what Neutron refuses.
+        Raises StaleAttempt if the attempt is no longer this host's. Raises PortBindingFailed if the host cannot have
+        one of the interfaces. Raises the matching error if Neutron refuses a request.
         """
         ...
 
     @call(since="1.6", of_no_host=True)
     def hosts_of_instances(self, ctx: RequestContext, instance_uuids: tuple[str, ...]) -> dict[str, str | None]:
-        """{instance uuid: the host that its row names} of those that have a row, deleted or not.
+        """Returns {instance uuid: host in its row} for the instances that have a row, deleted or not.
 
-        A compute that is known by its broker user learns of others only that it is not its own: `OTHER_HOST`.
+        A compute that is known by its broker user does not get the names of other hosts, but `OTHER_HOST` instead.
         """
         ...
 
     @call
     def begin_audit(self, ctx: RequestContext, host: str, view: HypervisorView) -> AuditInputs:
-        """First of the audit's two calls: the driver's view in, what the database knows of the node out."""
+        """First of the audit's two calls: sends the driver's view, and returns what the database has of the node."""
         ...
 
     @call(added={"traits": "1.2", "found": "1.3"})
@@ -461,20 +520,22 @@ class ForComputes(Protocol):
         traits: tuple[str, ...] = (),
         found: NodeAudit | None = None,
     ) -> ComputeNode:
-        """Second call: write the node, made on first use, and its provider's inventories and traits, where they changed.
+        """Second call: write the node, which is inserted on first use, and its provider's inventories and traits, where
+        they changed.
 
-        Allocations on this provider of instances that are gone are removed. Answers the row with its id and generation.
+        Removes the allocations that deleted instances still have on this provider. Returns the row with its id and
+        generation.
         """
         ...
 
     @call
     def delete_compute_nodes(self, ctx: RequestContext, host: str, nodes: tuple[str, ...]) -> None:
-        """The driver no longer reports these nodes (hypervisor host names): their rows and providers go."""
+        """The driver no longer reports these nodes (hypervisor host names). Their rows and providers are deleted."""
         ...
 
     @call
     def save_compute_node(self, ctx: RequestContext, node: ComputeNode) -> ComputeNode:
-        """Usage changed between audits, by a claim dropped or an instance removed."""
+        """Write usage that changed between audits, because a claim was dropped or an instance was removed."""
         ...
 
     @call(added={"numa_topology": "1.2", "step": "1.6"})
@@ -487,10 +548,10 @@ class ForComputes(Protocol):
         numa_topology: InstanceNUMATopology | None = None,
         step: str | None = None,
     ) -> Instance:
-        """The host's claim stands: write host, node and fitted topology to the instance, and usage and PCI devices to
-        the node, at once. `step`: the task_state that the build begins with; None: block_device_mapping.
+        """Record the host's claim: write host, node and fitted topology to the instance, and usage and PCI devices to
+        the node, in one transaction. `step`: the task_state with which the build begins; None: block_device_mapping.
 
-        StaleAttempt: this attempt is no longer that host's; the claim must be given back.
+        Raises StaleAttempt if this attempt is no longer that host's. The host must then give the claim back.
         """
         ...
 
@@ -498,27 +559,30 @@ class ForComputes(Protocol):
     def claim_instances(
         self, ctx: RequestContext, claims: tuple[InstanceClaim, ...], node: ComputeNode
     ) -> tuple[ReportAnswer, ...]:
-        """`claim_instance` for several at once, in one transaction; an answer for each, in their order.
+        """`claim_instance` for several instances in one transaction. Returns an answer for each, in their order.
 
-        `node` holds the usage of all of them. If the answer to one says that it is not written, the host must give that
+        `node` holds the usage of all of them. If an answer says that its claim is not written, the host must give that
         claim back and write its node again.
         """
         ...
 
     @call(since="1.2")
     def claim_move(self, ctx: RequestContext, migration: Migration, node: ComputeNode) -> Migration:
-        """The destination's claim stands: its place and topology to the migration, usage and devices to its node.
+        """Record the destination's claim: its place and topology in the migration, usage and devices in its node.
+        Idempotent.
 
-        StaleAttempt: the migration is over or has another destination. Said twice, it is heard once.
+        Raises StaleAttempt if the migration is over or has another destination.
         """
         ...
 
     @call(since="1.2")
     def step_move(self, ctx: RequestContext, migration_uuid: str, status: str, host: str) -> Moved:
-        """The move goes on to `status`: at `finished`, `completed` and `done` the instance is the destination's, with
-        the new size; at `confirmed` the source gives back what it held, at `reverted`, `error` the destination.
+        """Move the migration on to `status`. With `finished`, `completed` and `done` the instance belongs to the
+        destination, with the new size. With `confirmed` the source gives back what it held; with `reverted` and `error`
+        the destination does.
 
-        StaleAttempt: the migration is not where it could take that step, or is no business of this host.
+        Raises StaleAttempt if the migration's status does not allow that step, or the migration does not concern this
+        host.
         """
         ...
 
@@ -531,23 +595,26 @@ class ForComputes(Protocol):
         host: str,
         step: str,
     ) -> None:
-        """Is attempt N still mine? Also notes the step (a task_state). StaleAttempt: it is not; stop and clean up."""
+        """Checks that the attempt is still the host's, and records the step (a task_state).
+
+        Raises StaleAttempt if it is not. The host must then stop and clean up.
+        """
         ...
 
     @call(since="1.7")
     def image_token(self, ctx: RequestContext, instance_uuid: str, image_id: str, host: str) -> str:
-        """A fresh token for the download of an image, which the instance or its open build on this host uses.
+        """Returns a fresh token for the download of an image that the instance or its open build on this host uses.
 
-        StaleAttempt: it has none such on this host.
+        Raises StaleAttempt if neither uses this image on this host.
         """
         ...
 
     @call(since="1.7")
     def image_upload_token(self, ctx: RequestContext, instance_uuid: str, image_id: str, host: str) -> str:
-        """A fresh token for the upload of the image that this host makes of the instance now.
+        """Returns a fresh token for the upload of the image that this host is making from the instance.
 
-        StaleAttempt: it makes none such. ImageDeleted: it was deleted meanwhile. Conflict: all its bytes have come, so
-        that the action is done.
+        Raises StaleAttempt if it makes no such image. Raises ImageDeleted if the image was deleted meanwhile. Raises
+        Conflict if all its bytes have arrived, so that the action is done.
         """
         ...
 
@@ -561,9 +628,9 @@ class ForComputes(Protocol):
         power_state: int,
         node: ComputeNode | None = None,
     ) -> None:
-        """The domain runs. `node`: the usage of its node from now on, as `save_compute_node` writes it.
+        """The domain runs. `node`: the new usage of its node, written as by `save_compute_node`. Idempotent.
 
-        StaleAttempt: the domain must be removed. Idempotent.
+        Raises StaleAttempt if the domain must be removed.
         """
         ...
 
@@ -575,10 +642,11 @@ class ForComputes(Protocol):
         host: str,
         nodes: tuple[ComputeNode, ...] = (),
     ) -> tuple[ReportAnswer, ...]:
-        """`begin_attempt` and `build_succeeded` for several at once, in one transaction; an answer for each, in their order.
+        """`begin_attempt` and `build_succeeded` for several instances in one transaction. Returns an answer for each,
+        in their order.
 
-        `nodes`: the usage of their nodes once all those have succeeded that say so. If the answer to one says that it is not
-        written, the host must write its nodes again.
+        `nodes`: the usage of their nodes if all builds that are reported as successful have succeeded. If an answer
+        says that its report is not written, the host must write its nodes again.
         """
         ...
 
@@ -593,26 +661,32 @@ class ForComputes(Protocol):
         retriable: bool,
         kind: str = "",
     ) -> None:
-        """The host has cleaned up. A stale report is ignored. `kind`: see `objects/failures.py`; `reason` is for administrators."""
+        """The build has failed and the host has cleaned up. A stale report is ignored.
+
+        `reason`: for administrators.
+        `kind`: see `objects/failures.py`.
+        """
         ...
 
     @call
     def instance_deleted(self, ctx: RequestContext, instance_uuid: str, host: str) -> None:
-        """Domain and disks are gone from this host. Said twice, it is heard once."""
+        """Domain and disks are gone from this host. Idempotent."""
         ...
 
     @call(since="1.6")
     def delete_failed(self, ctx: RequestContext, instance_uuid: str, host: str, reason: str, kind: str = "") -> None:
-        """The host could not remove it. It is asked again; users see its kind. Repeating it is harmless."""
+        """The host could not remove the instance. The conductor asks again; users see `kind`. Idempotent."""
         ...
 
     @call(since="1.7")
     def begin_action(
         self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str, again: bool = False
     ) -> None:
-        """Is this action still in progress on this host? StaleAttempt: it is not; leave the instance alone.
+        """Checks that this action is still in progress on this host.
 
-        `again`: asked in the middle of it, before a step that changes the guest.
+        `again`: the host is in the middle of the action, before a step that changes the guest.
+
+        Raises StaleAttempt if it is not. The host must then leave the instance alone.
         """
         ...
 
@@ -620,7 +694,9 @@ class ForComputes(Protocol):
     def action_progressed(
         self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str, task_state: str
     ) -> None:
-        """The action has come to this task state, and gets its whole time again. Idempotent. StaleAttempt: as of `begin_action`."""
+        """The action has reached this task state, and its time-out starts anew. Idempotent. Raises StaleAttempt as
+        `begin_action` does.
+        """
         ...
 
     @call(since="1.7")
@@ -642,15 +718,18 @@ class ForComputes(Protocol):
         power_state: int | None = None,
         untouched: bool = False,
     ) -> None:
-        """The host could not do the action. Idempotent; a stale report is ignored. `power_state`: the guest's, if it is known.
+        """The host could not do the action. Idempotent; a stale report is ignored.
 
+        `power_state`: the guest's state, if it is known.
         `untouched`: nothing has happened to the guest.
         """
         ...
 
     @call
     def report_power_states(self, ctx: RequestContext, host: str, states: dict[str, int]) -> None:
-        """{instance uuid: PowerState} of domains whose state changed. Instances of other hosts are left alone."""
+        """Reports {instance uuid: PowerState} of domains whose state changed. Instances of other hosts are not
+        changed.
+        """
         ...
 
 

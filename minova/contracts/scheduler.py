@@ -29,10 +29,10 @@ class SchedulerApi(Protocol):
         claim_number: int,
         alternates: int,
     ) -> ScheduleAnswer:
-        """Choose a host for each instance and write its allocation; up to `alternates` further hosts for each.
+        """Choose a host for each instance and write its allocation, with up to `alternates` further hosts for each.
 
-        `claim_number` rises with every call: a claim below what the consumer has seen is refused (StaleClaim).
-        "No" is an answer with a Diagnosis, not an error.
+        `claim_number` rises with every call. A claim with a lower number than the consumer has already seen raises
+        StaleClaim. If no host fits, the answer is a Diagnosis, not an error.
         """
         ...
 
@@ -40,10 +40,12 @@ class SchedulerApi(Protocol):
     def preview_destinations(
         self, ctx: RequestContext, spec: RequestSpec, instance_uuids: tuple[str, ...]
     ) -> ScheduleAnswer:
-        """What `select_destinations` would choose now; nothing is written. `instance_uuids` are placeholders."""
+        """Returns what `select_destinations` would choose now; writes nothing. `instance_uuids` are placeholders."""
         ...
 
     @call(since="1.1")
     def capacity(self, ctx: RequestContext, spec: RequestSpec, limit: int) -> Capacity:
-        """How many more of it fit, `limit` on each host at most; nothing is written."""
+        """Returns how many more instances of this request fit, counting at most `limit` on each host; writes
+        nothing.
+        """
         ...

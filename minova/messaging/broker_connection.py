@@ -1,8 +1,10 @@
-"""A connection to the broker, as oslo.messaging's rabbit driver makes it, of a user that is one service of one host.
+"""A connection to the broker, made by oslo.messaging's rabbit driver, for a broker user that stands for one service of
+one host.
 
-Of other users nothing is changed. Such a user says in each message who it is, which RabbitMQ validates; its queues and the
-exchange of answers are those that its permissions are made for (broker_users.py); and it has no queue that it needs not: no
-fanout, and a compute none of all computes. See docs/decisions/0029-services-have-users-at-the-broker.md.
+For other users nothing changes. Such a user names itself in each message, and RabbitMQ validates the name. Its queues
+and the exchange of answers are those for which its permissions are made (broker_users.py). It has no queue that it does
+not need: no fanout queue, and a compute has no queue that all computes share. See
+docs/decisions/0029-services-have-users-at-the-broker.md.
 """
 
 import functools
@@ -25,13 +27,15 @@ import oslo_messaging  # noqa: E402
 from oslo_messaging._drivers import impl_rabbit  # noqa: E402
 
 LOG = logging.getLogger(__name__)
-# How the driver names the queues of answers of other users.
+# How the driver names the answer queues of other users.
 _UNNAMED_REPLY = "reply_"
 _ORIGINAL_NAME = impl_rabbit.RabbitDriver._get_reply_queue_name
 
 
 def user_of(url: Any) -> BrokerUser | None:
-    """The service that the user of a transport URL stands for. ValueError: its hosts have different users."""
+    """Returns the service that the user of a transport URL stands for. Raises ValueError if the hosts of the URL have
+    different users.
+    """
     names = {host.username for host in url.hosts}
     if len(names) > 1:
         raise ValueError("the hosts of transport_url have different users")
@@ -53,7 +57,7 @@ class Connection(impl_rabbit.Connection):  # type: ignore[misc]
         if self.user is not None and is_new:
             self._producer.publish = functools.partial(self._producer.publish, user_id=str(self.user))
 
-    # -- what it listens to ----------------------------------------------------------------------------------------
+    # -- consumers -------------------------------------------------------------------------------------------------
 
     def declare_consumer(self, consumer: Any) -> Any:
         if self._makes_no_exchange:
@@ -76,7 +80,9 @@ class Connection(impl_rabbit.Connection):  # type: ignore[misc]
             super().declare_fanout_consumer(topic, callback)
 
     def declare_direct_consumer(self, topic: str, callback: Any) -> None:
-        """The queue of this process's answers: besides its name, as for others, the exchange of answers leads to it."""
+        """Declare the queue for this process's answers. Unlike the queues of other users, the exchange of answers also
+        routes to it.
+        """
         if self.user is None:
             super().declare_direct_consumer(topic, callback)
             return
@@ -98,7 +104,7 @@ class Connection(impl_rabbit.Connection):  # type: ignore[misc]
             )
         )
 
-    # -- what it sends ---------------------------------------------------------------------------------------------
+    # -- sending ---------------------------------------------------------------------------------------------------
 
     def _publish(self, exchange: Any, *more: Any, **named: Any) -> None:
         if self._makes_no_exchange:
@@ -106,7 +112,9 @@ class Connection(impl_rabbit.Connection):  # type: ignore[misc]
         super()._publish(exchange, *more, **named)
 
     def direct_send(self, msg_id: str, msg: Any) -> None:
-        """An answer. The asker names its queue, and must not make this service write to any other kind of queue."""
+        """Send an answer. The caller names its queue, but must not make this service write to any other kind of
+        queue.
+        """
         if self.user is None or msg_id.startswith(_UNNAMED_REPLY):
             super().direct_send(msg_id, msg)
         elif msg_id.startswith(broker_users.REPLY):
@@ -126,13 +134,15 @@ class Connection(impl_rabbit.Connection):  # type: ignore[misc]
 
 
 def _reply_queue_name(driver: Any) -> str:
-    """Random, as others' are: who does not know it cannot name it."""
+    """Returns a random name, as for other users: a process that does not know the name cannot use the queue."""
     user = user_of(driver._url)
     return str(_ORIGINAL_NAME(driver)) if user is None else f"{broker_users.reply_queue_prefix(user)}{uuid.uuid4().hex}"
 
 
 def _declare_when_there_is_an_exchange(declare: Callable[[Any], None], connection: Any) -> None:
-    """The conductor makes the exchanges, anew after a restart of the broker: until then this is tried again."""
+    """Repeat the declaration until the exchange exists. Conductors make the exchanges, and make them again after a
+    restart of the broker.
+    """
     try:
         declare(connection)
     except amqp.exceptions.NotFound as error:

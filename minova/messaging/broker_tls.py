@@ -1,6 +1,6 @@
-"""TLS to the broker, whose certificate is checked and must bear the name of the host that is connected to.
+"""TLS to the broker: its certificate is verified and must contain the name of the host that minova connects to.
 
-oslo.messaging checks nothing without `ssl_ca_file`, and no host names where transport_url has several hosts.
+oslo.messaging verifies nothing without `ssl_ca_file`, and no host names if transport_url has several hosts.
 """
 
 import ssl
@@ -11,7 +11,9 @@ from kombu.transport import pyamqp
 
 
 def checked(params: Any) -> dict[str, Any]:
-    """The driver's parameters with the checks. Without authorities of its own those of the system are trusted."""
+    """Returns the driver's parameters with the checks enabled. Without an authority of its own, it trusts those of the
+    system.
+    """
     known = params if isinstance(params, dict) else {}
     return {**known, "cert_reqs": ssl.CERT_REQUIRED, "server_hostname": None}
 
@@ -27,7 +29,7 @@ class Transport(pyamqp.Transport):
         try:
             return super().establish_connection()  # type: ignore[no-untyped-call]
         finally:
-            self.client.hostname = host  # kombu makes an address of `localhost`, which is in no certificate
+            self.client.hostname = host  # kombu turns `localhost` into an address, which is in no certificate
 
 
 def use() -> None:

@@ -1,13 +1,13 @@
-"""The users that services have at the broker, and what RabbitMQ lets each of them do.
+"""The broker users of the services, and their permissions in RabbitMQ.
 
-A user is named `<service>.<host>`. Its queues bear its name, so permissions are patterns over names:
+A user is named `<service>.<host>`. Its queues contain its name, so permissions are patterns of names:
 
     exchange minova           requests, by topic: conductor, conductor_api, scheduler, compute.<host>
     exchange minova_replies   answers, by the name of the queue: reply/<user>/<32 random hex digits>
 
-RabbitMQ lets a publisher name no other user than its own in `user_id`, so what stands there is the sender. The permissions are the
-first wall; the second is that each server looks at the sender (rpc_access.py), because a queue's dead-letter key and a
-message's CC header pass by topic permissions.
+RabbitMQ only accepts the publisher's own user in `user_id`, so this property names the sender. The permissions are the
+first wall. The second is that each server checks the sender (rpc_access.py), because a queue's dead-letter key and a
+message's CC header bypass topic permissions.
 """
 
 import re
@@ -19,13 +19,13 @@ from minova.contracts.base import Role
 
 EXCHANGE = "minova"
 REPLIES = "minova_replies"
-# The exchange that leads to every queue by its name, as permissions call it.
+# What permissions call the exchange that routes to every queue by its name.
 DEFAULT_EXCHANGE = "amq.default"
 REPLY = "reply/"
 _RANDOM = "[0-9a-f]{32}"
 _NAMES = re.compile(rf"({'|'.join(Role)})\.(.+)", re.DOTALL)
 _NOTHING = "^$"
-# Where `[oslo_messaging_notifications] topics` is not set otherwise.
+# Used unless `[oslo_messaging_notifications] topics` is set.
 _NOTIFICATIONS = ("nova", r"(versioned_)?notifications(\..+)?")
 
 
@@ -40,7 +40,7 @@ class BrokerUser(msgspec.Struct, frozen=True):
 
 
 class Permissions(msgspec.Struct, frozen=True, kw_only=True):
-    """Regular expressions as RabbitMQ takes them. `topics`: by exchange, for the routing keys there (write, read)."""
+    """Regular expressions in RabbitMQ's format. `topics`: by exchange, the patterns of routing keys (write, read)."""
 
     configure: str
     write: str
@@ -49,7 +49,7 @@ class Permissions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def user_of(name: str | None) -> BrokerUser | None:
-    """None: the name is not that of one service of one host."""
+    """Returns None if the name is not that of one service of one host."""
     match = _NAMES.fullmatch(name or "")
     return None if match is None else BrokerUser(Role(match[1]), match[2])
 
@@ -59,7 +59,9 @@ def reply_queue_prefix(user: BrokerUser) -> str:
 
 
 def permissions_of(user: BrokerUser) -> Permissions:
-    """A compute makes no exchange: who may make one may also delete it."""
+    """Returns the permissions of this user. A compute may not declare exchanges, because that right includes their
+    deletion.
+    """
     own = [*_queues(user), f"{re.escape(reply_queue_prefix(user))}{_RANDOM}"]
     exchanges = [EXCHANGE, REPLIES]
     used = [*exchanges, *own]
@@ -77,7 +79,7 @@ def permissions_of(user: BrokerUser) -> Permissions:
     )
 
 
-# What each asks, as routing keys.
+# The routing keys to which each role sends requests.
 _ASKS: Mapping[Role, Sequence[str]] = {
     Role.API: ("conductor_api", r"compute\..+"),
     Role.COMPUTE: ("conductor",),
@@ -96,13 +98,14 @@ _ASKED_BY: Mapping[Role, Sequence[Role]] = {
     Role.METADATA_PROXY: (),
     Role.SCHEDULER: (Role.CONDUCTOR,),
 }
-# While services are given users one after another, the conductor answers those that have none yet by the default exchange.
+# While services get their users one after another, the conductor answers those without a user through the default
+# exchange.
 _MORE: Mapping[Role, Sequence[str]] = {Role.CONDUCTOR: (re.escape(DEFAULT_EXCHANGE),)}
 _NOTIFIES = frozenset({Role.CONDUCTOR, Role.SCHEDULER})
 
 
 def _queues(user: BrokerUser) -> list[str]:
-    """Patterns of the queues that its requests come to, which are their routing keys too."""
+    """Returns patterns of the queues that receive the user's requests. They are patterns of the routing keys, too."""
     host = re.escape(user.host)
     if user.role is Role.COMPUTE:
         return [rf"compute\.{host}"]

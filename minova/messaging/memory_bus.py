@@ -1,7 +1,7 @@
-"""kombu's in-memory transport, woken by what arrives.
+"""kombu's in-memory transport, with readers that are woken by new messages.
 
-kombu's own transport polls its queues, and oslo.messaging makes it poll without a pause: an idle minova-standalone used two
-thirds of a CPU.
+kombu's own transport polls its queues, and oslo.messaging makes it poll without a pause: an idle minova-standalone used
+two thirds of a CPU.
 """
 
 import threading
@@ -15,7 +15,7 @@ _ARRIVED = threading.Condition()
 
 
 class _Arrivals:
-    """How many messages were ever put into any queue of this process."""
+    """Counts the messages ever put into any queue of this process."""
 
     count = 0
 
@@ -55,7 +55,7 @@ def _wake() -> None:
 
 
 def _wait(seen: int, until: float | None) -> None:
-    """Until more has arrived than was `seen`."""
+    """Wait until more messages have arrived than `seen`. Raises TimeoutError after the time `until`."""
     left = None if until is None else until - time.monotonic()
     with _ARRIVED:
         if not _ARRIVED.wait_for(lambda: seen != _Arrivals.count, left):

@@ -1,6 +1,6 @@
-"""Sends notifications by oslo.messaging, from a thread with a bounded queue: the caller never waits.
+"""Sends notifications through oslo.messaging, from a thread with a bounded queue, so that the caller never waits.
 
-Nothing is configured by default, and then nothing is made, read or kept.
+By default no driver is configured. Then no notification is made, read or kept.
 """
 
 import logging
@@ -24,18 +24,22 @@ import oslo_messaging  # noqa: E402
 
 LOG = logging.getLogger(__name__)
 
-# Nova's exchange, to which readers of notifications listen.
+# Nova's exchange, on which consumers of notifications listen.
 EXCHANGE = "nova"
-# Seconds that what is left in the queue has to be sent when the service stops.
+# Seconds in which the rest of the queue is sent when the service stops.
 STOP_GRACE = 5.0
-# Seconds between two log lines of notifications that were dropped.
+# Seconds between two log lines about dropped notifications.
 TELL_INTERVAL = 60.0
 
 oslo_messaging.set_transport_defaults(EXCHANGE)
 
 
 class Notice(NamedTuple):
-    """One notification. `priority`: info or error. `versioned`: of Nova's versioned kind, which has topics of its own."""
+    """One notification.
+
+    `priority`: info or error.
+    `versioned`: a notification of Nova's versioned kind, which has topics of its own.
+    """
 
     ctx: RequestContext
     publisher_id: str
@@ -46,14 +50,17 @@ class Notice(NamedTuple):
 
 
 class _Serializer(oslo_messaging.NoOpSerializer):  # type: ignore[misc]
-    """As Nova's: the context is a dict of OpenStack's names, without anything secret."""
+    """As in Nova, the context is a dict with OpenStack's names, without any secret."""
 
     def serialize_context(self, ctxt: Any) -> Any:
         return {**ctxt.to_dict(), "user_id": ctxt.user_id, "tenant": ctxt.project_id}
 
 
 class Notifier:
-    """By `[oslo_messaging_notifications] driver`. InvalidConfiguration: there is none such, or its transport_url is none."""
+    """Sends with the drivers in `[oslo_messaging_notifications] driver`.
+
+    Raises InvalidConfiguration if there is no such driver, or if its transport_url is invalid.
+    """
 
     def __init__(self, conf: cfg.ConfigOpts, *, clock: Callable[[], float] = time.monotonic) -> None:
         try:
@@ -78,7 +85,9 @@ class Notifier:
             self._versioned_sender = self._sender_to(conf.notifications.versioned_notifications_topics)
 
     def send(self, *notices: Notice) -> None:
-        """Soon. When the queue is full they are dropped, which the log says from time to time."""
+        """Queue the notices and return at once. If the queue is full, they are dropped, and the log reports that from
+        time to time.
+        """
         if not self.enabled or not notices:
             return
         self._begin()
@@ -89,7 +98,7 @@ class Notifier:
                 self._drop()
 
     def stop(self) -> None:
-        """Send what waits, as far as that goes quickly."""
+        """Send the queued notices, unless that takes too long."""
         if not self.enabled:
             return
         if self._thread is not None:
@@ -105,7 +114,7 @@ class Notifier:
         self._transport.cleanup()
 
     def _sender_to(self, topics: Sequence[str] | None) -> Any:
-        """`topics` None: [oslo_messaging_notifications] topics."""
+        """`topics` None: those of [oslo_messaging_notifications] topics."""
         return oslo_messaging.Notifier(self._transport, publisher_id="minova", serializer=_Serializer(), topics=topics)
 
     def _begin(self) -> None:
@@ -135,7 +144,7 @@ class Notifier:
 
 
 def _checked(drivers: Iterable[str]) -> set[str]:
-    """oslo.messaging itself would only warn of a name that it does not know."""
+    """Raises InvalidConfiguration for an unknown driver name, because oslo.messaging would only log a warning."""
     known = entry_points(group="oslo.messaging.notify.drivers").names
     for name in drivers:
         if name not in known:
@@ -146,7 +155,7 @@ def _checked(drivers: Iterable[str]) -> set[str]:
 
 
 def _context(ctx: RequestContext) -> oslo_context.RequestContext:
-    """oslo.messaging sends no other kind."""
+    """Returns the only kind of context that oslo.messaging sends."""
     return oslo_context.RequestContext(
         request_id=ctx.request_id, user_id=ctx.user_id or None, project_id=ctx.project_id or None, overwrite=False
     )

@@ -1,7 +1,7 @@
-"""Repairs after a broken connection to the broker: answers that will never come, and messages that were never read.
+"""Repairs after a broken connection to the broker: calls whose answers were lost, and answers to missing queues.
 
-oslo.messaging makes the connection anew and waits on for answers to questions that a restarted broker has lost, until
-their time-out. Here such calls end as soon as the connection for answers is back, so that they are asked again.
+After a reconnection oslo.messaging still waits, until the time-out, for answers to requests that a restarted broker has
+lost. Here such calls end as soon as the connection for answers is back, so that their callers repeat them.
 """
 
 import json
@@ -20,7 +20,7 @@ from oslo_messaging._drivers import common as driver_common  # noqa: E402
 
 LOG = logging.getLogger(__name__)
 LOST = "The connection to the message broker broke before the answer came"
-# What a server's answer of this error looks like on the wire.
+# This error as a server's answer has it on the wire.
 _FAILURE = json.dumps(
     {
         "class": "NoAnswer",
@@ -34,14 +34,15 @@ _FAILURE = json.dumps(
 
 
 class IncomingMessage(amqpdriver.AMQPIncomingMessage):  # type: ignore[misc]
-    """A call, whose answer is sent even if an earlier answer found its queue missing.
+    """A call whose answer is sent even if the queue of an earlier answer was missing.
 
-    oslo.messaging drops all answers to such a queue, unsent, for as long as it remembers that. After a restart of the broker
-    the caller makes the same queue again, often a moment later, and then waits in vain for the answer to its next call.
+    When a queue was missing, oslo.messaging drops all answers to it without trying, for as long as it remembers that.
+    After a restart of the broker the caller makes the same queue again, often a moment later, and would wait in vain
+    for the answer to its next call.
     """
 
     def reply(self, reply: Any = None, failure: Any = None) -> None:
-        """Waits for a missing queue only the first time; after that it tries once."""
+        """Waits for a missing queue only the first time. After that it tries once."""
         missing = self._obsolete_reply_queues
         with missing._lock:
             was_missing = missing._cache.pop(self.reply_q, None) is not None
@@ -70,11 +71,13 @@ class Reconnects:
         self._listeners: list[Callable[[], None]] = []
 
     def on_reconnect(self, listener: Callable[[], None]) -> None:
-        """Call `listener` after each reconnection, in a thread that must not wait."""
+        """Call `listener` after each reconnection. It runs in the driver's thread, so it must not block."""
         self._listeners.append(listener)
 
     def watch(self) -> None:
-        """Called before each call, and cheap: the first call makes the connection for answers. Other drivers have none."""
+        """Called before each call, so it is cheap: the first call makes the connection for answers. Drivers other than
+        rabbit's have none.
+        """
         waiter = getattr(self._driver, "_waiter", None)
         if waiter is None or waiter is self._watched:
             return

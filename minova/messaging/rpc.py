@@ -1,11 +1,11 @@
-"""RPC over oslo.messaging: a transport, and from each contract a typed client and a checked server.
+"""RPC over oslo.messaging: a transport, and for each contract a typed client and a server that checks its arguments.
 
-From a contract's type hints comes one argument struct per method. The server converts what arrived into it, so an
-error names method and field, and unknown fields are refused; the client converts the answer. On the wire are plain
-builtins: the serializer adds nothing to them.
+From a contract's type hints comes one argument struct per method. The server converts received arguments into that
+struct, so an error names method and field, and unknown fields are refused. The client converts the answer. On the wire
+are plain builtins: the serializer adds nothing to them.
 
-A client sends the lowest version that has the method and its arguments (see contracts/base.py). A server that is older than
-that, or a level in `[upgrade_levels]`, gives the caller PeerTooOld.
+A client sends the lowest version that has the method and its arguments (see contracts/base.py). If the server, or a
+level in `[upgrade_levels]`, is older than that, the caller gets PeerTooOld.
 """
 
 import logging
@@ -49,34 +49,37 @@ BROKER_ERRORS = (
     OSError,
 )
 
-# Bounds what one service takes off its queue before it has worked on it; oslo.messaging's default is unlimited.
+# Limits how many messages one service takes off its queue before it has processed them; oslo.messaging's default is
+# unlimited.
 cfg.set_defaults(impl_rabbit.rabbit_opts, rabbit_qos_prefetch_count=64)
-# Of oslo.messaging's 64 most would wait for Python's lock or for a connection: a conductor of ten thousand hosts gets less done so.
+# Of oslo.messaging's default of 64 threads most would wait for Python's lock or for a connection. With so many, a
+# conductor of ten thousand hosts gets less done.
 cfg.set_defaults(oslo_messaging.server._pool_opts, executor_thread_pool_size=16)
-# A broker that was away is found again within two seconds; oslo.messaging's pauses grow to 30 s.
+# Reconnects to a broker within two seconds of its return. oslo.messaging's default pauses grow to 30 s.
 cfg.set_defaults(impl_rabbit.rabbit_opts, rabbit_interval_max=1, rabbit_retry_backoff=0)
 cfg.set_defaults(impl_rabbit.rabbit_opts, kombu_reconnect_delay=0.2, kombu_reconnect_splay=0.3)
-# An answer whose queue is gone holds a thread no longer; oslo.messaging's default is 60 s. A caller that lives makes its queue anew
-# within the two seconds above, and asks again what it has lost.
+# The longest time in seconds that an answer to a missing queue blocks a thread; oslo.messaging's default is 60 s. A
+# live caller makes its queue again within the two seconds above, and repeats the calls that it has lost.
 cfg.set_defaults(impl_rabbit.rabbit_opts, kombu_missing_consumer_retry_timeout=4)
-# oslo.messaging looks after each message for the next one after 1 ms, 2 ms, 4 ms and so on, for listeners that acknowledge between
-# two looks. Those of RPC acknowledge what they read at once, and such looks took a third of a busy conductor's CPU time.
+# After each message oslo.messaging looks for the next one after 1 ms, 2 ms, 4 ms and so on, for listeners that
+# acknowledge between two looks. RPC listeners acknowledge each message as soon as it is read, and these looks took a
+# third of a busy conductor's CPU time.
 amqpdriver.ACK_REQUEUE_EVERY_SECONDS_MIN = 0.5
-# A message that reaches a server while it stops is not lost.
+# A message that arrives at a server that is stopping is not lost.
 hand_back_messages()
-# Nor are the answers to a caller that needed longer for that thrown away.
+# Answers are sent even if the caller has made its queue again late.
 send_answers_to_missing_queues()
-# TLS checks certificates and names, and services may have users of their own.
+# TLS verifies certificates and host names, and services may have users of their own.
 broker_connection.use()
 
-# What oslo.messaging's dispatcher raises in a server that does not know the version or the method.
+# Errors of oslo.messaging's dispatcher in a server that does not know the version or the method.
 TOO_OLD = frozenset({"UnsupportedVersion", "NoSuchMethod"})
 
 _CONTEXT = Decoder(RequestContext)
 
 
 class _Serializer(oslo_messaging.Serializer):  # type: ignore[misc]
-    """To builtins on the way out; nothing on the way in, where Endpoint and Proxy convert by type."""
+    """Converts to builtins when it sends, and nothing when it receives, because Endpoint and Proxy convert by type."""
 
     def serialize_context(self, ctxt: RequestContext) -> Any:
         return {name: value for name, value in msgspec.to_builtins(ctxt).items() if name != "sender"}
@@ -92,9 +95,12 @@ class _Serializer(oslo_messaging.Serializer):  # type: ignore[misc]
 
 
 class Endpoint:
-    """The server's side: `manager` does the work, `contract` has the methods; `topic`: only those of that topic.
+    """The server's side.
 
-    `known_senders`: refuse what the sender may not call, by the user that the broker has validated.
+    `manager`: does the work.
+    `contract`: defines the methods.
+    `topic`: serve only the methods of that topic.
+    `known_senders`: refuse calls that the sender, which is the user validated by the broker, may not make.
     """
 
     def __init__(self, manager: Any, contract: Any, *, topic: str | None = None, known_senders: bool = False) -> None:
@@ -116,7 +122,8 @@ def _handler(work: Callable[..., Any], method: Method, known_senders: bool) -> C
             try:
                 return work(ctxt, **{name: getattr(checked, name) for name in checked.__struct_fields__})
             except errors.NoAnswer as error:
-                # It is about another call, which this work needed: this one is answered.
+                # The missing answer belongs to another call, which this work needed. The present call does get an
+                # answer.
                 raise errors.ServiceUnavailable(*error.args) from error
 
     expected: Any = oslo_messaging.expected_exceptions(errors.MinovaError)
@@ -124,7 +131,7 @@ def _handler(work: Callable[..., Any], method: Method, known_senders: bool) -> C
 
 
 def _require_access(sender: str | None, method: Method, arguments: msgspec.Struct) -> None:
-    """Forbidden, which is logged and counted."""
+    """Raises Forbidden if the sender may not make this call; logs and counts the refusal."""
     reason = rpc_access.refusal(sender, method, arguments)
     if reason is not None:
         metrics.RPC_REFUSED.labels(method.name).inc()
@@ -133,9 +140,10 @@ def _require_access(sender: str | None, method: Method, arguments: msgspec.Struc
 
 
 class Proxy:
-    """The client's side. Made by `Rpc.client`, which gives it the contract's type.
+    """The client's side. `Rpc.client` makes it and gives it the contract's type.
 
-    `level`: the newest version that all servers support; None if unknown: then a server that is too old refuses the call.
+    `level`: the newest version that all servers support; None if it is unknown, and then a server that is too old
+    refuses the call.
     """
 
     def __init__(
@@ -171,7 +179,7 @@ class Proxy:
             return self._sent(method, ctx, version, sent)
 
     def _topic_of(self, method: Method) -> dict[str, str]:
-        """A topic of its own, unless a server may be too old to listen there."""
+        """Returns the method's own topic, unless a server may be too old to listen on it."""
         audience, level = method.audience, self._level()
         if audience.topic is None or (level is not None and numbers(level) < numbers(audience.topic_since)):
             return {}
@@ -192,7 +200,7 @@ class Proxy:
             raise errors.ServiceUnavailable(f"{method.name}: no service has ever listened there") from error
         except Exception as error:
             if _is_of_the_broker(error):
-                # The log has the address of the broker; this text reaches users.
+                # The address of the broker goes only into the log, because this text reaches users.
                 OUTAGE.failed(error)
                 raise errors.ServiceUnavailable(
                     f"{method.name} could not be delivered: no answer from the message broker"
@@ -207,7 +215,9 @@ class Proxy:
 
 
 def _is_of_the_broker(error: Exception) -> bool:
-    """Also what comes bare out of a socket, but not what the other side raised, which arrives as a subclass of another name."""
+    """Returns whether the broker is the cause, which includes bare socket errors. An error that the peer raised is not
+    one of these: it arrives as a subclass with another name.
+    """
     return isinstance(error, BROKER_ERRORS) and not type(error).__name__.endswith(driver_common._REMOTE_POSTFIX)
 
 
@@ -217,9 +227,11 @@ def _too_old(error: Exception) -> bool:
 
 
 def _as_ours(error: Exception) -> Exception:
-    """A remote MinovaError arrives as a generated subclass whose text drags a traceback along: take both off.
+    """Returns the error without the traceback in its text: a remote MinovaError arrives as a generated subclass with
+    such a text.
 
-    The same for an unexpected exception there: its traceback belongs into that service's log, and its text may reach users.
+    The same applies to an unexpected exception of the peer: its traceback belongs in that service's log, and its text
+    may reach users.
     """
     kind = type(error).__name__
     name = kind.removesuffix(driver_common._REMOTE_POSTFIX)
@@ -239,14 +251,14 @@ class Rpc:
     def __init__(self, conf: cfg.ConfigOpts, url: str | None = None) -> None:
         self.conf = conf
         self.levels = Levels(conf)
-        # oslo.messaging registers these on its global configuration only, and fails without them on a call.
+        # oslo.messaging registers these options on its global configuration only. Without them a call fails.
         conf.register_opts(tracing.oslo_messaging_tracing, group="oslo_messaging_tracing")
         conf.register_opts(driver_metrics.oslo_messaging_metrics, group="oslo_messaging_metrics")
         memory_bus.use()
         try:
             self.transport = oslo_messaging.get_rpc_transport(conf, url=url, allowed_remote_exmods=[errors.__name__])
         except (oslo_messaging.DriverLoadFailure, oslo_messaging.InvalidTransportURL, ValueError) as error:
-            # Without the URL's text: it holds a password.
+            # The message omits the URL, because it contains a password.
             raise errors.InvalidConfiguration(
                 "[DEFAULT] transport_url is not a URL such as rabbit://user:password@host:5672/"
             ) from error
@@ -262,10 +274,11 @@ class Rpc:
         timeout: float | None = None,
         retry: int | None = None,
     ) -> C:
-        """A client of `contract`; with `server`, of that one host's server (`compute.<host>`).
+        """A client of `contract`; with `server`, of the server of that one host (`compute.<host>`).
 
-        `retry`: how often a broker that is away is tried again, each time after a longer pause, before that is
-        ServiceUnavailable; None waits until it is back, whatever the `timeout`, which counts from then on.
+        `retry`: how often a connection to a broker that is away is tried, each time after a longer pause, before
+        ServiceUnavailable is raised. None: waits until the broker is back, even beyond `timeout`, which only starts
+        then.
         """
         described: Any = contract
         target = oslo_messaging.Target(
@@ -274,7 +287,8 @@ class Rpc:
             version=described.VERSION,
             server=server,
         )
-        # The broker says at once when there is no such queue: a service that starts before its peers need not wait long.
+        # The broker reports at once that a queue is missing, so a service that starts before its peers need not wait
+        # long.
         mandatory = oslo_messaging.TransportOptions(at_least_once=True)
         client = oslo_messaging.get_rpc_client(
             self.transport, target, serializer=_Serializer(), timeout=timeout, retry=retry, transport_options=mandatory
@@ -284,14 +298,18 @@ class Rpc:
         return typing.cast(C, Proxy(client, contract, reach, level, self.reconnects.watch))
 
     def _reach(self, retry: int) -> None:
-        """The first call of all makes the connection for answers, and oslo.messaging waits for that without end."""
+        """Connect within `retry` tries. The first call makes the connection for answers, and oslo.messaging would wait
+        for that forever.
+        """
         driver = self.transport._driver
         if getattr(driver, "_reply_q", self) is None:
             with driver._get_connection(driver_common.PURPOSE_SEND, retry=retry):
                 pass
 
     def server(self, contract: Any, manager: Any, *, host: str) -> "Servers":
-        """A server for each topic of the contract. `[DEFAULT] executor_thread_pool_size` bounds the threads of each."""
+        """Makes a server for each topic of the contract. `[DEFAULT] executor_thread_pool_size` limits the threads of
+        each.
+        """
         topics = {contract.TOPIC: None, **{m.audience.topic: None for m in methods_of(contract).values()}}
         return Servers([self._server(contract, manager, host, topic) for topic in topics if topic is not None])
 
@@ -301,7 +319,7 @@ class Rpc:
         return oslo_messaging.get_rpc_server(self.transport, target, [endpoint], serializer=_Serializer())
 
     def warn_of_unknown_senders(self) -> None:
-        """Say once that a service which reaches the broker may speak for all others."""
+        """Warn that any service with access to the broker may pretend to be another one."""
         if _is_rabbit(self.transport) and not self.known_senders:
             LOG.warning(
                 "[broker] per_host_users is off: each service with the broker's password may speak for every host, and ask what "
@@ -313,7 +331,7 @@ class Rpc:
 
 
 class Servers:
-    """oslo.messaging's servers of one contract. They stop at the same time: each waits for its own threads."""
+    """oslo.messaging's servers of one contract. They stop in parallel, because each waits for its own threads."""
 
     def __init__(self, servers: Sequence[Any]) -> None:
         self._servers = servers
@@ -342,9 +360,9 @@ def _is_rabbit(transport: Any) -> bool:
 
 
 def _known_senders(conf: cfg.ConfigOpts, transport: Any) -> bool:
-    """Whether servers refuse senders that the broker has not validated. A bus inside the process has no users.
+    """Returns whether servers refuse senders that the broker has not validated. A bus inside the process has no users.
 
-    InvalidConfiguration: the user is another host's, or of no service where all must be.
+    Raises InvalidConfiguration if the user is another host's, or if it is no service's although all must be.
     """
     if not _is_rabbit(transport):
         return False

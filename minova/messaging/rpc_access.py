@@ -1,7 +1,9 @@
-"""Who may call what: decided by the user that the broker has validated (broker_users.py), and never by the message.
+"""Decides which sender may make which call. The sender is the user validated by the broker (broker_users.py), never
+taken from the message.
 
-A compute speaks for its own host alone: every host that the arguments name must be that one. Whether an instance, an attempt or
-a node is that host's is then the handlers' question, who ask it anyway: their fences compare host and attempt with the rows.
+A compute speaks for its own host alone: every host that the arguments name must be that one. Whether an instance, an
+attempt or a node belongs to that host is left to the handlers, which check it anyway: their fences compare host and
+attempt with the rows.
 """
 
 from collections.abc import Iterator
@@ -12,12 +14,12 @@ import msgspec
 from minova.contracts.base import Method
 from minova.messaging.broker_users import BrokerUser, user_of
 
-# In the place of the name of another host, in answers to a compute.
+# Replaces the names of other hosts in answers to a compute.
 OTHER_HOST = "another host"
 
 
 def refusal(sender: str | None, method: Method, arguments: msgspec.Struct) -> str | None:
-    """Why this sender may not make this call; None: it may."""
+    """Returns why this sender may not make this call; None if it may."""
     user = user_of(sender)
     if user is None:
         return "it has no user of a service at the broker"
@@ -38,7 +40,7 @@ def _impersonation(user: BrokerUser, method: Method, arguments: msgspec.Struct) 
 
 
 def hosts_named(arguments: msgspec.Struct) -> Iterator[str]:
-    """Of `host` itself, and of each struct among the arguments that has one."""
+    """Yields the argument `host`, and the host of each struct among the arguments that has one."""
     return _named(arguments, "host")
 
 
@@ -56,6 +58,6 @@ def _named(arguments: msgspec.Struct, field: str) -> Iterator[str]:
 
 
 def own_host(sender: str | None) -> str | None:
-    """The host of the service that is the sender; None: it is not known which one that is."""
+    """Returns the host of the sending service; None if the sender is unknown."""
     user = user_of(sender)
     return None if user is None else user.host

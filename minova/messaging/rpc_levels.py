@@ -1,7 +1,8 @@
-"""Which version of each contract may be sent while services of different releases run: `[upgrade_levels]`.
+"""The version of each contract that may be sent while services of different releases run: `[upgrade_levels]`.
 
-`auto` is the lowest among the services that live, as they registered. Processes with a database read it there (`follow`);
-computes learn it from the conductor (`learn`). Until it is known there is no limit: a server that is too old refuses the call.
+`auto` is the lowest version among the live services, as they registered. Processes with a database read it there
+(`follow`); computes learn it from the conductor (`learn`). Until it is known there is no limit: a server that is too
+old refuses the call.
 """
 
 import logging
@@ -20,17 +21,20 @@ from minova.objects.service import SERVICE_VERSION
 LOG = logging.getLogger(__name__)
 
 AUTO = "auto"
-# Seconds after which the database is read again, at the next use.
+# Seconds after which the next use reads the database again.
 FRESH = 10.0
 _CONTRACTS: Sequence[Any] = (ConductorApi, ComputeApi, SchedulerApi)
 CURRENT: dict[str, str] = {each.TOPIC: each.VERSION for each in _CONTRACTS}
-# What releases before this one serve, by the number with which their services register (objects/service.py).
+# The versions that earlier releases serve, indexed by the number with which their services register
+# (objects/service.py).
 RELEASED: tuple[Mapping[str, str], ...] = ({"conductor": "1.5", "compute": "1.1", "scheduler": "1.1"},)
 assert len(RELEASED) == SERVICE_VERSION
 
 
 def version_of(topic: str, service_version: int) -> str:
-    """What a service that registered with this number serves; one of a newer release serves all that this one knows."""
+    """Returns the version that a service with this number serves. A service of a newer release serves every version
+    known here.
+    """
     return RELEASED[service_version][topic] if service_version < SERVICE_VERSION else CURRENT[topic]
 
 
@@ -46,7 +50,7 @@ class Levels:
         self._read_at = float("-inf")
 
     def of(self, topic: str) -> str | None:
-        """The newest version to send to `topic`; None: not known. It does not wait for the database."""
+        """Returns the newest version to send to `topic`; None if it is unknown. Does not wait for the database."""
         pinned = self._pinned.get(topic)
         if pinned is not None:
             return pinned
@@ -54,17 +58,21 @@ class Levels:
         return self._known.get(topic)
 
     def known(self) -> dict[str, str]:
-        """By topic, what is known or pinned: for services that have no database. Of a topic without a living service it is
-        this release's own: what says nothing of versions is taken for the last release.
+        """Returns the known or pinned version of each topic, for services that have no database.
+
+        For a topic without a live service it is this release's own version. Without it, the receiver would assume the
+        last release.
         """
         return {topic: self.of(topic) or current for topic, current in CURRENT.items()}
 
     def learn(self, versions: Mapping[str, str]) -> None:
-        """What a conductor said. One of the last release, or older, says nothing of versions: then it is the oldest."""
+        """Store the versions that a conductor sent. A conductor of the last release or older sends none; then they are
+        the oldest.
+        """
         self._know(versions or RELEASED[-1])
 
     def follow(self, read: Callable[[], Mapping[str, int]]) -> None:
-        """`read` answers the lowest number of the living services by topic; its first answer is waited for."""
+        """`read` returns the lowest number of the live services by topic. This method waits for its first result."""
         self._read = read
         self._refresh()
 
@@ -75,7 +83,7 @@ class Levels:
             if self._clock() - self._read_at < FRESH:
                 return
             self._read_at = self._clock()
-        # Not in this thread, which may hold the last connection of the pool.
+        # Uses another thread, because this one may hold the last connection of the pool.
         threading.Thread(target=self._refresh, name="levels", daemon=True).start()
 
     def _refresh(self) -> None:

@@ -1,4 +1,6 @@
-"""An RPC server's connection to the broker, which loses no message when the server stops, and tells who has sent each."""
+"""An RPC server's connection to the broker. It loses no message when the server stops, and records the sender of each
+message.
+"""
 
 import logging
 from typing import Any
@@ -17,17 +19,19 @@ ERRORS = (kombu.exceptions.KombuError, amqp.exceptions.AMQPError, OSError)
 
 
 class Listener(amqpdriver.RpcAMQPListener):  # type: ignore[misc]
-    """Hands back what the broker sends after the stop: for another server of the topic, or for the next start.
+    """After the stop, gives messages back to the broker: for another server of the topic, or for the next start.
 
-    oslo.messaging only stops reading. The broker goes on sending until the connection is closed, after the messages that are
-    worked on; oslo.messaging acknowledges what it reads while it closes it, and drops that.
+    oslo.messaging only stops reading. The broker goes on sending until the connection is closed, which happens after
+    the messages in progress are done. While it closes the connection, oslo.messaging acknowledges the messages that it
+    reads, and drops them.
     """
 
     def __call__(self, message: Any) -> None:
         if self._shutoff.is_set():
             message.requeue()
         else:
-            # What the message itself says of its sender is worth nothing: a broker has validated this property, or there is none.
+            # The sender named in the message itself is not trusted. This property is set only if the broker has
+            # validated it.
             message["_context_sender"] = message._raw_message.properties.get("user_id")
             super().__call__(message)
 

@@ -1,1 +1,1 @@
-"""What minova-manage can do: one file for each of its nouns."""
+"""The commands of minova-manage: one file for each noun."""

@@ -1,4 +1,6 @@
-"""`minova-manage broker permissions`: the user of a service at RabbitMQ, as commands for its host or by its management API."""
+"""`minova-manage broker permissions`: sets up a service's user at RabbitMQ, by commands for its host or by its
+management API.
+"""
 
 import getpass
 import secrets
@@ -19,14 +21,16 @@ TIMEOUT = 15.0
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """`password` None: the user is there, and keeps the one that it has."""
+    """`password` None: the user exists already and keeps its password."""
 
     user: BrokerUser
     vhost: str
     password: str | None
 
     def commands(self) -> list[str]:
-        """For a shell on the host of RabbitMQ. Permissions come last: until then the user may do nothing."""
+        """Returns commands for a shell on the RabbitMQ host. The general permissions come last: without them the user
+        may do nothing.
+        """
         name, wanted = str(self.user), permissions_of(self.user)
         made = [] if self.password is None else [["add_user", name, self.password]]
         topics = [
@@ -37,7 +41,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         return [shlex.join(["rabbitmqctl", *words]) for words in (*made, *topics, all_of_it)]
 
     def requests(self) -> list[tuple[str, dict[str, Any]]]:
-        """(path, body) of PUTs to the management API, in the same order."""
+        """Returns (path, body) of the PUT requests to the management API, in the same order."""
         name, wanted = quote(str(self.user), safe=""), permissions_of(self.user)
         vhost = quote(self.vhost, safe="")
         made = [] if self.password is None else [(f"users/{name}", {"password": self.password, "tags": ""})]
@@ -49,7 +53,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         return [*made, *topics, (f"permissions/{vhost}/{name}", all_of_it)]
 
     def options(self) -> list[str]:
-        """What the host's minova.conf must say. The address is another service's matter."""
+        """Returns the lines for the host's minova.conf. The broker's address is not known here."""
         password = "PASSWORD" if self.password is None else self.password
         vhost = "" if self.vhost == "/" else quote(self.vhost, safe="")
         return [
@@ -71,7 +75,9 @@ def run(conf: cfg.ConfigOpts) -> None:
 
 
 def apply(url: str, requests: Sequence[tuple[str, dict[str, Any]]], cafile: str | None = None) -> None:
-    """InvalidConfiguration: the URL is none. ServiceUnavailable: no answer, or a refusal."""
+    """Raises InvalidConfiguration if the URL is invalid, ServiceUnavailable if RabbitMQ does not answer or refuses a
+    request.
+    """
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname or not parts.username:
         raise errors.InvalidConfiguration("--apply is not a URL such as https://USER@HOST:15671")

@@ -8,7 +8,7 @@ from minova.db.schema import require_schema
 
 
 def run(conf: cfg.ConfigOpts) -> None:
-    """NotFound, Conflict, BadRequest: nothing was changed."""
+    """Raises NotFound, Conflict or BadRequest; then nothing was changed."""
     command = conf.command
     db = database.opened(conf, readonly=False)
     try:

@@ -1,4 +1,4 @@
-"""`minova-manage host rename`: a compute host, or its node, gets another name."""
+"""`minova-manage host rename`: gives a compute host or its node another name."""
 
 from oslo_config import cfg
 
@@ -8,7 +8,7 @@ from minova.db.schema import require_schema
 
 
 def run(conf: cfg.ConfigOpts) -> None:
-    """NotFound, Conflict, BadRequest: nothing was changed."""
+    """Raises NotFound, Conflict or BadRequest; then nothing was changed."""
     command = conf.command
     db = database.opened(conf, readonly=False)
     try:

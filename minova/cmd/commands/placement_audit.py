@@ -1,4 +1,4 @@
-"""`minova-manage placement audit`: what does not agree with the instances, and with --fix puts it right."""
+"""`minova-manage placement audit`: shows where allocations disagree with the instances, and repairs it with --fix."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,7 +15,11 @@ from minova.placement.audit.judge import Finding
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One finding. `healed` None: nothing was tried; `reason`: why it could not be done."""
+    """One finding.
+
+    `healed`: None if no repair was tried.
+    `reason`: why the repair failed.
+    """
 
     problem: str
     detail: str
@@ -28,7 +32,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run(conf: cfg.ConfigOpts) -> None:
-    """Conflict: not all could be healed."""
+    """Raises Conflict if some findings could not be healed."""
     db = database.opened(conf, readonly=not conf.command.fix)
     try:
         require_schema(db)
@@ -69,7 +73,9 @@ def _json(rows: list[Row]) -> str:
 
 
 def table(rows: list[Row]) -> str:
-    """A line for each finding: whose it is, what is wrong, and what would be or was done."""
+    """Returns one line for each finding: its consumer or provider, what is wrong, and what was done or would be
+    done.
+    """
     if not rows:
         return "Nothing is wrong."
     head = ("PROBLEM", "OF", "WHAT IS WRONG", "TO BE DONE" if rows[0].healed is None else "DONE")

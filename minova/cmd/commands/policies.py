@@ -1,4 +1,4 @@
-"""`minova-manage policy`: what the policies are, and whether and why one permits something."""
+"""`minova-manage policy`: lists the policies, and shows whether and why a policy permits an action."""
 
 import sys
 from argparse import Namespace
@@ -12,7 +12,7 @@ from minova.api.policies.users import Users, with_implied
 
 
 def list_policies(conf: cfg.ConfigOpts) -> None:
-    """A line of each policy, as policy.yaml has it; an override stands below its default."""
+    """Prints each policy on a line, in the format of policy.yaml. An override follows its default."""
     policy = Policy(conf)
     overrides = policy.current.overrides
     for rule in policy.rules:
@@ -26,7 +26,9 @@ def list_policies(conf: cfg.ConfigOpts) -> None:
 
 
 def check_policy(conf: cfg.ConfigOpts) -> bool:
-    """Prints whether the policy permits it, and how each part of the rule came out. Returns whether it does not."""
+    """Prints whether the policy permits the action, and the result of each part of the rule. Returns True if it is
+    denied.
+    """
     policy = Policy(conf)
     loaded, options = policy.current, conf.command
     if options.rule not in {rule.name for rule in policy.rules}:
@@ -54,7 +56,7 @@ def _print_reasons(loaded: Loaded, rule: str, caller: Caller, target: Target) ->
 
 
 def _caller(conf: cfg.ConfigOpts, options: Namespace) -> Caller:
-    """Project and roles are the configured ones, unless the command names others."""
+    """Project and roles come from the configuration, unless the command names others."""
     identity = Users(conf.api.admin_users, conf.api.user_roles).identity(options.user)
     roles = identity.roles if options.roles is None else with_implied(options.roles)
     return Caller(user_id=options.user, project_id=options.project or identity.project_id or "", roles=roles)

@@ -1,4 +1,6 @@
-"""Host aggregates, and by them availability zones. A host is in one zone at most, and no instance changes its zone by this."""
+"""Host aggregates, which also define availability zones. A host is in one zone at most, and no change here moves an
+instance to another zone.
+"""
 
 import uuid
 from collections.abc import Callable, Iterable, Mapping
@@ -23,7 +25,7 @@ class Aggregates:
         self._worker = worker
 
     def create(self, name: str, metadata: dict[str, str]) -> Aggregate:
-        """Conflict: the name is taken."""
+        """Raises Conflict if the name is taken."""
 
         def work(session: Session) -> Aggregate:
             return aggregates.add(session, str(uuid.uuid4()), name, metadata, self._worker.at())
@@ -31,7 +33,7 @@ class Aggregates:
         return self._named(name, work)
 
     def update(self, aggregate_id: int, name: str | None, metadata: Mapping[str, str | None]) -> Aggregate:
-        """BadRequest: its hosts cannot change their zone so."""
+        """Raises BadRequest if the zone of its hosts cannot change so."""
         at = self._worker.at()
 
         def work(session: Session) -> Aggregate:
@@ -53,7 +55,7 @@ class Aggregates:
         return self._named(name or "", work)
 
     def delete(self, aggregate_id: int) -> None:
-        """BadRequest: it has hosts."""
+        """Raises BadRequest if the aggregate has hosts."""
 
         def work(session: Session) -> None:
             aggregate = _found(aggregates.all_of(session, lock=True), aggregate_id)
@@ -66,7 +68,9 @@ class Aggregates:
         self._worker.run(work)
 
     def add_host(self, aggregate_id: int, host: str) -> Aggregate:
-        """NotFound: no such compute host. Conflict: it is in already, or would change its zone."""
+        """Raises NotFound if there is no such compute host, Conflict if it is in the aggregate already or would change
+        its zone.
+        """
 
         def work(session: Session) -> Aggregate:
             known = aggregates.all_of(session, lock=True)
@@ -85,7 +89,9 @@ class Aggregates:
         return self._worker.run(work)
 
     def remove_host(self, aggregate_id: int, host: str) -> Aggregate:
-        """NotFound: it is not in it. Conflict: its instances would change their zone."""
+        """Raises NotFound if the host is not in the aggregate, Conflict if the host's instances would change their
+        zone.
+        """
 
         def work(session: Session) -> Aggregate:
             known = aggregates.all_of(session, lock=True)
@@ -111,7 +117,9 @@ class Aggregates:
         return self._worker.run(work)
 
     def _announce(self, session: Session, hosts: Iterable[str]) -> list[str]:
-        """What host tables show of these hosts has changed; answers the uuids of their nodes."""
+        """Report in the change feed that these hosts look different in host tables now. Returns the uuids of their
+        nodes.
+        """
         nodes = compute_nodes.of_hosts(session, sorted(hosts))
         changes.append(session, nodes, self._worker.now())
         return sorted(nodes.values())
@@ -124,14 +132,16 @@ class Aggregates:
 
 
 def changed(metadata: Mapping[str, str], changes_: Mapping[str, str | None]) -> dict[str, str]:
-    """With these set, and those that are None unset."""
+    """Returns the metadata with these changes; a key with the value None is unset."""
     return {key: value for key, value in {**metadata, **changes_}.items() if value is not None}
 
 
 def zone_change_fault(
     before: Aggregate, after: Aggregate, known: Iterable[Aggregate], instances_there: Callable[[], int]
 ) -> str | None:
-    """Why an aggregate's zone cannot change so, as in Nova; `instances_there` counts those on its hosts."""
+    """Returns why an aggregate's zone cannot change so, as in Nova; None if it can. `instances_there` counts the
+    instances on its hosts.
+    """
     if after.zone == before.zone and (ZONE in after.metadata) == (ZONE in before.metadata):
         return None
     if not after.zone:
@@ -148,7 +158,7 @@ def zone_change_fault(
 def entry_fault(
     aggregate: Aggregate, host: str, known: Iterable[Aggregate], instances_there: Callable[[], int]
 ) -> str | None:
-    """Why a host cannot come into an aggregate with a zone, as in Nova."""
+    """Returns why a host cannot be added to an aggregate with a zone, as in Nova; None if it can."""
     zone = zone_of(host, known)
     if not aggregate.zone or zone == aggregate.zone:
         return None

@@ -1,4 +1,4 @@
-"""Flavors, as administrators make, change and delete them."""
+"""Flavors: administrators make, change and delete them."""
 
 from collections.abc import Mapping
 
@@ -17,7 +17,7 @@ class Flavors:
         self._worker = worker
 
     def create(self, flavor: Flavor) -> Flavor:
-        """BadRequest: it has no size. Conflict: name or id is taken."""
+        """Raises BadRequest if the flavor has no size, Conflict if its name or ID is taken."""
         if min(flavor.vcpus, flavor.memory_mb) < 1 or min(flavor.root_gb, flavor.ephemeral_gb, flavor.swap) < 0:
             raise errors.BadRequest(
                 f"Flavor {flavor.name!r} needs at least 1 vCPU and 1 MB of memory, and disks of 0 or more"
@@ -31,7 +31,7 @@ class Flavors:
         return flavor
 
     def update(self, flavorid: str, description: str | None) -> Flavor:
-        """NotFound: no such flavor."""
+        """Raises NotFound if there is no such flavor."""
 
         def work(session: Session) -> Flavor:
             made = msgspec.structs.replace(_locked(session, flavorid), description=description)
@@ -45,7 +45,9 @@ class Flavors:
             raise errors.NotFound(f"Flavor {flavorid} could not be found.")
 
     def add_access(self, flavorid: str, project_id: str) -> tuple[str, ...]:
-        """Those that have it then. NotFound: no such flavor. Conflict: the project has access."""
+        """Returns the projects that then have access. Raises NotFound if there is no such flavor, Conflict if the
+        project has access.
+        """
 
         def work(session: Session) -> tuple[str, ...]:
             _locked(session, flavorid)
@@ -59,7 +61,9 @@ class Flavors:
         return self._worker.run(work)
 
     def remove_access(self, flavorid: str, project_id: str) -> tuple[str, ...]:
-        """Those that have it then. NotFound: no such flavor, or the project has no access."""
+        """Returns the projects that then have access. Raises NotFound if there is no such flavor or the project has no
+        access.
+        """
 
         def work(session: Session) -> tuple[str, ...]:
             _locked(session, flavorid)
@@ -70,7 +74,7 @@ class Flavors:
         return self._worker.run(work)
 
     def update_extra_specs(self, flavorid: str, changes: Mapping[str, str | None]) -> Flavor:
-        """NotFound: no such flavor, or none such of it to be unset."""
+        """Raises NotFound if there is no such flavor, or if an extra spec to be unset is not set."""
 
         def work(session: Session) -> Flavor:
             flavor = _locked(session, flavorid)

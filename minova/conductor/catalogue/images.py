@@ -1,4 +1,4 @@
-"""Image records, and with which projects images are shared. The bytes are in the image store of the API."""
+"""Image records, and the projects with which images are shared. The bytes are in the image store of the API."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from minova.objects.image import Image, ImageMember
 
 T = TypeVar("T")
 
-# Of one image. Glance's defaults.
+# Limits per image: Glance's defaults.
 MOST_MEMBERS = 128
 MEMBER_STATUSES = ("pending", "accepted", "rejected")
 
@@ -28,28 +28,32 @@ class Images:
         self._quotas = quotas
 
     def create(self, image: Image) -> Image:
-        """Conflict: its id is taken, or was. Both have the same text, which tells nothing of other projects' images."""
+        """Raises Conflict if the ID is or was taken. Both cases have the same text, which reveals nothing of other
+        projects' images.
+        """
         try:
             return self.adding(lambda session: self.add(session, image))
         except (IntegrityError, images.IdWasUsed):
             raise errors.Conflict(f"The image id {image.id} is taken: choose another one, or none") from None
 
     def add(self, session: Session, image: Image) -> Image:
-        """Within `adding`. Raises IntegrityError or IdWasUsed: the id is taken."""
-        # The image first: an id that is taken is told before the quota.
+        """Call within `adding`. Raises IntegrityError or IdWasUsed if the ID is taken."""
+        # The image comes first, so that a taken ID is reported before an exceeded quota.
         made = images.add(session, image, self._worker.at())
         self._quotas.take(session, image.owner or "", {"image_count_total": of_image(image)["image_count_total"]})
         return made
 
     def adding(self, work: Callable[[Session], T]) -> T:
-        """One transaction in which images may be added. Forbidden: the project has as many as it may have."""
+        """Runs one transaction in which images may be added. Raises Forbidden if the project has reached its limit."""
         try:
             return self._quotas.run(work)
         except OverQuota as error:
             raise refused(error) from None
 
     def update(self, image: Image, expected_status: str) -> Image:
-        """NotFound, or Conflict: it is in another status. Forbidden: its data are more than the quota of its owner."""
+        """Raises NotFound if there is no such image. Raises Conflict if it has another status. Raises Forbidden if its
+        data exceed the quota of its owner.
+        """
 
         def work(session: Session) -> Image:
             made = images.replace(session, image, expected_status, self._worker.at())
@@ -70,14 +74,16 @@ class Images:
             raise refused(error) from None
 
     def change(self, expected: Image, image: Image) -> Image:
-        """NotFound, or ImageChanged: it is not as expected any more. Forbidden: more than the quota of its owner, who may be another one now."""
+        """Raises NotFound if there is no such image. Raises ImageChanged if it no longer equals the expected one.
+        Raises Forbidden if it exceeds the quota of its owner, which the change may have replaced.
+        """
 
         def work(session: Session) -> Image:
             found = _locked(session, image.id)
             if _timeless(found) != _timeless(expected):
                 raise errors.ImageChanged(f"Image {image.id} has been changed meanwhile.")
             made = images.replace(session, image, found.status, self._worker.at())
-            assert made is not None  # it is locked
+            assert made is not None  # the image is locked
             self._count(session, found, made)
             return made
 
@@ -87,7 +93,7 @@ class Images:
             raise refused(error) from None
 
     def _count(self, session: Session, before: Image, after: Image) -> None:
-        """Usages move with what the image counts, and with its owner."""
+        """Update the usages: a change of the image's size or of its owner changes what a project uses."""
         old, new = before.owner or "", after.owner or ""
         if old != new:
             self._quotas.take(session, new, of_image(after))
@@ -99,7 +105,9 @@ class Images:
         give(session, old, dict(less - more))
 
     def delete(self, image_id: str) -> None:
-        """Also the record of an image that another service keeps, and has deleted. Forbidden: it is protected."""
+        """Delete the record, also of an image that another service keeps and has deleted. Raises Forbidden if the image
+        is protected.
+        """
 
         def work(session: Session) -> None:
             found = _locked(session, image_id)
@@ -113,7 +121,9 @@ class Images:
     # -- members ---------------------------------------------------------------------------------------------------
 
     def add_member(self, image_id: str, member_id: str) -> ImageMember:
-        """NotFound: no such image. Conflict: it is a member. ImageLimitExceeded: the image has as many as it may have."""
+        """Raises NotFound if there is no such image. Raises Conflict if the project is a member already. Raises
+        ImageLimitExceeded if the image has the most members allowed.
+        """
 
         def work(session: Session) -> ImageMember:
             _locked(session, image_id)
@@ -130,7 +140,7 @@ class Images:
         return self._worker.run(work)
 
     def update_member(self, image_id: str, member_id: str, status: str) -> ImageMember:
-        """NotFound: no such member."""
+        """Raises NotFound if there is no such member."""
         if status not in MEMBER_STATUSES:
             raise errors.BadRequest('Status must be "pending", "accepted" or "rejected".')
 
@@ -144,7 +154,7 @@ class Images:
         return self._worker.run(work)
 
     def remove_member(self, image_id: str, member_id: str) -> None:
-        """NotFound: no such member."""
+        """Raises NotFound if there is no such member."""
         if not self._worker.run(lambda session: images.remove_member(session, image_id, member_id)):
             raise _no_member(image_id, member_id)
 

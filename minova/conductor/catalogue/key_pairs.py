@@ -1,4 +1,4 @@
-"""Key pairs of users: stored and removed. A server keeps the text of its key when the key pair goes."""
+"""Key pairs of users: stored and removed. A server keeps the text of its key when the key pair is removed."""
 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
@@ -19,7 +19,9 @@ class KeyPairs:
         self._quotas = quotas
 
     def create(self, ctx: RequestContext, key_pair: KeyPair) -> KeyPair:
-        """Conflict: the user has one of the name. Forbidden: the user has too many; the limit is the project's."""
+        """Raises Conflict if the user has a key pair of this name, Forbidden if the user has too many; the limit is the
+        project's.
+        """
 
         def work(session: Session) -> KeyPair:
             if key_pairs.find(session, key_pair.user_id, key_pair.name) is not None:
@@ -33,11 +35,11 @@ class KeyPairs:
         for _ in range(TRIES):
             try:
                 return self._worker.run(work)
-            except IntegrityError:  # another request of the user was first: the next look sees its row
+            except IntegrityError:  # another request of the user came first: the next try sees its row
                 continue
         raise errors.ServiceUnavailable("Too many requests change the key pairs of this user. Please try again.")
 
     def delete(self, user_id: str, name: str) -> None:
-        """NotFound. Servers that were created with it keep its text."""
+        """Servers created with the key pair keep its text. Raises NotFound if there is no such key pair."""
         if not self._worker.run(lambda session: key_pairs.remove(session, user_id, name)):
             raise errors.NotFound(f"Keypair {name} not found for user {user_id}")

@@ -1,4 +1,4 @@
-"""Server groups: made and removed, and read into a request just before the scheduler is asked."""
+"""Server groups: made and removed, and read into a request just before the scheduler is called."""
 
 import uuid
 from typing import Any
@@ -25,14 +25,14 @@ from minova.objects.request_spec import RequestSpec
 
 HINT = "group"
 COUNTED_AS = "server_groups"
-# What serves each policy: an option, and what of it.
+# For each policy the option, and the filter or weigher in it, that implements the policy.
 _SERVED_BY = {
     AFFINITY: ("enabled_filters", "ServerGroupAffinityFilter"),
     ANTI_AFFINITY: ("enabled_filters", "ServerGroupAntiAffinityFilter"),
     SOFT_AFFINITY: ("weight_classes", "ServerGroupSoftAffinityWeigher"),
     SOFT_ANTI_AFFINITY: ("weight_classes", "ServerGroupSoftAntiAffinityWeigher"),
 }
-# Nova's words for every weigher, and ours.
+# The names for "every weigher": minova's and Nova's.
 _ALL = ("all", "nova.scheduler.weights.all_weighers")
 
 
@@ -43,7 +43,9 @@ class Groups:
         self._quotas = quotas
 
     def create(self, ctx: RequestContext, name: str, policy: str, max_server_per_host: int | None) -> InstanceGroup:
-        """BadRequest: no such policy, or a rule that is not the policy's. Forbidden: the project has too many."""
+        """Raises BadRequest if there is no such policy, or the policy does not have this rule. Raises Forbidden if the
+        project has too many groups.
+        """
         if policy not in POLICIES:
             raise errors.BadRequest(f"Server group policy {policy!r} is none of {', '.join(POLICIES)}.")
         if max_server_per_host is not None and policy != ANTI_AFFINITY:
@@ -68,7 +70,7 @@ class Groups:
         return group
 
     def delete(self, group_uuid: str) -> None:
-        """NotFound. Its servers stay where they are."""
+        """The group's servers stay where they are. Raises NotFound if there is no such group."""
 
         def work(session: Session) -> None:
             project_id = server_groups.remove(session, group_uuid)
@@ -79,9 +81,10 @@ class Groups:
         self._worker.run(work)
 
     def read_into(self, spec: RequestSpec, instance_uuid: str) -> RequestSpec:
-        """With the group of one of its instances as it is now; one that has been deleted meanwhile has no members any more.
+        """Returns the spec with the present group of one of its instances. A group that was deleted meanwhile has no
+        members any more.
 
-        UnsupportedPolicyException: nothing that this cloud's scheduler runs serves its policy.
+        Raises UnsupportedPolicyException if nothing that this cloud's scheduler runs implements the group's policy.
         """
         if not spec.get_scheduler_hint(HINT):
             return spec
@@ -90,7 +93,7 @@ class Groups:
         return self._served(spec, group)
 
     def read_for_dry_run(self, spec: RequestSpec) -> RequestSpec:
-        """The same for a request that makes no instances. BadRequest: no such group."""
+        """Same as `read_into`, for a request that makes no instances. Raises BadRequest if there is no such group."""
         wanted = spec.get_scheduler_hint(HINT)
         if not wanted:
             return spec
@@ -107,7 +110,7 @@ class Groups:
 
 
 def require_served(policy: str, options: Any) -> None:
-    """UnsupportedPolicyException: the filter or weigher of this policy is not configured, as Nova has it."""
+    """Raises UnsupportedPolicyException if the filter or weigher of this policy is not configured, as in Nova."""
     if policy not in _SERVED_BY:
         raise errors.UnsupportedPolicyException(f"Server group policy {policy!r} is not supported.")
     option, name = _SERVED_BY[policy]

@@ -1,4 +1,4 @@
-"""When nodes were audited and what that found: gathered in memory, and written once a second for all of them."""
+"""Times and results of node audits: gathered in memory, and written once a second for all nodes together."""
 
 import logging
 import threading
@@ -13,12 +13,14 @@ from minova.db.hosts import node_audits
 from minova.objects.node_audit import NodeAudit
 
 LOG = logging.getLogger(__name__)
-# Of one flush. Each time it finds what the others have committed meanwhile.
+# Tries per flush. Each try sees what the other conductors have committed meanwhile.
 TRIES = 5
 
 
 class Audits:
-    """Safe for threads. What a conductor that dies has not written yet, the node's next audit brings again."""
+    """Safe for threads. If a conductor dies, its unwritten results are lost, and the next audit of each node replaces
+    them.
+    """
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
@@ -30,7 +32,7 @@ class Audits:
             self._ended[node_id] = (self._worker.at(), found)
 
     def _write(self, ended: Mapping[int, tuple[datetime, NodeAudit]]) -> None:
-        """Another conductor may insert the first audit of a node at the same time, or delete the node: then it is tried again."""
+        """Repeated if another conductor inserts the first audit of a node at the same time, or deletes the node."""
         for _ in range(TRIES - 1):
             try:
                 return self._worker.run(lambda session: node_audits.write(session, ended))

@@ -1,4 +1,6 @@
-"""Whether messages come through. While they do not, no service can be heard, so silence says nothing about a service."""
+"""Checks whether the broker delivers messages. While it does not, no service can be heard, so silence says nothing
+about a service.
+"""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -7,14 +9,14 @@ from minova import errors
 from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
 
-# Seconds between pings, and since the last answer until the broker counts as down: at most, and as a share of
-# service_down_time, before whose end it must be known.
+# Seconds between pings, and from the last answer until the broker counts as down: an upper limit, and a share of
+# service_down_time, because the outage must be detected before that time ends.
 PING_INTERVAL, PING_SHARE = 5.0, 1 / 5
 DOWN_AFTER, DOWN_SHARE = 12.0, 1 / 3
 
 
 class BrokerProbe:
-    """`conductor` is a client, answered by this conductor or another; None: the broker is always up.
+    """`conductor` is a client, whose calls this or another conductor answers; None: the broker is always up.
 
     `interval`: seconds between pings. `down_time`: seconds of silence after which a service counts as down.
     """
@@ -37,10 +39,10 @@ class BrokerProbe:
         self._answered_at = clock()
 
     def ping(self) -> None:
-        """Send a heartbeat the way the services do. ServiceUnavailable: it does not come through."""
+        """Send a heartbeat the way the services do. Raises ServiceUnavailable if it does not arrive."""
         if self._conductor is None:
             return
-        with suppress(errors.NotFound):  # it came through all the same
+        with suppress(errors.NotFound):  # this error is an answer, so the message arrived
             self._conductor.heartbeat(service_context(), host=self._host, binary=self._binary)
         self._answered_at = self._clock()
 

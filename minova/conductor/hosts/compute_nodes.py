@@ -1,4 +1,4 @@
-"""What computes ask of their nodes and instances: the audit's two calls, and the calls around them."""
+"""Calls of computes about their nodes and instances: the audit's two calls, and the calls around them."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -36,13 +36,13 @@ from minova.placement.providers import of_node as providers
 
 LOG = logging.getLogger(__name__)
 
-# The first versions that know providers below a node's own. Older services would offer the same devices at the node's again,
-# find none of them, or count what instances have of them as missing.
+# The first versions that know providers below a node's own provider. Older services would offer the same devices at the
+# node's provider again, not find the devices at all, or count the devices that instances have as missing.
 _KNOW_CHILDREN = {"conductor": "1.6", "scheduler": "1.2"}
 
 
 class Computes:
-    """`levels`: the version of each contract that every service serves, by topic, where it is known."""
+    """`levels`: the version of each contract that every service serves, by topic, if it is known."""
 
     def __init__(self, worker: Worker, levels: Callable[[], Mapping[str, str]]) -> None:
         self._worker = worker
@@ -58,13 +58,13 @@ class Computes:
             )
 
     def hosts_of_instances(self, uuids: Sequence[str], own: str | None = None) -> dict[str, str | None]:
-        """`own`: other hosts than this one have no names in the answer."""
+        """`own`: the answer contains no names of other hosts."""
         with self._worker.db.read() as session:
             found = instances.row_hosts(session, uuids)
         return {uuid: host if own in {None, host} or host is None else OTHER_HOST for uuid, host in found.items()}
 
     def begin_audit(self, host: str, view: HypervisorView, *, tell_hosts: bool = True) -> AuditInputs:
-        """`tell_hosts`: other hosts are named where their instances' domains are here."""
+        """`tell_hosts`: the answer names the other hosts to which rows assign instances whose domains are here."""
         nodename = view.hypervisor_hostname
         with self._worker.db.read() as session:
             row = compute_nodes.find(session, host, nodename)
@@ -105,7 +105,9 @@ class Computes:
 
     @staticmethod
     def _known_node(session: Session, row: NodeRow) -> ComputeNode:
-        """With the allocation ratios of its inventories: what is set through Placement comes before what the row says."""
+        """Returns the node with the allocation ratios of its inventories: ratios set through Placement override those
+        of the row.
+        """
         node = compute_nodes.to_object(row, pci_devices.of_node(session, row.id))
         ratios = inventories.ratios_of(session, row.uuid)
         return msgspec.structs.replace(
@@ -116,7 +118,9 @@ class Computes:
         )
 
     def _restored(self, inputs: AuditInputs, node: ComputeNode, suspects: Sequence[str]) -> AuditInputs:
-        """After what the instances hold of the node was put right, and what of that could not be."""
+        """Repairs the allocations of the suspects on the node. Returns the inputs with the repairs, and with what could
+        not be repaired.
+        """
         done, left = node_audit.restore(self._worker.run, self._worker.now(), node.uuid, suspects)
         for drift in done:
             LOG.warning("Node %s: %s", node.hypervisor_hostname, drift)
@@ -125,7 +129,7 @@ class Computes:
     # -- nodes -----------------------------------------------------------------------------------------------------
 
     def finish_audit(self, node: ComputeNode, inventories: Sequence[Inventory], traits: Sequence[str]) -> ComputeNode:
-        """Write node and inventories where they changed; free what instances held that are gone."""
+        """Write node and inventories if they changed; release what deleted instances still hold."""
         split = self._all_know_children()
 
         def work(session: Session) -> ComputeNode:
@@ -140,7 +144,7 @@ class Computes:
             changed = compute_nodes.write_if_changed(session, row, node, at) or made
             if changed:
                 changes.append(session, [row.id], now)
-            # An audit that finds nothing changed writes nothing, unless a write from before it may still come.
+            # An audit without changes writes nothing, unless an earlier write may still arrive.
             if changed or node.acknowledged != node.write_number - 1 or row.writer_epoch != node.writer_epoch:
                 compute_nodes.note_write(session, row, node)
             root_id = providers.ensure(session, row.uuid, node.hypervisor_hostname)
@@ -161,14 +165,17 @@ class Computes:
         )
 
     def _free_gone(self, session: Session, row: NodeRow) -> None:
-        # What others hold, by Placement's own API, is theirs.
+        # Allocations that other consumers made through Placement's own API are not touched.
         holders = node_audit.holders_gone(session, row.uuid)
         if holders:
             LOG.info("Freeing on node %s what instances held that are gone: %s", row.hypervisor_hostname, holders)
             claims.release(session, holders, self._worker.now())
 
     def save_compute_node(self, node: ComputeNode) -> ComputeNode:
-        """NotFound: the node has no row; an audit makes it. One that comes after a later write changes nothing."""
+        """A save that arrives after a later write changes nothing.
+
+        Raises NotFound if the node has no row, which an audit makes.
+        """
 
         def work(session: Session) -> ComputeNode:
             written = compute_nodes.write_usage(session, node, self._worker.at())
@@ -185,9 +192,9 @@ class Computes:
         return self._worker.run(work)
 
     def delete_compute_nodes(self, host: str, nodes: Sequence[str]) -> None:
-        """Rows and providers go, with what was allocated there. What is not there is fine.
+        """Delete rows and providers, with the allocations there. A node that does not exist is no error.
 
-        HostIdentityConflict: one of them holds something; then all of them stay.
+        Raises HostIdentityConflict if one of them holds something; then all of them stay.
         """
 
         def work(session: Session) -> None:
@@ -200,9 +207,9 @@ class Computes:
     # -- power states ----------------------------------------------------------------------------------------------
 
     def report_power_states(self, ctx: RequestContext, host: str, states: Mapping[str, int]) -> None:
-        """Guests that have shut themselves down are stopped from now on, as in Nova, with a `stop` among their actions.
+        """Guests that have shut themselves down become stopped, as in Nova, and get a `stop` action.
 
-        Instances of other hosts, those that have a task, and states that do not exist are left alone.
+        Instances of other hosts, instances with a task, and unknown states are ignored.
         """
         valid = {uuid: PowerState(state) for uuid, state in states.items() if state in [*PowerState]}
         off = [uuid for uuid, state in valid.items() if state in OFF]
@@ -234,5 +241,5 @@ class Computes:
 
 
 def _unheld(view: HypervisorView, held: Sequence[Instance]) -> set[str]:
-    """Domains with the mark of their host that no row places there."""
+    """Returns the domains that are marked as this host's but that no row places there."""
     return {domain.uuid for domain in view.domains if domain.ours} - {instance.uuid for instance in held}

@@ -1,8 +1,8 @@
 """Where each host serves the consoles of its guests.
 
-The addresses that a host names when it first registers are recorded, none too; later ones only an operator gives it. So a host that
-was taken over cannot lead minova-consoleproxy, and with it a user, to the consoles of other hosts or to other servers. Loopback
-addresses are not recorded: the proxy uses those of its own host alone.
+When a host first registers, its addresses are recorded, even if it sends none. Later only an operator can set others.
+So an attacker who controls a host cannot direct minova-consoleproxy, and with it a user, to the consoles of other hosts
+or to other servers. Loopback addresses are not recorded, because the proxy uses only those of its own host.
 """
 
 import logging
@@ -19,12 +19,12 @@ from minova.objects.console import canonical_address, is_loopback
 LOG = logging.getLogger(__name__)
 
 COMMAND = "minova-manage host console-addresses"
-# Of one host.
+# The most addresses of one host.
 MOST_ADDRESSES = 4
 
 
 def record(session: Session, row: Service, named: Sequence[str]) -> None:
-    """What a compute names when it registers. `row` is locked."""
+    """Record the addresses that a compute names when it registers. `row` is locked."""
     wanted = _worth_recording(named)
     known = row.console_addresses
     if known is None:
@@ -43,8 +43,10 @@ def record(session: Session, row: Service, named: Sequence[str]) -> None:
 
 
 def assign(session: Session, host: str, addresses: Sequence[str]) -> list[str]:
-    """What an operator says; answers what is recorded. NotFound: there is no such host. Conflict: an address is another host's.
-    BadRequest: it is no address of one machine.
+    """Record the addresses that an operator gives; returns the recorded addresses.
+
+    Raises NotFound if there is no such host. Raises Conflict if an address is another host's. Raises BadRequest if it
+    is not the address of one machine.
     """
     row = identity.service_of(session, host, COMPUTE)
     if row is None:
@@ -74,6 +76,6 @@ def _worth_recording(named: Iterable[str]) -> set[str]:
 
 
 def _owner(session: Session, host: str, address: str) -> str | None:
-    """The other host that has this address."""
+    """Returns the other host that has this address."""
     known = services.console_addresses(session)
     return next((name for name, addresses in known if address in addresses and name != host), None)

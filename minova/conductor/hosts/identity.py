@@ -1,8 +1,9 @@
-"""Which compute may speak for a host: the machine whose identity the host has, and of its processes one at a time.
+"""Decides which compute may speak for a host: the machine with the host's identity, and only one of its processes at a
+time.
 
 registers -> identity agrees? no -> HostIdentityConflict: the compute ends, and says what to do
           -> another process? lives -> HostInUse: the compute tries again
-                              gone  -> take over: epoch + 1; what the earlier process still sends is Superseded
+                              gone  -> take over: epoch + 1; messages of the earlier process raise Superseded
 """
 
 import logging
@@ -25,8 +26,8 @@ from minova.objects.service import HostIdentity
 
 LOG = logging.getLogger(__name__)
 
-# How long after its last message a conductor takes a process for the one that serves its host, as a share of
-# service_down_time. Below 1: a process that another one may have replaced for its silence is looked up again.
+# For this share of service_down_time after its last message, a conductor assumes that a process still serves its host.
+# Below 1, so that a silent process, which another one may have replaced, is looked up again.
 FRESH_SHARE = 3 / 4
 RENAME = "minova-manage host rename"
 
@@ -42,7 +43,10 @@ def identity_refusal(
     nodes: Mapping[str, str],
     owner: str | None,
 ) -> str | None:
-    """Why this identity is not the host's. `known_id`: the identity that the host has; `nodes`: {name: uuid} of its rows;
+    """Returns why this identity does not belong to the host; None if it does.
+
+    `known_id`: the identity that the host has.
+    `nodes`: {name: uuid} of its rows.
     `owner`: another host that has this identity.
     """
     compute_id = identity.compute_id
@@ -75,7 +79,11 @@ def identity_refusal(
 
 
 def vanishing_refusal(host: str, reported: Iterable[str], held: Mapping[str, Iterable[str]]) -> str | None:
-    """Why nodes must not vanish. `held`: {name: what it holds} of nodes that hold something; `reported`: by the driver."""
+    """Returns why nodes must not vanish; None if they may.
+
+    `reported`: the nodes that the driver reports.
+    `held`: {name: what it holds} of the nodes that hold something.
+    """
     present = sorted(reported)
     for name, what in sorted(held.items()):
         if name not in present and (what := tuple(what)):
@@ -89,7 +97,7 @@ def vanishing_refusal(host: str, reported: Iterable[str], held: Mapping[str, Ite
 
 
 def suggested_id(nodes: Mapping[str, str], new: str) -> str:
-    """The identity of a host that has none: its node's uuid, as in Nova, or a new one."""
+    """Returns the identity for a host that has none: its node's uuid, as in Nova, or `new`."""
     return next(iter(nodes.values())) if len(nodes) == 1 else new
 
 
@@ -97,7 +105,7 @@ def suggested_id(nodes: Mapping[str, str], new: str) -> str:
 
 
 def require_nodes_stay(session: Session, host: str, names: Iterable[str], reported: Iterable[str]) -> None:
-    """HostIdentityConflict: one of the nodes holds something and is not reported."""
+    """Raises HostIdentityConflict if one of the nodes holds something and is not reported."""
     present = set(reported)
     held = {name: hosts.holdings(session, host, name) for name in names if name not in present}
     refusal = vanishing_refusal(host, present, held)
@@ -106,8 +114,8 @@ def require_nodes_stay(session: Session, host: str, names: Iterable[str], report
 
 
 def require_same_node(session: Session, host: str, view: HypervisorView) -> None:
-    """For a node without a row. HostIdentityConflict: it is a node of this host under another name, for that one holds
-    something and is not reported, or its instances run here.
+    """Checks a node without a row. Raises HostIdentityConflict if it is a known node of this host under another name:
+    the known node holds something and is not reported, or its instances run here.
     """
     others = hosts.nodes_of(session, host)
     if not others:
@@ -115,7 +123,7 @@ def require_same_node(session: Session, host: str, view: HypervisorView) -> None
     if view.host_nodes:
         require_nodes_stay(session, host, others, view.host_nodes)
         return
-    # An older compute: the domains show it.
+    # An older compute does not report the host's nodes, so the domains have to show it.
     running = hosts.nodes_with(session, host, [domain.uuid for domain in view.domains])
     require_nodes_stay(session, host, running, [view.hypervisor_hostname])
 
@@ -129,18 +137,18 @@ class HostProcesses:
         self._fresh = down_time * FRESH_SHARE
         self._clock = clock
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[float, str | None]] = {}  # host: until when, process
-        self._unchecked: dict[str, str] = {}  # host: process that beat
+        self._known: dict[str, tuple[float, str | None]] = {}  # host: until when this is known, process
+        self._unchecked: dict[str, str] = {}  # host: process that sent an unchecked heartbeat
 
     # -- registration ----------------------------------------------------------------------------------------------
 
     def admit(
         self, session: Session, host: str, identity: HostIdentity | None, now: ColumnElement[float]
     ) -> str | None:
-        """Before the service's row is touched: may this compute register? Answers the compute_id that a host without one
-        shall take; the compute writes it to its disk and registers again.
+        """Checks whether this compute may register, before the service's row is changed. Returns the compute_id that a
+        host without one must take: the compute writes it to its disk and registers again.
 
-        HostIdentityConflict, HostInUse.
+        Raises HostIdentityConflict or HostInUse.
         """
         row = hosts.service_of(session, host, COMPUTE)
         if identity is None:
@@ -163,9 +171,9 @@ class HostProcesses:
         return suggested_id(nodes, str(uuid.uuid4())) if identity.compute_id is None else None
 
     def enter(self, session: Session, row: Service, identity: HostIdentity | None) -> None:
-        """Note the process in the service's row, which `admit` has locked."""
+        """Record the process in the service's row, which `admit` has locked."""
         if identity is None:
-            # An older release: what it sends cannot be told apart.
+            # A compute of an older release: its messages do not show which process sent them.
             if row.process_place is not None:
                 services.change(session, row.id, process=None, process_lock=None, process_place=None)
         elif row.process != identity.process or row.compute_id != identity.compute_id:
@@ -188,20 +196,20 @@ class HostProcesses:
 
     @staticmethod
     def _next_epoch(session: Session, row: Service) -> int:
-        """Higher than that of each process before. A service that was deleted and registers anew counts from 0, and its
-        node may have been written in between.
+        """Returns an epoch above that of each earlier process. A service that was deleted and registers again starts
+        from 0, and an earlier process may have written its node in between.
         """
         return max(row.epoch, hosts.last_writer_epoch(session, row.host)) + 1
 
     def entered(self, host: str, process: str | None) -> None:
-        """After the commit."""
+        """Call after the commit."""
         with self._lock:
             self._known[host] = (self._clock() + self._fresh, process)
 
     def leave(self, session: Session, host: str, process: str) -> None:
-        """The process has ended by itself: another one may come."""
+        """The process has ended by itself, so another one may register."""
         statement = update(Service).where(Service.host == host, Service.binary == COMPUTE, Service.process == process)
-        # Its place stays: it tells a process that has ended from one that never said who it is.
+        # process_place stays. It distinguishes a process that has ended from one that never identified itself.
         session.connection().execute(statement.values(process=None, process_lock=None))
 
     def _require_no_other(
@@ -239,7 +247,9 @@ class HostProcesses:
     # -- messages --------------------------------------------------------------------------------------------------
 
     def require(self, host: str, process: str | None) -> None:
-        """Superseded: the host is served by another process than the sender. Without a sender: an older release."""
+        """Raises Superseded if another process than the sender serves the host. `process` None: an older release, which
+        is not checked.
+        """
         if process is None:
             return
         if self._serves(host, process) is True:
@@ -256,7 +266,9 @@ class HostProcesses:
             )
 
     def require_later(self, host: str, process: str | None) -> None:
-        """As `require`, for beats, which are many: one of a process that is not known is looked up with the next flush."""
+        """Same as `require`, for heartbeats, which are many: the heartbeat of an unknown process is checked with the
+        next flush.
+        """
         if process is None:
             return
         serves = self._serves(host, process)
@@ -267,7 +279,9 @@ class HostProcesses:
                 self._unchecked[host] = process
 
     def superseded(self, session: Session) -> set[str]:
-        """Hosts whose unknown beats since the last time came from a process that does not serve them."""
+        """Returns the hosts whose unchecked heartbeats since the last call came from a process that does not serve
+        them.
+        """
         with self._lock:
             unchecked, self._unchecked = self._unchecked, {}
         serving = hosts.processes_of(session, unchecked, COMPUTE)
@@ -276,7 +290,9 @@ class HostProcesses:
         return {host for host, process in serving.items() if process != unchecked[host]}
 
     def _serves(self, host: str, process: str) -> bool | None:
-        """None: not known. A message of the process that is known to serve the host keeps it known."""
+        """Returns None if it is unknown. A message of the process that is known to serve the host extends that
+        knowledge.
+        """
         with self._lock:
             until, known = self._known.get(host, (0.0, None))
             if known is None or self._clock() >= until:

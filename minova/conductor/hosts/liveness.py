@@ -1,4 +1,4 @@
-"""Which hosts cannot be counted on now, read from heartbeats at most every other second."""
+"""Which hosts are down now, read from heartbeats at most every other second."""
 
 import threading
 from collections.abc import Callable
@@ -7,13 +7,13 @@ from minova.db.api_queries import services
 from minova.db.engine import Database
 
 COMPUTE = "minova-compute"
-# Seconds that an answer stands.
+# Seconds for which a result is valid.
 FRESH = 2.0
 
 
 class Liveness:
-    """Safe for threads. It reads in transactions of its own, so it must not be asked, nor told to forget, inside of one that
-    holds what others wait for: it would wait for a connection that those others hold.
+    """Safe for threads. It reads in transactions of its own. So do not call it, `forget` included, inside a transaction
+    that holds what others wait for: it would wait for a connection that those others hold.
     """
 
     def __init__(self, db: Database, *, down_time: float, clock: Callable[[], float]) -> None:
@@ -26,17 +26,17 @@ class Liveness:
         self._known: frozenset[str] = frozenset()
 
     def forget(self) -> None:
-        """A service was switched, and that is committed: look anew."""
+        """Call after the commit of a change to a service: the next use reads again."""
         with self._lock:
             self._until = 0.0
 
     def down_hosts(self) -> frozenset[str]:
-        """Hosts whose compute is silent, forced down, or says that it cannot work."""
+        """Returns the hosts whose compute is silent, forced down, or reports that it cannot work."""
         self._refresh()
         return self._down
 
     def able_hosts(self) -> frozenset[str]:
-        """Hosts whose compute is known and not down."""
+        """Returns the hosts whose compute is known and not down."""
         self._refresh()
         return self._known - self._down
 

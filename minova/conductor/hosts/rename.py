@@ -1,4 +1,4 @@
-"""Give a compute host another name: every row that names it changes in one transaction."""
+"""Gives a compute host another name: every row that contains the name changes in one transaction."""
 
 from collections.abc import Mapping
 
@@ -29,24 +29,24 @@ replace = msgspec.structs.replace
 
 
 class Renaming(msgspec.Struct, frozen=True, kw_only=True):
-    """`nodes`: {old name: new name} of every node of the host, changed or not."""
+    """`nodes`: {old name: new name} of every node of the host, whether its name changes or not."""
 
     old: str
     new: str
     nodes: Mapping[str, str]
 
     def place(self, host: str | None, node: str | None) -> tuple[str | None, str | None]:
-        """Host and node as they are called from now on."""
+        """Returns the new names of host and node."""
         if host != self.old:
             return host, node
         return self.new, self.nodes.get(node, node) if node is not None else None
 
 
 def node_names(old: str, new: str, nodes: list[str], new_node: str | None) -> dict[str, str]:
-    """How the nodes of a renamed host are called. `new_node`: the name of its only node.
+    """Returns {old name: new name} of the nodes of a renamed host. `new_node`: the new name of its only node.
 
-    A node that was named as its host follows it, with its domain if it has one; others keep their names.
-    BadRequest: a name is given for one of several nodes.
+    A node that is named after its host follows it, with its domain if it has one; other nodes keep their names. Raises
+    BadRequest if `new_node` is given for a host with several nodes.
     """
     if new_node is not None:
         if len(nodes) != 1:
@@ -62,7 +62,7 @@ def node_names(old: str, new: str, nodes: list[str], new_node: str | None) -> di
 def rename(
     session: Session, old: str, new: str, node: str | None, *, down_time: float, now: ColumnElement[float]
 ) -> Renaming:
-    """NotFound: there is no such host. Conflict: its compute is up, or a name is taken."""
+    """Raises NotFound if there is no such host, Conflict if its compute is up or a name is taken."""
     service = identity.service_of(session, old, COMPUTE)
     if service is None:
         raise errors.NotFound(f"There is no minova-compute on host {old}.")
@@ -76,13 +76,13 @@ def rename(
     _rename_migrations(session, renaming)
     _rename_tasks(session, renaming)
     _rename_in_aggregates(session, renaming)
-    # Host tables know hosts by name in many places: they are read anew.
+    # Host tables use host names as keys in many places, so they are read anew.
     changes.append(session, [changes.EVERY_NODE], now)
     return renaming
 
 
 def _require_stopped(session: Session, service: Service, down_time: float, now: ColumnElement[float]) -> None:
-    # A process that has said goodbye leaves its place and no process.
+    # A process that has stopped gracefully leaves process_place set and process empty.
     stopped = service.process is None and service.process_place is not None
     silence = services.silence_of(session, service.id, now)
     if stopped or service.forced_down or silence is None or silence > down_time:
@@ -132,7 +132,7 @@ def _rename_nodes(session: Session, renaming: Renaming) -> None:
 
 
 def _rename_instances(session: Session, renaming: Renaming) -> None:
-    """Deleted ones, too: their domains may be left."""
+    """Renames the host of deleted instances, too, because their domains may be left."""
     on_host = Instance.host == renaming.old
     for before, after in renaming.nodes.items():
         session.connection().execute(update(Instance).where(on_host, Instance.node == before).values(node=after))
@@ -140,7 +140,7 @@ def _rename_instances(session: Session, renaming: Renaming) -> None:
 
 
 def _rename_migrations(session: Session, renaming: Renaming) -> None:
-    """Ended ones, too: by them a domain that is left over is known."""
+    """Renames the host in ended migrations, too, because they identify domains that are left over."""
     named = or_(Migration.source_compute == renaming.old, Migration.dest_compute == renaming.old)
     for row in session.scalars(select(Migration).where(named).with_for_update()):
         value: MigrationObject = row.value
@@ -159,7 +159,7 @@ def _rename_migrations(session: Session, renaming: Renaming) -> None:
 
 
 def _rename_tasks(session: Session, renaming: Renaming) -> None:
-    """Tasks that wait for the host, and builds that may still go there, with what was asked for them."""
+    """Renames the host in tasks that wait for it, and in builds that may still go there, with their request specs."""
     reservations = set()
     for task in session.scalars(select(Task).order_by(Task.instance_uuid).with_for_update()):
         task.host, task.node = renaming.place(task.host, task.node)

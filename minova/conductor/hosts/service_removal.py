@@ -1,4 +1,4 @@
-"""Removing a service for good, with Nova's rules; with a compute everything goes that its host was known by."""
+"""Removes a service for good, with Nova's rules; for a compute, everything that identified its host."""
 
 import logging
 
@@ -18,7 +18,10 @@ LOG = logging.getLogger(__name__)
 
 
 def remove_service(session: Session, service_uuid: str, now: ColumnElement[float]) -> tuple[str, str]:
-    """Answers its host and binary. NotFound: no such service. Conflict: its host has instances, migrations or builds."""
+    """Returns its host and binary.
+
+    Raises NotFound if there is no such service, Conflict if its host has instances, migrations or builds.
+    """
     row = services.by_uuid(session, service_uuid)
     if row is None:
         raise errors.NotFound(f"Service {service_uuid} not found.")
@@ -34,7 +37,7 @@ def remove_service(session: Session, service_uuid: str, now: ColumnElement[float
 
 
 def remove_node(session: Session, host: str, name: str, now: ColumnElement[float]) -> None:
-    """The node's row and provider, with what is allocated there. A node that is not there is fine."""
+    """Delete the node's row and provider, with the allocations there. A node that does not exist is no error."""
     row = compute_nodes.find(session, host, name, lock=True)
     if row is None:
         return

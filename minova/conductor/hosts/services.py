@@ -1,4 +1,4 @@
-"""Services: which are registered, which have been heard, and which report that they cannot work."""
+"""Services: which are registered, which were heard recently, and which report that they cannot work."""
 
 import logging
 import threading
@@ -25,40 +25,44 @@ from minova.placement import changes
 LOG = logging.getLogger(__name__)
 
 FLUSH_INTERVAL = 1.0
-# Heartbeats that one conductor takes in a second at most. When there are more of them for each living conductor, each service is
-# told to beat less often, down to twice in service_down_time: where that is still too often, there must be more conductors.
+# The most heartbeats that one conductor handles in a second. When each live conductor gets more, every service is told
+# to send fewer heartbeats, down to two per service_down_time. If these are still too many, the cloud needs more
+# conductors.
 MOST_BEATS, LEAST_BEATS = 300, 2
-# And so many hosts audit a second at most, for each of its nodes with two calls and some twenty statements.
+# The most audits of hosts in a second per conductor. An audit takes two calls and some twenty statements for each node.
 MOST_AUDITS = 40
-# Seconds between countings of the services.
+# Seconds between counts of the services.
 COUNT_INTERVAL = 60.0
-# Seconds between this conductor's own beats, and between looks at what other conductors have written: at most, and as a
-# share of service_down_time, so that no service counts as dead for want of them after a short one.
+# Seconds between this conductor's own heartbeats, and between reads of what other conductors have written: an upper
+# limit, and a share of service_down_time, so that with a short service_down_time no service counts as dead for lack of
+# them.
 OWN_INTERVAL, OWN_SHARE = 5.0, 1 / 4
-# Seconds without any beat written by any conductor after which the pause says nothing of any service: likewise.
+# Seconds without any heartbeat written by any conductor, after which this pause does not count as silence of services:
+# likewise an upper limit and a share.
 PAUSE, PAUSE_SHARE = 15.0, 3 / 4
-# Seconds after its registration for which a compute is not asked what the process before it was asked: it does not listen yet.
+# A compute does not listen yet for some seconds after its registration. For so long it gets no repetition of messages
+# to its predecessor.
 LISTENS_AFTER = 2.0
 
 Key = tuple[str, str]
 
 
 class _Known(NamedTuple):
-    """The row of a service that this conductor has heard."""
+    """The row of a service that this conductor knows."""
 
     id: int
     uuid: str
 
 
 class _Admission(NamedTuple):
-    """The row of the registered service, or the identity that its host is to take first."""
+    """The row of the registered service, or the identity that its host has to take first."""
 
     service: Service | None
     suggested: str | None = None
 
 
 class Services:
-    """Beats are gathered in memory and written once a second, in one statement."""
+    """Heartbeats are gathered in memory and written once a second, in one statement."""
 
     def __init__(
         self,
@@ -75,7 +79,7 @@ class Services:
         down_time = float(conf.service_down_time)
         self._longest_interval = down_time / LEAST_BEATS
         self._own_interval = min(OWN_INTERVAL, down_time * OWN_SHARE)
-        # Not shorter than what lies between two flushes even when all is well.
+        # At least the time between two flushes in normal operation.
         self._longest_pause = max(2 * FLUSH_INTERVAL, min(PAUSE, down_time * PAUSE_SHARE))
         self._worker = worker
         self._liveness = liveness
@@ -86,7 +90,7 @@ class Services:
         self._levels = levels
         self._lock = threading.Lock()
         self._known: dict[Key, _Known] = {}
-        self._heard: dict[Key, bool] = {}  # whether the service itself said that it can work
+        self._heard: dict[Key, bool] = {}  # whether the service itself reported that it can work
         self._reasons: dict[int, str] = {}
         self._counted_at = float("-inf")
         self._own_beat_at = float("-inf")
@@ -95,10 +99,10 @@ class Services:
         self._conductors = 1
         self._cannot_write = False
 
-    # -- what services say -----------------------------------------------------------------------------------------
+    # -- messages of services --------------------------------------------------------------------------------------
 
     def register_service(self, service: objects.Service) -> objects.ServiceInstructions:
-        """HostIdentityConflict, HostInUse: see the contract."""
+        """Raises HostIdentityConflict or HostInUse; see the contract."""
         if service.binary != COMPUTE:
             row = self._worker.run(lambda session: self._ensure(session, service))
             return self._registered(row)
@@ -122,7 +126,7 @@ class Services:
         return self._registered(entered)
 
     def _ask_again(self, session: Session, host: str) -> None:
-        """What the process before this one had begun ended with it."""
+        """Repeat the unreported tasks of the host, because the work of its previous process ended with that process."""
         unreported = tasks.unreported_on(session, host)
         tasks.change(session, [(task, {}) for task in unreported], LISTENS_AFTER, self._worker.now())
 
@@ -134,17 +138,18 @@ class Services:
         )
 
     def service_stopped(self, host: str, binary: str, process: str) -> None:
-        """The next process of the host need not wait until this one counts as dead."""
+        """The host's next process need not wait until this one counts as dead."""
         if binary == COMPUTE:
             self._worker.run(lambda session: self._processes.leave(session, host, process))
 
     def heartbeat(
         self, host: str, binary: str, down_reason: str | None, process: str | None = None
     ) -> objects.ServiceInstructions:
-        """NotFound: it never registered. Superseded: another process serves the host. A change of `down_reason` is written
-        at once.
+        """Record the heartbeat. A change of `down_reason` is written at once.
 
-        ServiceUnavailable: this conductor cannot write now; the service beats again soon, and another may hear it.
+        Raises NotFound if the service is not registered. Raises Superseded if another process serves the host. Raises
+        ServiceUnavailable if this conductor cannot write now; the service soon sends another heartbeat, which another
+        conductor may receive.
         """
         service_id, uuid = self._find(host, binary)
         if binary == COMPUTE:
@@ -160,7 +165,9 @@ class Services:
         return self._instructions(uuid)
 
     def heard(self, host: str, process: str | None) -> None:
-        """Any message of a host shows that its compute lives. Superseded: the sender is not the process that serves it."""
+        """Any message of a host shows that its compute is alive. Raises Superseded if the sender is not the process
+        that serves the host.
+        """
         self._processes.require(host, process)
         with self._lock:
             self._heard.setdefault((host, COMPUTE), False)
@@ -168,7 +175,7 @@ class Services:
     def update_service(
         self, service_uuid: str, disabled: bool | None, disabled_reason: str | None, forced_down: bool | None
     ) -> objects.Service:
-        """NotFound: no such service."""
+        """Raises NotFound if there is no such service."""
 
         def work(session: Session) -> objects.Service:
             row = services.by_uuid(session, service_uuid)
@@ -192,7 +199,7 @@ class Services:
         return changed
 
     def delete_service(self, service_uuid: str) -> None:
-        """NotFound, Conflict: see the contract."""
+        """Raises NotFound or Conflict; see the contract."""
         host, binary = self._worker.run(lambda session: remove_service(session, service_uuid, self._worker.now()))
         with self._lock:
             self._known.pop((host, binary), None)
@@ -202,9 +209,11 @@ class Services:
     # -- once a second ---------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Write which services were heard since the last time; now and then this conductor itself, which no other process hears.
+        """Write which services were heard since the last flush. From time to time also write this conductor's own
+        heartbeat, because no other process receives it.
 
-        While the bus is broken it does not count itself as heard, for then all other services would seem to fall silent.
+        While the broker is down it does not count itself as heard, because then all other services would seem to fall
+        silent.
         """
         own_turn = self._clock() - self._own_beat_at >= self._own_interval and self._broker_is_up()
         with self._lock:
@@ -226,7 +235,9 @@ class Services:
             self._liveness.forget()
 
     def _write(self, session: Session, heard: dict[Key, bool], own_turn: bool) -> bool:
-        """Whether more than its own beat says that services live."""
+        """Returns whether services count as alive for another reason than heartbeats: a skipped pause or a withdrawn
+        reason.
+        """
         now, revived = self._worker.now(), False
         superseded = self._processes.superseded(session)
         to_write = [key for key in heard if key[1] != COMPUTE or key[0] not in superseded]
@@ -236,7 +247,7 @@ class Services:
         if own_turn:
             revived |= self._withdraw_reasons(session, heard)
             ids.add(self._own_id(session, now))
-        # Another conductor may have deleted or renamed a service, or a tool may have.
+        # Another conductor, or a command-line tool, may have deleted or renamed a service.
         some_are_gone = services.set_last_seen(session, ids, now) < len(ids)
         if some_are_gone or self._clock() - self._counted_at >= COUNT_INTERVAL:
             self._counted_at = self._clock()
@@ -245,15 +256,17 @@ class Services:
         return revived
 
     def _relearn(self, session: Session) -> None:
-        """Which services there are: one that is gone is told so by its next beat, and registers anew."""
+        """Read which services exist. A service that was deleted gets NotFound for its next heartbeat, and registers
+        again.
+        """
         rows = services.keys(session)
         with self._lock:
             self._known = {(host, binary): _Known(service_id, uuid) for service_id, uuid, host, binary in rows}
         self._count = len(rows)
 
     def _skip_pause(self, session: Session, now: ColumnElement[float]) -> bool:
-        """While no conductor could write or hear, no service could be heard: none may look silent for that. Whether so
-        it was.
+        """While no conductor could write or receive heartbeats, no service could be heard, so that time must not count
+        as silence. Returns whether there was such a pause.
         """
         pause = services.seconds_since_last_beat(session, now)
         if pause <= self._longest_pause:
@@ -263,7 +276,9 @@ class Services:
         return True
 
     def _withdraw_reasons(self, session: Session, heard: dict[Key, bool]) -> bool:
-        """Another conductor wrote that a service cannot work, and this one hears that it can. Whether there were such."""
+        """Withdraw the reasons for which another conductor recorded that a service cannot work, if this one hears that
+        it can. Returns whether there were any.
+        """
         self._reasons = services.down_reasons(session)
         able = [
             key for key, works in heard.items() if works and key in self._known and self._known[key].id in self._reasons
@@ -286,7 +301,7 @@ class Services:
         values = {"topic": service.topic, "version": service.version, "down_reason": service.down_reason}
         if any(getattr(row, name) != value for name, value in values.items()):
             services.change(session, row.id, updated_at=at, **values)
-        # The host's nodes may have been left out of host tables for want of a service.
+        # Host tables may have left out the host's nodes because there was no service.
         self._announce(session, row.host)
         return row
 

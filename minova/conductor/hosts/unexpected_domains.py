@@ -1,4 +1,4 @@
-"""Domains that run where the tables do not expect them: which of them must go, and which are only told of."""
+"""Domains that run where the tables do not expect them: which of them must be removed, and which are only reported."""
 
 from collections.abc import Iterable
 
@@ -12,15 +12,15 @@ from minova.db.sql import chunked
 from minova.objects.compute_node import DomainView
 from minova.objects.states import RESOURCE_FREE, VmState
 
-# States of which a domain may be left over somewhere.
+# In these states a domain may be left over on some host.
 _UNBUILT = frozenset({VmState.BUILDING, VmState.ERROR, *RESOURCE_FREE})
 
 
 class Unexpected(msgspec.Struct, frozen=True):
-    """`unexpected_domains`: domains of instances that are deleted, that have gone elsewhere, or were given up here.
+    """`unexpected_domains`: domains of instances that are deleted, run elsewhere, or were given up here.
 
-    `misplaced`: of idle instances whose last attempt was here and which no move took away, so that rather their row is
-    wrong than the domain: {uuid: the host of the row}.
+    `misplaced`: domains of idle instances whose last attempt was here and which no migration took away. So probably the
+    row is wrong, not the domain. {uuid: the host in the row}.
     """
 
     unexpected_domains: tuple[str, ...]
@@ -28,8 +28,8 @@ class Unexpected(msgspec.Struct, frozen=True):
 
 
 def unexpected(session: Session, host: str, domains: Iterable[DomainView]) -> Unexpected:
-    """Of these domains of a host. One that no row knows is none of them: its owner is not known. Nor is one that is being
-    moved from or to here.
+    """Classifies these domains of a host. A domain without a row is not included, because its owner is unknown, nor is
+    one that is being moved from or to this host.
     """
     attempts = {domain.uuid: domain.attempt for domain in domains}
     rows = _elsewhere(session, host, attempts)
@@ -50,7 +50,7 @@ def unexpected(session: Session, host: str, domains: Iterable[DomainView]) -> Un
 
 
 class _Row(msgspec.Struct, frozen=True):
-    """`settled`: it is built, and has no task of its own."""
+    """`settled`: the instance is built and has no task_state."""
 
     host: str | None
     attempt: int
@@ -58,7 +58,7 @@ class _Row(msgspec.Struct, frozen=True):
 
 
 def _elsewhere(session: Session, host: str, uuids: Iterable[str]) -> dict[str, _Row]:
-    """The rows of these that do not say this host."""
+    """Returns the rows of these instances that name another host or are deleted."""
     model, rows = Instance, {}
     columns = (model.uuid, model.host, model.attempt, model.vm_state, model.task_state, model.deleted_at)
     for chunk in chunked(list(uuids)):
@@ -72,7 +72,7 @@ def _elsewhere(session: Session, host: str, uuids: Iterable[str]) -> dict[str, _
 
 
 def _left(session: Session, host: str, uuids: Iterable[str]) -> set[str]:
-    """Those that a move, which has ended, took from this host or did not bring to it."""
+    """Returns the instances that an ended migration took from this host or did not bring to it."""
     uuids_left: set[str] = set()
     model = Migration
     for chunk in chunked(list(uuids)):

@@ -1,10 +1,12 @@
-"""Interfaces that servers get and lose while they exist: the rows of their ports, in the transactions of the actions.
+"""Interfaces that existing servers get and lose: the rows of their ports, in the transactions of the actions.
 
-attach: the server has the port first, then its host is asked. One that says that it could not do it, and that its guest has nothing
-        of it, gives the port back. Else the server keeps it: the guest may have it, so no other one may get its addresses.
-detach: the server has the port until its host says that the guest has let go of it.
-delete: the port is GOING from then on: the server no longer has it, and its addresses stay taken. The row goes with
-        the detachment, with the next definition of the domain, with the server, or when its host says so, which tries again and again.
+attach: The server gets the port first, then its host is asked. If the host reports a failure and an untouched guest,
+        the port is released. Otherwise the server keeps it: the guest may have the interface, so no other one may get
+        its addresses.
+detach: The server has the port until its host reports that the guest has released it.
+delete: The port becomes GOING: the server no longer has it, and its addresses stay taken. The row is deleted with the
+        detachment, with the next definition of the domain, with the server, or at a report of its host, which tries
+        repeatedly.
 """
 
 import logging
@@ -41,7 +43,7 @@ class Attachments:
     def __init__(
         self, ports: Ports, groups: SecurityGroups, hints: InterfaceHints, quotas: Quotas, at: Callable[[], datetime]
     ) -> None:
-        """`at`: the time, for rows."""
+        """`at`: returns the time for rows."""
         self._at = at
         self._ports = ports
         self._groups = groups
@@ -49,16 +51,15 @@ class Attachments:
         self._quotas = quotas
 
     def repeat(self, attempt: Callable[[], T]) -> T:
-        """A new port needs the default group of its project."""
+        """Repeats `attempt` if the project's default group, which a new port needs, had to be made first."""
         return self._groups.repeat(attempt)
 
     def attach(self, session: Session, instance: LockedInstance, wanted: NewInterface) -> str:
-        """The id of the port that the locked instance has from now on. Within `repeat` and `Quotas.run`.
+        """Returns the id of the port that the locked instance has from now on. Call within `repeat` and `Quotas.run`.
 
-        Raises PortNotFound, NetworkNotFound and PortInUse as the creation of a server.
-        Raises IpAddressGenerationFailure if no address is left, Forbidden if the server has too many interfaces.
-        Raises BadRequest if the host of the instance has no bridge for the network.
-        Raises OverQuota.
+        Raises PortNotFound, NetworkNotFound and PortInUse as the creation of a server does. Raises
+        IpAddressGenerationFailure if no address is left, Forbidden if the server has too many interfaces. Raises
+        BadRequest if the host of the instance has no bridge for the network. Raises OverQuota.
         """
         self._require_network_of_host(session, instance, wanted)
         numbers = [*ports.numbers_of(session, instance.uuid), *neutron_ports.numbers_of(session, instance.uuid)]
@@ -77,7 +78,7 @@ class Attachments:
             require_free(row)
             ports.give_to(session, row.id, instance.uuid, number, owner, wanted.tag)
             return wanted.port_id
-        if ports.exists(session, wanted.id):  # the request comes a second time
+        if ports.exists(session, wanted.id):  # the request was repeated
             raise errors.PortInUse(f"Port {wanted.id} is still in use.")
         made = Port(
             id=wanted.id,
@@ -99,7 +100,7 @@ class Attachments:
     def _attach_neutrons(
         session: Session, instance: LockedInstance, wanted: NewInterface, number: int, owner: str
     ) -> str:
-        """The API has made the port, or the user has. Its host lets a conductor bind it."""
+        """Attaches a Neutron port, which the API or the user has made. The host calls a conductor to bind it."""
         port_id = wanted.port_id or wanted.id
         if neutron_ports.held(session, [port_id]):
             raise errors.PortInUse(f"Port {port_id} is still in use.")
@@ -122,7 +123,7 @@ class Attachments:
             )
 
     def require(self, session: Session, instance_uuid: str, port_id: str) -> None:
-        """PortNotFound: the instance has no such port."""
+        """Raises PortNotFound if the instance has no such port."""
         if neutron_ports.find(session, instance_uuid, port_id) is not None:
             return
         row = ports.lock(session, port_id)
@@ -131,23 +132,30 @@ class Attachments:
 
     @staticmethod
     def has(session: Session, instance_uuid: str, port_id: str) -> bool:
-        """Whether the port is the instance's."""
+        """Returns whether the port belongs to the instance."""
         if neutron_ports.find(session, instance_uuid, port_id) is not None:
             return True
         return ports.server_of(session, port_id) == instance_uuid
 
     def delete(self, session: Session, instance_uuid: str, port_id: str) -> None:
-        """A port that the instance has goes as soon as its guest has let go of it. Idempotent. PortNotFound: the instance has no such port."""
+        """Mark a port of the instance for deletion. It is deleted as soon as the guest has released it. Idempotent.
+
+        Raises PortNotFound if the instance has no such port.
+        """
         self.require(session, instance_uuid, port_id)
         ports.mark_going(session, port_id)
 
     def release_going(self, session: Session, instance_uuid: str, mac_address: str | None = None) -> None:
-        """The guest has no interface any more of ports that are going; of the one with this MAC address. Idempotent."""
+        """Delete the ports that are marked for deletion, because the guest no longer has their interfaces. With a MAC
+        address, only the port with that address. Idempotent.
+        """
         for port_id in ports.going_of(session, instance_uuid, mac_address):
             self.release(session, instance_uuid, port_id)
 
     def release(self, session: Session, instance_uuid: str, port_id: str) -> None:
-        """The instance has the port no more. One that was made for it goes, and one that is going. Idempotent."""
+        """Take the port from the instance. A port that was made for the instance, or is marked for deletion, is
+        deleted. Idempotent.
+        """
         neutron_ports.release(session, instance_uuid, self._at(), port_id)
         detached = ports.take_from(session, port_id, instance_uuid)
         if detached is not None and detached.removed:
@@ -156,7 +164,11 @@ class Attachments:
 
 
 def expect_port(worker: Worker, instance_uuid: str, network_id: str) -> None:
-    """The API makes a port in Neutron for this instance: `NeutronCleaning` looks later whether an interface has it. NotFound: no such instance."""
+    """The API is about to make a port in Neutron for this instance. `NeutronCleaning` checks later whether an interface
+    has that port.
+
+    Raises NotFound if there is no such instance.
+    """
 
     def work(session: Session) -> None:
         living = Instance.uuid == instance_uuid, Instance.deleted_at.is_(None)
@@ -170,7 +182,7 @@ def expect_port(worker: Worker, instance_uuid: str, network_id: str) -> None:
 
 
 def warn_of_foreign_ports(worker: Worker) -> None:
-    """Of a conductor without Neutron: it binds no ports there, and deletes none."""
+    """Warn, in a conductor without Neutron, of Neutron ports in the database: it neither binds nor deletes them."""
     with worker.db.read() as session:
         has_some = neutron_ports.are_there(session)
     if has_some:
@@ -181,7 +193,7 @@ def warn_of_foreign_ports(worker: Worker) -> None:
 
 
 def interface_in(arguments: Mapping[str, Any]) -> NewInterface:
-    """What is to be attached. BadRequest: that cannot be read."""
+    """Returns the interface to attach. Raises BadRequest if the arguments are invalid."""
     try:
         return _INTERFACE.from_builtins(arguments["interface"])
     except (LookupError, msgspec.ValidationError) as error:

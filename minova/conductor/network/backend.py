@@ -1,12 +1,14 @@
-"""The one interface to the networks of servers, behind which are minova's own and a Neutron.
+"""The common interface to the networks of servers. Its implementations are minova's own networks and Neutron.
 
-allocate: in the transaction that writes a server: its interfaces are rows from then on
-bind:     its host has claimed it: what the host must know of each interface; with Neutron the ports are made and bound by then
-unbind:   it has left its host
-release:  in the transaction that ends it; what a service beside minova must be told is told afterwards, again and again
-describe: its interfaces, of rows alone
+allocate: in the transaction that writes a server: writes the rows of its interfaces
+bind:     after its host has claimed it: returns what the host must know of each interface; Neutron's ports are made and
+          bound before
+unbind:   after it has left its host
+release:  in the transaction that deletes it; afterwards an external service is updated, with repetitions until that
+          succeeds
+describe: returns its interfaces, from rows alone
 
-`release` and `describe` are of rows, whichever service has a server's networks: `minova/db/networks/vifs.py`.
+`release` and `describe` only use rows, so they are the same for each service: `minova/db/networks/vifs.py`.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -24,48 +26,58 @@ T = TypeVar("T")
 
 class NetworkBackend(Protocol):
     def repeat(self, attempt: Callable[[], T]) -> T:
-        """Runs the transaction that writes servers, and once more when what it lacked is made."""
+        """Runs the transaction that writes servers, and repeats it after making what it lacked."""
         ...
 
     def lock(self, session: Session, creations: Sequence[Allocation]) -> Any:
-        """What these creations need, for `allocate`. Raises NotFound of what has gone since the API has seen it."""
+        """Locks and returns what `allocate` needs for these creations. Raises NotFound errors for what was deleted
+        since the API has seen it.
+        """
         ...
 
     def allocate(self, session: Session, creations: Sequence[Allocation], locked: Any) -> None:
-        """Each server gets its interfaces. IpAddressGenerationFailure: too few addresses are left. PortInUse: another server has it."""
+        """Gives each server its interfaces. Raises IpAddressGenerationFailure if too few addresses are left, PortInUse
+        if another server has the port.
+        """
         ...
 
     def allocated(self, instance_uuids: Collection[str]) -> None:
-        """After the transaction."""
+        """Called after the transaction."""
         ...
 
     def bind(self, instance_uuid: str, attempt: int, host: str) -> tuple[Vif, ...]:
-        """The interfaces as this host needs them. Idempotent.
+        """Returns the interfaces as this host needs them. Idempotent.
 
-        Raises StaleAttempt: the attempt is no longer that host's.
-        Raises PortBindingFailed: the host cannot have one of them.
+        Raises StaleAttempt if the attempt is no longer that host's. Raises PortBindingFailed if the host cannot have
+        one of them.
         """
         ...
 
     def unbind(self) -> None:
-        """Those of servers that have left their hosts. Now and then, also after a crash."""
+        """Unbinds the interfaces of servers that have left their hosts. Called periodically, which covers crashes,
+        too.
+        """
         ...
 
 
 class Locked(NamedTuple):
-    """By service, what its `lock` returned."""
+    """What `lock` of each service returned."""
 
     by_service: Mapping[str, Any]
 
 
 class NetworkBackends:
-    """By the service that a request names: `RequestedNic.service`. All interfaces of a request are of one service."""
+    """Selects the backend by the service that a request names: `RequestedNic.service`. All interfaces of a request are
+    of one service.
+    """
 
     def __init__(self, backends: Mapping[str, NetworkBackend]) -> None:
         self._backends = backends
 
     def repeat(self, request: CreateServers, attempt: Callable[[], T]) -> T:
-        """NetworkNotConfigured: this conductor is not configured for its service; nothing is written."""
+        """Raises NetworkNotConfigured if this conductor is not configured for the request's service; then nothing is
+        written.
+        """
         return self._of(request).repeat(attempt)
 
     def lock(self, session: Session, creations: Sequence[Allocation]) -> Locked:
@@ -93,7 +105,7 @@ class NetworkBackends:
 
 
 def _by_service(creations: Sequence[Allocation]) -> dict[str, list[Allocation]]:
-    """In the order in which services are locked."""
+    """Groups the creations by service, in the order in which services are locked."""
     found: dict[str, list[Allocation]] = {}
     for creation in creations:
         found.setdefault(service_of(creation.request), []).append(creation)
@@ -101,7 +113,9 @@ def _by_service(creations: Sequence[Allocation]) -> dict[str, list[Allocation]]:
 
 
 def service_of(request: CreateServers) -> str:
-    """Empty: minova's own networks, or none. BadRequest: its interfaces are of several services."""
+    """Returns the request's service; empty for minova's own networks or for none. Raises BadRequest if its interfaces
+    are of several services.
+    """
     services = {nic.service for nic in nics_of(request)}
     if len(services) > 1:
         raise errors.BadRequest("The networks of a server are of one service.")

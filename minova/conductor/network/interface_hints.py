@@ -1,9 +1,10 @@
-"""Tells hosts that what their interfaces let through has changed. The rows are written already.
+"""Messages to hosts about changes of what their interfaces let through. The rows are already written.
 
-rules, ports: the message says only that something has changed. The host asks for all of its interfaces.
-members of a group: the message has all members, with a number. The host asks nothing, and a conductor reads the members once for all hosts.
+rules, ports: the message only reports a change. The host requests all of its interfaces.
+members of a group: the message has all members, with a number. The host requests nothing, and a conductor reads the
+  members once for all hosts.
 
-A lost message costs time: each host also asks from time to time by itself.
+A lost message only costs time, because each host also requests its interfaces from time to time.
 """
 
 import logging
@@ -23,19 +24,21 @@ from minova.db.networks import group_members, security_groups
 LOG = logging.getLogger(__name__)
 
 
-# Seconds between two messages to a host. Changes of rules and ports reach hosts within a second. A change of members is a message to each
-# host that has members, so changes of one second share a message.
+# Seconds between two messages to a host. Changes of rules and ports reach hosts within a second. A change of members is
+# a message to each host that has members, so the changes of one second share a message.
 RULES_INTERVAL, MEMBERS_INTERVAL = 0.4, 1.0
-# A server that is being created needs no access before its guest has booted. So hosts are told of it this many seconds later, together with
-# the servers that were created in the meantime, and not while its build waits for the same processors.
+# A server that is being created needs no access before its guest has booted. So hosts get its message only after this
+# many seconds: together with those of other servers created meanwhile, and not while its build waits for the same
+# processors.
 CREATION_DELAY = 3.0
-# A group may be on a thousand hosts, and a message to each of them then takes a conductor seconds. It spends this share of its time on
-# messages about members. Only where two rounds would then begin further apart than the longest interval, it spends more.
+# A group may be on a thousand hosts, and a message to each of them takes a conductor seconds. It spends this share of
+# its time on messages about members. It spends more only if two rounds would otherwise begin further apart than the
+# longest interval.
 SHARE, LONGEST_MEMBERS_INTERVAL = 0.05, 5.0
 
 
 class _Changes:
-    """What has changed: the rules of groups, the members of groups, ports of hosts, and which servers are new."""
+    """Pending changes: rules of groups, members of groups, ports of hosts, and new servers."""
 
     def __init__(self) -> None:
         self.rules: set[str] = set()
@@ -58,8 +61,8 @@ class _Changes:
 
 
 class InterfaceHints:
-    """Safe for threads. Changes that come while work waits are told by that work: however many there are, one waits. The first one
-    after a quiet time is told at once, unless it is a server that is being created.
+    """Safe for threads. All changes that arrive while a background job waits are sent by that job, so at most one
+    waits. The first change after a quiet time is sent at once, unless it is a server that is being created.
     """
 
     def __init__(self, worker: Worker, computes: ComputeClient) -> None:
@@ -68,32 +71,34 @@ class InterfaceHints:
         self._members = _Stream(worker, computes, MEMBERS_INTERVAL, LONGEST_MEMBERS_INTERVAL)
 
     def rules_changed(self, group_ids: Collection[str]) -> None:
-        """Hosts whose ports have these groups."""
+        """Send a hint to the hosts whose ports have these groups."""
         self._rules.tell(rules=group_ids)
 
     def members_changed(self, group_ids: Collection[str], hosts: Collection[str] = ()) -> None:
-        """Hosts whose ports let in the members of these groups, and `hosts` beside them."""
+        """Send a hint to the hosts whose ports let in the members of these groups, and to `hosts`."""
         if hosts:
             self._rules.tell(hosts=hosts)
         if group_ids:
             self._members.tell(members=group_ids)
 
     def server_changed(self, instance_uuid: str) -> None:
-        """A server has new members of its groups: its guest may run already."""
+        """A server has new members of its groups. They are sent without delay, because its guest may run already."""
         self._members.tell(servers=[instance_uuid])
 
     def servers_created(self, instance_uuids: Collection[str]) -> None:
-        """Servers that are being created are members of their groups."""
+        """Servers that are being created become members of their groups."""
         self._members.tell(CREATION_DELAY, servers=instance_uuids)
 
     def groups_of(self, instance_uuid: str) -> set[str]:
-        """The groups of a server's ports: to be read before the server goes, as its ports go with it."""
+        """Returns the groups of a server's ports. Call it before the server is deleted, because its ports are deleted
+        with it.
+        """
         with self._worker.db.read() as session:
             return security_groups.of_instances(session, [instance_uuid])
 
 
 class _Stream:
-    """Changes that are told one after the other, at least `interval` seconds apart."""
+    """Sends changes one after the other, at least `interval` seconds apart."""
 
     def __init__(self, worker: Worker, computes: ComputeClient, interval: float, longest: float) -> None:
         self._worker = worker
@@ -102,13 +107,13 @@ class _Stream:
         self._longest = longest
         self._lock = threading.Lock()
         self._changes = _Changes()
-        # When work that waits will tell the changes, in seconds of the monotonic clock.
+        # When the waiting job will send the changes, in seconds of the monotonic clock; inf: no job waits.
         self._due = math.inf
         self._turn = threading.Lock()
         self._next = float("-inf")
 
     def tell(self, delay: float = 0.0, **changes: Iterable[str]) -> None:
-        """Within `delay` seconds, or when the interval allows it."""
+        """Send the changes within `delay` seconds, or later if the interval requires that."""
         due = time.monotonic() + delay
         with self._lock:
             self._changes.add(**changes)
@@ -116,7 +121,7 @@ class _Stream:
                 return
             before, self._due = self._due, due
         try:
-            # Each run has a name of its own: one that runs now may have read the rows before this change.
+            # Each job has a name of its own, because a running job may have read the rows before this change.
             work = partial(self._work, due)
             self._worker.in_background(service_context(), Kind.HINT, ("interfaces", str(uuid.uuid4())), work)
         except BaseException:
@@ -130,7 +135,7 @@ class _Stream:
             self._wait_until(self._next)
             with self._lock:
                 if self._due == math.inf:
-                    return  # work that was due earlier has told these changes, too
+                    return  # a job that was due earlier has sent these changes, too
                 changes, self._changes, self._due = self._changes, _Changes(), math.inf
             begun = time.monotonic()
             try:
@@ -155,11 +160,13 @@ class _Stream:
             self._tell_members(members)
 
     def _tell_members(self, group_ids: Collection[str]) -> None:
-        """As they are after all changes that are told now, with new numbers. Those that are read after them get higher ones. Also without a
-        host to tell: a build that begins now is not to take members that were read before.
+        """Send the members with new numbers, as they are after all changes of this round. Members that are read later
+        get higher numbers. The numbers rise even if no host needs a message: a build that begins now must not use
+        members that were read before.
         """
         numbers = self._worker.run(lambda session: group_members.number(session, group_ids))
-        # The hosts after the numbers: a server that comes to another host in between reads members with the new ones.
+        # The hosts are read after the numbers, so a server that comes to another host in between reads members with the
+        # new numbers.
         with self._worker.db.read() as session:
             naming = security_groups.hosts_naming(session, numbers.keys())
             known = group_members.of_numbers(session, numbers) if naming else {}

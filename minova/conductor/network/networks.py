@@ -23,7 +23,9 @@ class Networks:
         self._quotas = quotas
 
     def create(self, network: Network) -> Network:
-        """SegmentInUse: another network has its physical network, or its VLAN. Forbidden: the quota is used up."""
+        """Raises SegmentInUse if another network has its physical network or VLAN, Forbidden if the quota is used
+        up.
+        """
 
         def work(session: Session) -> Network:
             self._quotas.take(session, network.project_id, {"networks": 1})
@@ -39,9 +41,8 @@ class Networks:
             ) from None
 
     def update(self, network: Network) -> Network:
-        """RevisionNumberConstraintFailed: it has changed since `network` was read.
-
-        Raises InvalidSharedSetting if it is shared no longer, and ports of other projects are on it.
+        """Raises RevisionNumberConstraintFailed if the network has changed since `network` was read. Raises
+        InvalidSharedSetting if it is no longer shared but ports of other projects are on it.
         """
 
         def work(session: Session) -> Network:
@@ -61,7 +62,7 @@ class Networks:
         return self._worker.run(work)
 
     def delete(self, network_id: str) -> None:
-        """With its subnets. NetworkInUse: ports are on it."""
+        """Delete the network with its subnets. Raises NetworkInUse if ports are on it."""
 
         def work(session: Session) -> None:
             row = require(session, network_id)
@@ -79,7 +80,7 @@ class Networks:
 
 
 class Subnets:
-    """`local_ranges`: where subnets of local networks may be; none: anywhere."""
+    """`local_ranges`: the ranges in which subnets of local networks may lie; empty: any range."""
 
     def __init__(self, worker: Worker, quotas: Quotas, local_ranges: Sequence[str] = ()) -> None:
         self._worker = worker
@@ -90,11 +91,10 @@ class Subnets:
             raise errors.InvalidConfiguration(f"[networks] local_ranges: {error}") from None
 
     def create(self, subnet: Subnet, *, any_range: bool = False) -> Subnet:
-        """`any_range`: a local network may have any range where `local_ranges` names none.
+        """`any_range`: a local network may have any range if `local_ranges` is empty.
 
-        Raises BadRequest if the range is not for local networks.
-        Raises OverlappingSubnets if a subnet of the network has addresses of the range.
-        For a local network, subnets of all other local networks count, too.
+        Raises BadRequest if the range is not allowed for local networks. Raises OverlappingSubnets if a subnet of the
+        network has addresses of the range. For a local network, the subnets of all other local networks count, too.
         """
 
         def work(session: Session) -> Subnet:
@@ -123,7 +123,7 @@ class Subnets:
             )
         if row.network_type != LOCAL:
             return
-        # Not with which: it may be another project's.
+        # The text does not name the other subnet, because it may be another project's.
         if addresses.overlap(subnet.cidr, subnets.ranges_of_local(session)) is not None:
             raise errors.OverlappingSubnets(
                 f"Invalid input for operation: Requested subnet with cidr: {subnet.cidr} overlaps with a subnet of another "
@@ -131,7 +131,9 @@ class Subnets:
             )
 
     def _require_local_range(self, subnet: Subnet, *, any_range: bool) -> None:
-        """Hosts have routes to it: elsewhere it could take the traffic of the cloud itself."""
+        """Hosts have routes to local networks. Outside the allowed ranges, such a route could divert traffic of the
+        cloud itself.
+        """
         block = ipaddress.ip_network(subnet.cidr)
         if self._local_ranges and not addresses.is_within(block, self._local_ranges):
             ranges = ", ".join(map(str, self._local_ranges))
@@ -142,7 +144,9 @@ class Subnets:
             addresses.check_local_range(block, limited=not self._local_ranges)
 
     def update(self, subnet: Subnet) -> Subnet:
-        """RevisionNumberConstraintFailed: see `Networks.update`. IpAddressAlreadyAllocated: a port has the new gateway's address."""
+        """Raises RevisionNumberConstraintFailed as `Networks.update` does. Raises IpAddressAlreadyAllocated if a port
+        has the address of the new gateway.
+        """
 
         def work(session: Session) -> Subnet:
             network_id = subnets.network_of(session, subnet.id)
@@ -163,7 +167,7 @@ class Subnets:
         return self._worker.run(work)
 
     def delete(self, subnet_id: str) -> None:
-        """SubnetInUse: ports have addresses of it."""
+        """Raises SubnetInUse if ports have addresses of it."""
 
         def work(session: Session) -> None:
             network_id = subnets.network_of(session, subnet_id)
@@ -183,7 +187,7 @@ class Subnets:
 
 
 def require(session: Session, network_id: str) -> NetworkRow:
-    """Locked. Raises NetworkNotFound."""
+    """Returns the locked row. Raises NetworkNotFound."""
     row = networks.lock(session, network_id)
     if row is None:
         raise not_found(network_id)

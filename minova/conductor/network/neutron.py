@@ -1,11 +1,14 @@
-"""Servers on networks of a Neutron beside minova. A row of `neutron_ports` says what a server has, and comes before any request.
+"""Servers on networks of an external Neutron. Rows of `neutron_ports` record a server's interfaces, and are written
+before any request to Neutron.
 
-transaction of the server:   rows, without ports
-its host has claimed it:     bind: a port is made with `device_id` and `binding:host_id`, then noted; or the user's is bound
-                             a crash between the two: the next `bind` finds the port by the mark that only minova can have set
-transaction of its end:      the rows are released
-then, and again later:       clean: its ports are deleted, those of users unbound. Also ports that nothing has noted: the
-                             second time is long after any request of a conductor that has died could have made one. See `neutron_cleaning.py`
+transaction of the server:   writes the rows, without ports
+its host has claimed it:     bind: makes a port with `device_id` and `binding:host_id`, then records it; or binds the
+                             user's port. After a crash in between, the next `bind` finds the port by a mark that only
+                             minova can set.
+transaction of its end:      releases the rows
+then, and again later:       clean: deletes its ports, and unbinds those of users. Also deletes ports that were never
+                             recorded: the second round is long after any request of a dead conductor could have made
+                             one. See `neutron_cleaning.py`.
 """
 
 import logging
@@ -33,12 +36,13 @@ from minova.objects.vif import NEUTRON, UNBOUND, Vif, VifAddress, VifSubnet, dev
 T = TypeVar("T")
 LOG = logging.getLogger(__name__)
 Document = Mapping[str, Any]
-# Seconds that one bind asks Neutron, all in all: far less than AGAIN, so that the second look at a deleted server comes after it.
+# Seconds for all requests of one bind together. Far below AGAIN, so that the second cleaning of a deleted server comes
+# after them.
 PATIENCE = 120.0
 
 
 class NeutronPorts:
-    """See `backend.NetworkBackend`. `ovs_bridge`: where Neutron names none."""
+    """See `backend.NetworkBackend`. `ovs_bridge`: the bridge if Neutron names none."""
 
     def __init__(
         self, worker: Worker, client: NeutronClient, ovs_bridge: str, ticks: Callable[[], float] = time.monotonic
@@ -51,17 +55,17 @@ class NeutronPorts:
         self._looks: Rounds[str] = Rounds("Neutron does not show the ports of instance", ticks)
 
     def repeat(self, attempt: Callable[[], T]) -> T:
-        """It lacks nothing: the API has asked Neutron."""
+        """Runs `attempt` once: nothing can be missing, because the API has already checked with Neutron."""
         return attempt()
 
     def lock(self, session: Session, creations: Sequence[Allocation]) -> set[str]:
-        """The ports of these requests that servers have."""
+        """Returns the ports in these requests that servers have already."""
         nics = [nic for creation in creations for nic in nics_of(creation.request)]
         wanted = {nic.port_id for nic in nics if nic.port_id is not None}
         return neutron_ports.held(session, wanted)
 
     def allocate(self, session: Session, creations: Sequence[Allocation], locked: Collection[str]) -> None:
-        """PortInUse: another server has it."""
+        """Raises PortInUse if another server has the port."""
         for creation in creations:
             nics = dict(enumerate(nics_of(creation.request)))
             for nic in nics.values():
@@ -72,14 +76,15 @@ class NeutronPorts:
                 neutron_ports.add(session, instance_uuid, creation.ctx.project_id, owner, nics)
 
     def allocated(self, instance_uuids: Collection[str]) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     # -- bind ------------------------------------------------------------------------------------------------------
 
     def bind(self, instance_uuid: str, attempt: int, host: str) -> tuple[Vif, ...]:
-        """See `NetworkBackend`. Raises as the client, too: PortInUse, PortNotFound, what Neutron refuses.
+        """See `NetworkBackend`. Also raises the client's errors: PortInUse, PortNotFound, and errors for what Neutron
+        refuses.
 
-        ServiceUnavailable, at once: the same is being done already, or for too many others.
+        Raises ServiceUnavailable at once if a bind of this server is in progress, or too many servers wait for Neutron.
         """
         with self._turns.take(instance_uuid):
             return self._bind(instance_uuid, attempt, host)
@@ -89,7 +94,7 @@ class NeutronPorts:
             _require_attempt(session, instance_uuid, attempt, host)
         client = self._client.within(PATIENCE)
         known = {port["id"]: port for port in client.ports(device_id=instance_uuid)}
-        # Read after Neutron's list: what another conductor has noted of these ports is seen.
+        # Read after Neutron's list, so that it includes what another conductor has recorded of these ports.
         with self._worker.db.read() as session:
             _require_attempt(session, instance_uuid, attempt, host)
             rows = neutron_ports.of_instance(session, instance_uuid)
@@ -102,7 +107,9 @@ class NeutronPorts:
         return tuple(vif for _, vif in bound)
 
     def _bound(self, client: NeutronClient, row: NeutronPort, known: Mapping[str, Document], host: str) -> Document:
-        """PortBindingFailed: no agent on this host takes it. PortNotSupported: its user's port asks for more than minova gives."""
+        """Raises PortBindingFailed if no agent on this host takes the port, PortNotSupported if the user's port needs a
+        feature that minova does not have.
+        """
         port: Document | None
         if row.port_id is None:
             port = self._made(client, row, known, host)
@@ -126,13 +133,13 @@ class NeutronPorts:
         return port
 
     def _made(self, client: NeutronClient, row: NeutronPort, known: Mapping[str, Document], host: str) -> Document:
-        """The port that was made for this row before, or a new one."""
+        """Returns the port that was made for this row before, or a new one."""
         found = (port for port in known.values() if _is_for(port, row))
         adopted: Document | None = next(found, None)
         port = adopted or client.create_port(self._wanted(row, host))
         if not self._worker.run(lambda session: neutron_ports.give_port(session, row.id, port["id"])):
-            # The server has gone, or another conductor has made one at the same time. A port that was found may be the one that the other
-            # one has noted.
+            # The server is deleted, or another conductor has made a port at the same time. A port that was found may be
+            # the one that the other conductor has recorded, so only a new port is deleted.
             if adopted is None:
                 self._client.delete_port(port["id"])
             raise errors.ServiceUnavailable(f"The ports of instance {row.instance_uuid} were changed meanwhile.")
@@ -165,7 +172,9 @@ class NeutronPorts:
     # -- what Neutron shows ----------------------------------------------------------------------------------------
 
     def refresh(self, instance_uuid: str) -> None:
-        """The rows say what Neutron knows now. A port that was deleted there is no interface any more. Raises as the client, and as `bind`."""
+        """Update the rows from Neutron. A port that was deleted there is no longer an interface. Raises the same errors
+        as the client and `bind`.
+        """
         with self._turns.take(instance_uuid):
             self._refresh(instance_uuid)
 
@@ -183,7 +192,8 @@ class NeutronPorts:
         gone: dict[int, str] = {}
         for row in rows:
             port_id = str(row.port_id)
-            # Its user may have taken its `device_id` away: the guest has it all the same.
+            # The list may lack the port, because its user may have cleared its `device_id`. The guest still has the
+            # interface.
             port = known.get(port_id) or client.port(port_id)
             if port is not None and port.get("device_id") == instance_uuid:
                 shown[row.id] = self._vif(_with_host(client, port, row, host), described)
@@ -203,7 +213,7 @@ class NeutronPorts:
         self._worker.run(work)
 
     def heal(self) -> None:
-        """Of the servers whose interfaces were looked at the longest time ago."""
+        """Refreshes the servers whose interfaces were not read for the longest time."""
         with self._worker.db.read() as session:
             uuids = neutron_ports.oldest(session, LIMIT + self._looks.failing)
         self._looks.run(self._looks.due(uuids, LIMIT), self.refresh)
@@ -238,7 +248,9 @@ class NeutronPorts:
     # -- what is left ----------------------------------------------------------------------------------------------
 
     def clean(self) -> None:
-        """Neutron is told of interfaces that servers have no more. What fails is done again, later each time."""
+        """Removes in Neutron the interfaces that servers no longer have. Failed removals are repeated, after a longer
+        pause each time.
+        """
         try:
             self._cleaning.clean()
         finally:
@@ -249,12 +261,12 @@ class NeutronPorts:
         self._cleaning.forsake()
 
     def unbind(self) -> None:
-        """Of shelved servers and failed ones, which keep their ports without a host."""
+        """Unbinds the ports of shelved and failed servers, which keep their ports without a host."""
         self._cleaning.unbind()
 
 
 class Networks:
-    """Networks and their subnets, each asked once."""
+    """Reads networks and their subnets from Neutron, each only once."""
 
     def __init__(self, client: NeutronClient) -> None:
         self._client = client
@@ -282,14 +294,16 @@ def _differs(port: Document, wanted: Document) -> bool:
 
 
 def _with_host(client: NeutronClient, port: Document, row: NeutronPort, host: str | None) -> Document:
-    """`host`: of its idle server. A conductor may have died in `NeutronCleaning.unbind`, when the server had come back."""
+    """Binds the port to `host`, the host of its idle server, if Neutron has no host for it. A conductor may have died
+    in `NeutronCleaning.unbind` after the server had come back.
+    """
     if host is None or row.host != host or port.get("binding:host_id") != "":
         return port
     return client.update_port(port["id"], {"binding:host_id": host})
 
 
 def _is_for(port: Document, row: NeutronPort) -> bool:
-    """Whether minova has made it for this row."""
+    """Returns whether minova has made the port for this row."""
     return (
         is_marked(port, row.instance_uuid)
         and interface_of(port) == row.id

@@ -1,7 +1,8 @@
-"""What is left to do in Neutron: ports of interfaces that servers have no more, and of servers that have left their hosts.
+"""Cleaning in Neutron: ports of interfaces that servers no longer have, and ports of servers that have left their
+hosts.
 
-A port that Neutron refuses to change holds up no other one. Before each request the rows are read once more: a port may have been given to
-another server, and a server to another host, while an earlier request was under way.
+A port that Neutron refuses to change delays no other port. The rows are read again before each request, because a port
+may have been given to another server, or a server to another host, during an earlier request.
 """
 
 import logging
@@ -20,15 +21,15 @@ from minova.neutron_client import Document, NeutronClient
 from minova.objects.port_marks import interface_of, is_marked
 
 LOG = logging.getLogger(__name__)
-# Servers in one round.
+# The most servers in one round.
 LIMIT = 50
-# Neutron is told once more, after every request of before has ended.
+# After this time the cleaning is repeated once, when every earlier request has ended.
 AGAIN = timedelta(minutes=5)
 _FREE = {"device_id": "", "device_owner": "", "binding:host_id": ""}
 
 
 class NeutronCleaning:
-    """For one thread. `ticks`: seconds, monotonic."""
+    """For use in one thread. `ticks`: seconds, monotonic."""
 
     def __init__(
         self, worker: Worker, client: NeutronClient, turns: Turns, ticks: Callable[[], float] = time.monotonic
@@ -39,10 +40,10 @@ class NeutronCleaning:
         self._releases: Rounds[str] = Rounds("Neutron has not yet let go of all ports of instance", ticks)
         self._unbinds: Rounds[int] = Rounds("Neutron has not yet unbound the port of interface", ticks)
 
-    # -- interfaces that servers have no more ----------------------------------------------------------------------
+    # -- interfaces that servers no longer have --------------------------------------------------------------------
 
     def clean(self) -> None:
-        """Neutron is told of them. What fails is done again, later each time."""
+        """Removes them in Neutron. Failed removals are repeated, after a longer pause each time."""
         before = self._worker.at() - AGAIN
         with self._worker.db.read() as session:
             uuids = neutron_ports.to_clean(session, before, LIMIT + self._releases.failing)
@@ -90,15 +91,15 @@ class NeutronCleaning:
             LOG.debug("Port %s has gone already", port["id"])
 
     def _sweep(self, instance_uuid: str, projects: set[str], ports: dict[str, Document]) -> None:
-        """Ports that no row names: a process died before it could note them."""
+        """Delete ports that no row names, because a process died before it could record them."""
         for uuid, port in ports.items():
             if is_marked(port, instance_uuid) and port.get("tenant_id") in projects and not self._is_held(uuid):
                 LOG.warning("Port %s of instance %s is left over and is deleted", uuid, instance_uuid)
                 self._client.delete_port(uuid)
 
     def _sweep_attachments(self, instance_uuid: str, projects: set[str], ports: dict[str, Document]) -> None:
-        """Of a server that is there: what the API has made for its interfaces, and no interface has. A port that is being made now has a
-        row since before: that row's end is the time to look at it.
+        """Delete ports that the API has made for interfaces of an existing server, but that no interface has. A port
+        that is being made now has a row that was written before it; nothing is deleted before that row has expired.
         """
         made = {uuid: port for uuid, port in ports.items() if interface_of(port) is None}
         with self._worker.db.read() as session:
@@ -111,20 +112,24 @@ class NeutronCleaning:
             return bool(neutron_ports.held(session, [port_id]))
 
     def forsake(self) -> None:
-        """Interfaces of servers that a conductor of the last release has deleted, which knows none of Neutron."""
+        """Release interfaces of servers that were deleted by a conductor of the last release, which does not know
+        Neutron.
+        """
         self._worker.run(lambda session: neutron_ports.forsake(session, self._worker.at(), LIMIT))
 
     # -- servers without hosts -------------------------------------------------------------------------------------
 
     def unbind(self) -> None:
-        """Of shelved servers and failed ones, which keep their ports without a host."""
+        """Unbinds the ports of shelved and failed servers, which keep their ports without a host."""
         with self._worker.db.read() as session:
             found = neutron_ports.without_host(session, LIMIT + self._unbinds.failing)
         rows = {row.id: row for row in found}
         self._unbinds.run(self._unbinds.due(rows.keys(), LIMIT), lambda row_id: self._unbind(rows[row_id]))
 
     def _unbind(self, row: NeutronPort) -> None:
-        """Sent once, so that little time passes after the look; a conductor that binds the port at this moment gets it back."""
+        """Sent only once, so that little time passes after the check. If a conductor binds the port at this moment, it
+        is bound again.
+        """
         with self._turns.alone(row.instance_uuid):
             with self._worker.db.read() as session:
                 if not neutron_ports.is_without_host(session, row):

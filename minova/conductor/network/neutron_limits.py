@@ -1,4 +1,4 @@
-"""How much of a conductor may wait for Neutron: a Neutron that hangs must not take the threads that serve everything else."""
+"""Limits how many threads of a conductor may wait for Neutron: a Neutron that hangs must not block all other work."""
 
 import logging
 import threading
@@ -11,16 +11,18 @@ from minova import errors
 
 LOG = logging.getLogger(__name__)
 K = TypeVar("K")
-# Servers for which hosts and events ask at the same time.
+# The most servers for which hosts and events may use Neutron at the same time.
 MOST = 4
-# Seconds until something that failed is tried again: doubled each time.
+# Seconds until a failed piece of work is tried again: doubled each time.
 FIRST_PAUSE, LONGEST_PAUSE = 2.0, 600.0
-# So many in a row without an answer: Neutron is away, and the others of the round need not be asked for.
+# After so many requests in a row without an answer, Neutron counts as away, and the rest of the round is skipped.
 AWAY = 3
 
 
 class Turns:
-    """One piece of work for each server at a time, in this process; of `take`, at most `most` for all. Safe for threads."""
+    """Allows one piece of work at a time for each server, in this process; and of `take`, at most `most` for all
+    servers. Safe for threads.
+    """
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
@@ -44,7 +46,9 @@ class Turns:
 
     @contextmanager
     def alone(self, instance_uuid: str) -> Iterator[None]:
-        """For work of which one thread does all: it is not counted. Raises ServiceUnavailable at once instead of waiting."""
+        """For work of a single thread, which does not count for `most`. Raises ServiceUnavailable at once instead of
+        waiting.
+        """
         with self._lock:
             if instance_uuid in self._servers:
                 raise errors.ServiceUnavailable(f"The ports of instance {instance_uuid} are being worked on already.")
@@ -57,23 +61,23 @@ class Turns:
 
 
 class Rounds(Generic[K]):
-    """Work that is done again and again for many keys, by one thread. What fails waits longer each time, and comes after the others.
+    """Repeats work for many keys, in one thread. A failed key waits longer each time, and comes after the others.
 
-    In memory: a process that is started anew begins at once. `ticks`: seconds, monotonic.
+    The state is in memory, so a restarted process begins at once. `ticks`: seconds, monotonic.
     """
 
     def __init__(self, what: str, ticks: Callable[[], float] = time.monotonic) -> None:
         self._what = what
         self._ticks = ticks
-        self._failed: dict[K, tuple[int, float]] = {}  # how often, and until when it waits
+        self._failed: dict[K, tuple[int, float]] = {}  # key: number of failures, and until when it waits
 
     @property
     def failing(self) -> int:
-        """How many keys more have to be looked for, so that these do not hide others."""
+        """By how many keys the caller must extend its query, so that failing keys do not hide others."""
         return len(self._failed)
 
     def due(self, keys: Collection[K], limit: int) -> Sequence[K]:
-        """Those that are done now, in their order. `keys`: all that is left to do, as far as it is known."""
+        """Returns the keys to process now, in order. `keys`: all known keys that are left."""
         self._failed = {key: failure for key, failure in self._failed.items() if key in keys}
         now = self._ticks()
         fresh = [key for key in keys if key not in self._failed]
@@ -81,7 +85,7 @@ class Rounds(Generic[K]):
         return (fresh + again)[:limit]
 
     def run(self, keys: Sequence[K], work: Callable[[K], None]) -> None:
-        """What one key raises is logged. Ends early if Neutron is away."""
+        """Logs the error of each key. Ends early if Neutron is away."""
         unanswered = 0
         for key in keys:
             try:
@@ -97,7 +101,8 @@ class Rounds(Generic[K]):
                 unanswered = 0
                 continue
             times = self._failed.get(key, (0, 0.0))[0]
-            # Failures move to the end of the dictionary: they are tried in the order in which they failed.
+            # A failed key moves to the end of the dictionary, so that failed keys are tried in the order of their
+            # failures.
             self._failed.pop(key, None)
             self._failed[key] = (times + 1, self._ticks() + min(FIRST_PAUSE * 2 ** min(times, 20), LONGEST_PAUSE))
             if unanswered >= AWAY:

@@ -1,6 +1,6 @@
-"""Ports: each has its MAC address and its addresses from the transaction that writes it.
+"""Ports. Each has its MAC address and its IP addresses from the transaction that writes it.
 
-Every transaction locks in one order: ports, networks, security groups, usages. So no two wait for each other.
+Every transaction locks in one order: ports, networks, security groups, usages. So there are no deadlocks.
 """
 
 import random
@@ -38,21 +38,24 @@ from minova.objects import addresses
 from minova.objects.network import MOST_ADDRESSES, MOST_GROUPS, AddressRequest, FixedIp, Port
 from minova.objects.vif import Vif
 
-# Addresses that are looked at in one query before all that are taken are read.
+# Addresses to check in one query before all taken ones are read.
 WINDOW = 16
-# MAC addresses that are looked at in one query, for this port and for later ones.
+# MAC addresses to check in one query, for this port and for later ones.
 MACS = 64
-# Repetitions when another transaction has just taken the same MAC address.
+# Tries if another transaction has just taken the same MAC address.
 TRIES = 3
-# Hosts whose interfaces are read together.
+# The most hosts whose interfaces are read together.
 MOST_HOSTS = 16
 Requests = Sequence[AddressRequest]
 Given = tuple[int, str]
 
 
 class NewPort(NamedTuple):
-    """A port that is to be made. `ctx`: of the request. `fixed_ips` None: the next free addresses. `nic`: it is made for the server that
-    is its device, as this interface of it.
+    """A port to be made.
+
+    `ctx`: the context of the request.
+    `fixed_ips`: None: the next free addresses.
+    `nic`: the number of the interface, if the port is made for the server that is its device.
     """
 
     ctx: RequestContext
@@ -62,25 +65,25 @@ class NewPort(NamedTuple):
 
 
 class LockedForPorts(NamedTuple):
-    """Rows by the ids of networks and of groups."""
+    """Locked rows: networks and groups by their ids."""
 
     networks: Mapping[str, LockedNetwork]
     groups: Mapping[str, GroupRow]
 
     def groups_of(self, port: Port) -> list[GroupRow]:
-        """Those that a new port has."""
+        """Returns the groups of a new port."""
         if _has_default(port):
             return [row for row in self.groups.values() if row.default_of == port.project_id]
         return sorted((self.groups[uuid] for uuid in set(_named_groups(port))), key=lambda row: row.id)
 
 
 def _has_default(port: Port) -> bool:
-    """Whether it gets the default group of its project."""
+    """Returns whether the port gets the default group of its project."""
     return port.security_groups is None and port.port_security_enabled
 
 
 def _named_groups(port: Port) -> tuple[str, ...]:
-    """BadRequest: they are too many."""
+    """Raises BadRequest if there are too many groups."""
     named = port.security_groups or ()
     if len(named) > MOST_GROUPS:
         raise errors.BadRequest(f"Invalid input for security_groups. Reason: a port may have {MOST_GROUPS}.")
@@ -102,8 +105,8 @@ class Ports:
         return self._worker.db.read()
 
     def of_host(self, host: str) -> dict[str, tuple[Vif, ...]]:
-        """The interfaces of its instances, with what they let through. Hosts that ask together are read together: when a group has a new
-        member, all hosts of its members ask at the same time, and each needs all members.
+        """Returns the interfaces of the host's instances, with their rules. Simultaneous calls share one query: when a
+        group has a new member, the hosts of all its members call at the same time, and each needs all members.
         """
         return self._hosts.ask(host)
 
@@ -114,9 +117,11 @@ class Ports:
             entry.served(found[entry.request])
 
     def create(self, ctx: RequestContext, port: Port, fixed_ips: Requests | None) -> Port:
-        """`fixed_ips` None: the next free address of a subnet of each IP version. Ports that are asked for together are made together.
+        """`fixed_ips` None: the next free address of a subnet of each IP version. Simultaneous calls share a
+        transaction.
 
-        IpAddressGenerationFailure: there is none. IpAddressAlreadyAllocated, MacAddressInUse: another port has it.
+        Raises IpAddressGenerationFailure if no address is left. Raises IpAddressAlreadyAllocated or MacAddressInUse if
+        another port has the address.
         """
         _check_security(port)
         new = NewPort(ctx, port, fixed_ips)
@@ -140,9 +145,9 @@ class Ports:
         return self.add(session, new, locked)
 
     def lock(self, session: Session, new: Sequence[NewPort], network_ids: Collection[str] = ()) -> LockedForPorts:
-        """What these ports are made of, and these networks. Within `SecurityGroups.repeat`.
+        """Locks and returns what these ports need, and these networks. Call within `SecurityGroups.repeat`.
 
-        Raises NetworkNotFound, SecurityGroupNotFound, and BadRequest if one has too many groups.
+        Raises NetworkNotFound, SecurityGroupNotFound, and BadRequest if a port has too many groups.
         """
         wanted = {*network_ids, *(each.port.network_id for each in new)}
         locked = networks.lock_several(session, wanted)
@@ -153,7 +158,9 @@ class Ports:
         return LockedForPorts(locked, lock_for_ports(session, named, projects))
 
     def add(self, session: Session, new: Sequence[NewPort], locked: LockedForPorts) -> list[Port]:
-        """In the transaction of the caller, who has taken the quota; in as many statements as one."""
+        """Writes the ports in the transaction of the caller, which has taken the quota. The number of statements is the
+        same as for one port.
+        """
         given = _choose_all(session, new, locked)
         macs = self._macs(session, [each.port.mac_address for each in new])
         groups = [locked.groups_of(each.port) for each in new]
@@ -183,7 +190,9 @@ class Ports:
         return made
 
     def _macs(self, session: Session, wanted: Sequence[str]) -> list[str]:
-        """These; in place of empty ones free ones. MacAddressInUse: another port has one of them."""
+        """Returns these addresses, with free ones in place of empty ones. Raises MacAddressInUse if another port has
+        one of them.
+        """
         named = [mac for mac in wanted if mac]
         used = {one for chunk in chunked(named) for one in ports.macs_among(session, chunk)}
         for mac in named:
@@ -192,7 +201,9 @@ class Ports:
         return [mac or self._free_mac(session) for mac in wanted]
 
     def _free_mac(self, session: Session) -> str:
-        """No secret: it must only be unlikely that two transactions choose the same one. IntegrityError then."""
+        """The address is not secret: it must only be unlikely that two transactions choose the same one. They would get
+        IntegrityError.
+        """
         with suppress(IndexError):
             return self._free_macs.pop()
         for _ in range(WINDOW):
@@ -203,11 +214,14 @@ class Ports:
         raise errors.ServiceUnavailable("No free MAC addresses were found. Please try again.")
 
     def lock_groups(self, session: Session, port: Port) -> list[int]:
-        """The ids of the rows of a port's groups, which are named. Raises as `lock`."""
+        """Returns the row ids of the groups that the port names. Raises the same errors as `lock`."""
         return sorted(row.id for row in lock_groups(session, set(_named_groups(port))).values())
 
     def update(self, port: Port, fixed_ips: Requests | None) -> Port:
-        """`fixed_ips` None: they stay; else those that are not requested again are given back. Raises as `create`, and as `Networks.update`."""
+        """`fixed_ips` None: the addresses stay. Otherwise addresses that are not requested again are released.
+
+        Raises the same errors as `create` and `Networks.update`.
+        """
         _check_security(port)
         told: set[str] = set()
 
@@ -245,12 +259,12 @@ class Ports:
         return made
 
     def server_of(self, port_id: str) -> str | None:
-        """Which server has it. None: no server has it, or there is no such port."""
+        """Returns the server that has the port; None if no server has it or there is no such port."""
         with self._worker.db.read() as session:
             return ports.server_of(session, port_id)
 
     def delete(self, port_id: str) -> None:
-        """Its addresses are free again. PortInUse: a server has it."""
+        """Delete the port and free its addresses. Raises PortInUse if a server has it."""
 
         def work(session: Session) -> list[str]:
             row = ports.lock(session, port_id)
@@ -268,7 +282,7 @@ class Ports:
 
 
 def _check_security(port: Port) -> None:
-    """Conflict: groups or address pairs without port security."""
+    """Raises a Conflict if the port has groups or address pairs without port security."""
     if port.port_security_enabled:
         return
     if port.security_groups:
@@ -286,7 +300,7 @@ def not_found(port_id: str) -> errors.PortNotFound:
 
 
 def require_free(row: PortRow) -> None:
-    """PortInUse: a server has the port, or a user has written that a device of another kind does. Nova goes by that, too."""
+    """Raises PortInUse if a server has the port, or if a user has set another device in it. Nova checks the same."""
     if row.instance_uuid is not None or row.device_id:
         raise errors.PortInUse(f"Port {row.uuid} is still in use.")
 
@@ -296,7 +310,7 @@ def in_use(port_id: str) -> errors.PortInUse:
 
 
 def _require_changeable(row: PortRow, port: Port) -> None:
-    """Of a port that a server has. PortBound, PortInUse: what the guest has of it cannot be changed."""
+    """Checks an update of a port that a server has. Raises PortBound or PortInUse if it changes what the guest uses."""
     if row.mac_address != port.mac_address:
         raise errors.PortBound(
             f"Unable to complete operation on port {port.id}, port is already bound, port type: bridge, "
@@ -307,7 +321,7 @@ def _require_changeable(row: PortRow, port: Port) -> None:
 
 
 def _choose_all(session: Session, new: Sequence[NewPort], locked: LockedForPorts) -> list[list[Given]]:
-    """Their addresses, in their order. Those that name addresses choose first."""
+    """Returns the addresses of the new ports, in their order. Ports that request certain addresses choose first."""
     given: dict[int, list[Given]] = {}
     taken: list[Given] = []
     for number, each in enumerate(new):
@@ -327,7 +341,7 @@ def _choose_all(session: Session, new: Sequence[NewPort], locked: LockedForPorts
 def _choose_several(
     session: Session, network: LockedNetwork, count: int, others: Collection[Given]
 ) -> list[list[Given]]:
-    """For each of `count` ports the next free address of each IP version, but none of `others`."""
+    """Returns for each of `count` ports the next free address of each IP version, but none of `others`."""
     given: list[list[Given]] = [[] for _ in range(count)]
     for version in sorted({row.ip_version for row in network.subnets}) if count else ():
         free: list[Given] = []
@@ -342,7 +356,7 @@ def _choose_several(
 
 
 def _next_several(session: Session, row: SubnetRow, count: int, others: Collection[Given]) -> list[str]:
-    """Up to `count` free addresses."""
+    """Returns up to `count` free addresses."""
     pools = subnets.pools_of(row)
     window = addresses.candidates_after(pools, row.last_address, count + WINDOW)
     used = {one for chunk in chunked(window) for one in ports.taken_among(session, row.id, chunk)}
@@ -359,9 +373,9 @@ def _next_several(session: Session, row: SubnetRow, count: int, others: Collecti
 
 
 def _note_last(session: Session, row: SubnetRow, address: str) -> None:
-    """The next one is looked for after it."""
+    """Record the address: the next search begins after it."""
     ports.note_last(session, row.id, address)
-    set_committed_value(row, "last_address", address)  # or the session would write it once more
+    set_committed_value(row, "last_address", address)  # otherwise the session would write it again
 
 
 def no_address(network: NetworkRow) -> errors.IpAddressGenerationFailure:
@@ -376,9 +390,10 @@ def choose(
     own: Sequence[Given] = (),
     others: Sequence[Given] = (),
 ) -> list[Given]:
-    """The addresses of a port on a locked network with these subnets. BadRequest: they are too many.
+    """Returns the addresses of a port on a locked network with these subnets. Raises BadRequest if there are too many.
 
-    `own`: what the port has, and may have again. `others`: what other ports get in this transaction.
+    `own`: the addresses that the port has, and may keep.
+    `others`: the addresses that other ports get in this transaction.
     """
     if len(requests) > MOST_ADDRESSES:
         raise errors.BadRequest(f"Invalid input for fixed_ips. Reason: a port may have {MOST_ADDRESSES} addresses.")
@@ -393,7 +408,7 @@ def choose(
 
 
 def _next_of(session: Session, network: NetworkRow, among: Sequence[SubnetRow], chosen: Sequence[Given]) -> Given:
-    """The next free address of the first subnet that has one."""
+    """Returns the next free address of the first subnet that has one."""
     for row in among:
         address = _next_free(session, row, {address for subnet_id, address in chosen if subnet_id == row.id})
         if address is not None:

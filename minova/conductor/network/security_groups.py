@@ -1,6 +1,6 @@
-"""Security groups and their rules: made, changed and deleted, each in one transaction; then hosts are told.
+"""Security groups and their rules: made, changed and deleted, each in one transaction; then hosts get a hint.
 
-Every transaction locks ports, networks, groups and usages in this order. So no two wait for each other.
+Every transaction locks ports, networks, groups and usages in this order. So there are no deadlocks.
 """
 
 import uuid
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class DefaultGroupMissing(Exception):
-    """A new port of this project needs its default group, which a transaction of its own makes."""
+    """A new port of this project needs its default group, which another transaction has to make."""
 
     def __init__(self, project_id: str) -> None:
         super().__init__(project_id)
@@ -38,7 +38,7 @@ class SecurityGroups:
         self._hints = hints
 
     def ensure_default(self, project_ids: Iterable[str]) -> None:
-        """Makes the default group of each project that has none. No quota stops it: each port needs one."""
+        """Makes the default group of each project that has none. No quota applies, because each port needs one."""
         wanted = set(project_ids)
         with self._worker.db.read() as session:
             missing = security_groups.without_default(session, wanted)
@@ -49,7 +49,7 @@ class SecurityGroups:
                 continue
 
     def repeat(self, attempt: Callable[[], T]) -> T:
-        """Repeats what raises DefaultGroupMissing. Raises ServiceUnavailable if it raises that again and again."""
+        """Repeats `attempt` after DefaultGroupMissing. Raises ServiceUnavailable if that does not end."""
         for _ in range(TRIES):
             try:
                 return attempt()
@@ -73,7 +73,9 @@ class SecurityGroups:
         self._quotas.take_always(session, project_id, {"security_group": 1, "security_group_rule": len(rules)})
 
     def create(self, group: SecurityGroup) -> SecurityGroup:
-        """With rules that let everything out, as Neutron's. Forbidden: the quota is used up."""
+        """Makes the group with rules that allow all outgoing traffic, as in Neutron. Raises Forbidden if the quota is
+        used up.
+        """
         self.ensure_default([group.project_id])
         rules = _egress(group)
 
@@ -86,7 +88,7 @@ class SecurityGroups:
         return self._counted(work)
 
     def update(self, group: SecurityGroup) -> SecurityGroup:
-        """RevisionNumberConstraintFailed: it has changed since `group` was read."""
+        """Raises RevisionNumberConstraintFailed if the group has changed since `group` was read."""
 
         def work(session: Session) -> SecurityGroup:
             lock_groups(session, [group.id])
@@ -97,11 +99,14 @@ class SecurityGroups:
         return self._worker.run(work)
 
     def delete(self, group_id: str) -> None:
-        """With the rules of other groups that name it. SecurityGroupInUse: a port has it, or a rule comes to name it just now."""
+        """Deletes the group, and the rules of other groups that refer to it.
+
+        Raises SecurityGroupInUse if a port has it, or a new rule refers to it just now.
+        """
 
         def work(session: Session) -> set[str]:
             naming = security_groups.naming(session, group_id)
-            # All of them: a deletion of one of the rules locks its group, too, and gives its quota back.
+            # All of them, because the deletion of one of the rules also locks its group, and gives its quota back.
             locked = security_groups.lock_several(session, {group_id, *naming})
             if group_id not in locked:
                 raise not_found(group_id)
@@ -118,7 +123,9 @@ class SecurityGroups:
         self._hints.rules_changed(sorted(self._worker.run(work)))
 
     def create_rule(self, rule: SecurityGroupRule) -> SecurityGroupRule:
-        """SecurityGroupRuleExists: the group has it. SecurityGroupNotFound: the group, or the one that it names, is gone."""
+        """Raises SecurityGroupRuleExists if the group has the rule already. Raises SecurityGroupNotFound if the group,
+        or the one to which the rule refers, is deleted.
+        """
 
         def work(session: Session) -> SecurityGroupRule:
             named = [rule.security_group_id, *([rule.remote_group_id] if rule.remote_group_id is not None else [])]
@@ -140,7 +147,7 @@ class SecurityGroups:
         return made
 
     def delete_rule(self, rule_id: str) -> None:
-        """SecurityGroupRuleNotFound: there is none."""
+        """Raises SecurityGroupRuleNotFound if there is no such rule."""
 
         def work(session: Session) -> str:
             found = security_groups.find_rule(session, rule_id)
@@ -163,7 +170,7 @@ class SecurityGroups:
 
 
 def lock_groups(session: Session, group_ids: Collection[str]) -> Mapping[str, Row]:
-    """By id. Raises SecurityGroupNotFound."""
+    """Returns the locked groups by id. Raises SecurityGroupNotFound."""
     locked = security_groups.lock_several(session, group_ids)
     for missing in sorted(set(group_ids) - locked.keys()):
         raise not_found(missing)
@@ -171,10 +178,13 @@ def lock_groups(session: Session, group_ids: Collection[str]) -> Mapping[str, Ro
 
 
 def lock_for_ports(session: Session, group_ids: Collection[str], project_ids: Collection[str]) -> Mapping[str, Row]:
-    """By id, these groups and the default groups of these projects. Raises SecurityGroupNotFound, DefaultGroupMissing."""
+    """Returns these groups and the default groups of these projects, locked, by id.
+
+    Raises SecurityGroupNotFound or DefaultGroupMissing.
+    """
     locked: Mapping[str, Row]
     if group_ids:
-        # One statement locks them all, in the order of all writers.
+        # One statement locks them all, in the order that all writers use.
         defaults = security_groups.defaults_of(session, project_ids)
         locked = lock_groups(session, {*group_ids, *defaults.values()})
     else:
@@ -195,12 +205,12 @@ def _require(group: SecurityGroup | None, group_id: str) -> SecurityGroup:
 
 
 def _egress(group: SecurityGroup) -> list[SecurityGroupRule]:
-    """Everything goes out."""
+    """Rules that allow all outgoing traffic."""
     return [_rule(group, EGRESS, ethertype) for ethertype in ("IPv4", "IPv6")]
 
 
 def _own_members(group: SecurityGroup) -> list[SecurityGroupRule]:
-    """What has the group itself comes in."""
+    """Rules that allow incoming traffic from members of the same group."""
     return [_rule(group, INGRESS, ethertype, remote_group_id=group.id) for ethertype in ("IPv4", "IPv6")]
 
 

@@ -1,4 +1,6 @@
-"""The ports of servers: made or taken in the transaction that writes the servers, given back in the one that ends them."""
+"""The ports of servers: made or assigned in the transaction that writes the servers, released in the one that deletes
+them.
+"""
 
 import uuid
 from collections.abc import Callable, Collection, Sequence
@@ -23,7 +25,7 @@ _NICS = Decoder(tuple[RequestedNic, ...])
 
 
 class Allocation(NamedTuple):
-    """Servers of one request that are to get their interfaces."""
+    """The servers of one request that are to get their interfaces."""
 
     ctx: RequestContext
     request: CreateServers
@@ -31,7 +33,7 @@ class Allocation(NamedTuple):
 
 
 class LockedForServers(NamedTuple):
-    """The ports that servers are to get, and the rows that these are made of."""
+    """The new ports of servers, and the locked rows that they need."""
 
     new: Sequence[NewPort]
     rows: LockedForPorts
@@ -42,17 +44,17 @@ def nics_of(request: ServerRequest) -> tuple[RequestedNic, ...]:
 
 
 def segments_of(request: ServerRequest) -> tuple[str, ...]:
-    """What the hosts of its servers must have bridges for, each once."""
+    """Returns the segments for which the hosts of the servers need bridges, each once."""
     return tuple(sorted({nic.segment for nic in nics_of(request) if nic.segment is not None}))
 
 
 def new_ports(request: CreateServers) -> int:
-    """How many ports of minova one server of the request needs that are not there yet."""
+    """Returns how many new ports in minova's own networks one server of the request needs."""
     return sum(nic.port_id is None and not nic.service for nic in nics_of(request))
 
 
 def _new_ports(creations: Sequence[Allocation]) -> list[NewPort]:
-    """Those that these servers have not got yet, with ids of their own."""
+    """Returns the ports to be made for these servers, each with a new id."""
     return [
         NewPort(
             creation.ctx,
@@ -76,7 +78,7 @@ def _new_ports(creations: Sequence[Allocation]) -> list[NewPort]:
 
 
 class ServerPorts:
-    """The built-in networks: see `backend.NetworkBackend`."""
+    """minova's own networks: see `backend.NetworkBackend`."""
 
     def __init__(self, ports: Ports, groups: SecurityGroups, hints: InterfaceHints) -> None:
         self._ports = ports
@@ -84,26 +86,28 @@ class ServerPorts:
         self._hints = hints
 
     def repeat(self, attempt: Callable[[], T]) -> T:
-        """New ports need the default group of their project."""
+        """Repeats `attempt` if the project's default group, which new ports need, had to be made first."""
         return self._groups.repeat(attempt)
 
     def allocated(self, instance_uuids: Collection[str]) -> None:
-        """After the transaction: the addresses of the new servers are members of their groups."""
+        """Call after the transaction: the addresses of the new servers become members of their groups."""
         self._hints.servers_created(instance_uuids)
 
     def lock(self, session: Session, creations: Sequence[Allocation]) -> LockedForServers:
-        """What these creations need. Locked in the order that all writers keep.
+        """Locks and returns what these creations need, in the order that all writers use.
 
-        NetworkNotFound, PortNotFound, SecurityGroupNotFound: it is gone since the API has seen it.
+        Raises NetworkNotFound, PortNotFound or SecurityGroupNotFound if that was deleted since the API has seen it.
         """
         nics = [nic for creation in creations for nic in nics_of(creation.request)]
         ports.lock_several(session, {nic.port_id for nic in nics if nic.port_id is not None})
-        # Also the networks of ports that are there.
+        # Also locks the networks of existing ports.
         new = _new_ports(creations)
         return LockedForServers(new, self._ports.lock(session, new, {nic.network_id for nic in nics}))
 
     def allocate(self, session: Session, creations: Sequence[Allocation], locked: LockedForServers) -> None:
-        """Each server gets its interfaces. IpAddressGenerationFailure: too few addresses are left. PortInUse: another server has it."""
+        """Gives each server its interfaces. Raises IpAddressGenerationFailure if too few addresses are left, PortInUse
+        if another server has the port.
+        """
         for creation in creations:
             owner = device_owner(creation.request.availability_zone)
             for number, nic in enumerate(nics_of(creation.request)):
@@ -112,12 +116,12 @@ class ServerPorts:
         self._ports.add(session, locked.new, locked.rows)
 
     def bind(self, instance_uuid: str, attempt: int, host: str) -> tuple[Vif, ...]:
-        """They need no binding: a host that has their networks makes what they need of it."""
+        """Binds nothing: a host that has the interfaces' networks makes by itself what they need."""
         with self._ports.read() as session:
             return vifs.of_instances(session, [instance_uuid], rules=True).get(instance_uuid, ())
 
     def unbind(self) -> None:
-        """Nothing: a host removes what it has made for them."""
+        """Does nothing: a host removes by itself what it has made for them."""
 
     def _take(self, session: Session, nic: RequestedNic, instance_uuid: str, number: int, owner: str) -> None:
         row: PortRow | None = ports.lock(session, str(nic.port_id))

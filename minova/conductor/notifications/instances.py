@@ -1,7 +1,7 @@
-"""Tells the world what happens to instances, in Nova's notifications (unversioned, versioned or both), once it is committed.
+"""Notifies of what happens to instances, in Nova's formats (unversioned, versioned or both), after the commit.
 
-A transaction gathers what there is to tell: changes of state by themselves, and what is noted beside them. Just before
-the commit the instances are read, and after it the notices go out. With no driver configured nothing of this happens.
+A transaction collects the events: changes of state automatically, and others by `note`. Just before the commit the
+instances are read, and after it the notifications are sent. With no driver configured nothing of this happens.
 """
 
 import logging
@@ -32,17 +32,17 @@ from minova.objects.states import UNSHELVING_STEPS, State, TaskState, VmState
 
 LOG = logging.getLogger(__name__)
 
-# What is noted beside the changes of state; BUILD_FAILED is told as the conductor's own failure, as in Nova.
+# Events recorded beside the changes of state. As in Nova, BUILD_FAILED is notified as the conductor's own failure.
 CREATE_START, CREATE_ERROR, BUILD_FAILED = "create.start", "create.error", "build_instances"
-# Versioned alone, as in Nova.
+# Only versioned notifications, as in Nova.
 LOCK, UNLOCK = "lock", "unlock"
 _ONLY_VERSIONED = frozenset((LOCK, UNLOCK, "interface_attach", "interface_detach"))
-# What a change of state to these is called.
+# Changes to these states are events of their own.
 _DELETED, _ACTIVE = VmState.DELETED, (VmState.ACTIVE, None)
 
 
 class Note(NamedTuple):
-    """`host` is where it happens, which the instance's own row may not say yet, or no more."""
+    """`host` is where the event happens. The instance's own row may not name it yet, or no longer."""
 
     uuid: str
     event: str
@@ -52,9 +52,13 @@ class Note(NamedTuple):
 
 
 class Event(NamedTuple):
-    """One event of an instance, for both formats. `host`: where it happens. `more`: of the unversioned payload.
+    """One event of an instance, for both formats.
 
-    `failure`: kind and text. `change`: the states before and after, of an update. `only_versioned`: Nova has no other.
+    `host`: where it happens.
+    `more`: further items of the unversioned payload.
+    `failure`: kind and text.
+    `change`: the states before and after, of an update.
+    `only_versioned`: Nova has no unversioned notification for it.
     """
 
     what: str
@@ -67,7 +71,7 @@ class Event(NamedTuple):
 
 
 class NotifiedSession(RecordingSession):
-    """The session of a transaction of which notifications are made: it records notes beside the changes of state.
+    """The session of a transaction whose changes are notified: it records notes and the changes of state.
 
     `images`: by instance, the image that its action makes or uses.
     """
@@ -93,7 +97,7 @@ def note_image(session: Session, uuid: str, image_id: str | None) -> None:
 
 
 class Notifications:
-    """`observe` a transaction, and what it did to instances is told. `clock`: seconds since the epoch."""
+    """`observe` a transaction, and notifications of its changes are sent. `clock`: seconds since the epoch."""
 
     def __init__(self, conf: cfg.ConfigOpts, notifier: Notifier, *, host: str, clock: Callable[[], float]) -> None:
         self._notifier = notifier
@@ -132,7 +136,9 @@ class Notifications:
             yield from made(change.uuid, lambda change=change: self._changed(change, known[change.uuid]))  # type: ignore[misc]
 
     def _guarded(self, uuid: str, make: Callable[[], Iterable[Notice]]) -> list[Notice]:
-        """Nothing where it cannot be made: neither what it tells of nor other notices may fail for that."""
+        """Returns no notification if it cannot be made, because neither its transaction nor other notifications may
+        fail for that.
+        """
         try:
             return [*make()]
         except SQLAlchemyError:
@@ -203,14 +209,16 @@ def _noted(note: Note, instance: objects.Instance) -> Event:
 
 
 def _action_events(change: StateChange, instance: objects.Instance) -> Iterator[Event]:
-    """Server actions, by their task states: begun, or ended well. One that ends in the state of before is noted at its end."""
+    """Returns the events of server actions that their task states show: begun, or ended well. An action that ends in
+    the state in which it began is recorded with `note` at its end.
+    """
     begun = _notified(change.after[1])
     if (
         change.before is not None
         and change.before[0] is VmState.SHELVED_OFFLOADED
         and change.before[1] in UNSHELVING_STEPS
     ):
-        begun = None  # the next host
+        begun = None  # only another host of the same unshelving
     ended = _notified(change.before[1]) if change.before is not None else None
     if begun is not None and (ended is None or begun.notification != ended.notification):
         yield Event(f"{begun.notification}.start", instance, instance.host)
@@ -221,13 +229,13 @@ def _action_events(change: StateChange, instance: objects.Instance) -> Iterator[
 
 
 def _notified(task_state: TaskState | None) -> ServerAction | None:
-    """The action that this is a task state of, if Nova notifies of it."""
+    """Returns the action to which this task state belongs, if Nova notifies of it."""
     action = BY_TASK_STATE.get(task_state) if task_state is not None else None
     return action if action is not None and action.notification else None
 
 
 def _details(session: NotifiedSession, known: Mapping[str, objects.Instance]) -> dict[str, Details]:
-    """By instance: what only versioned notifications say."""
+    """Returns by instance what only versioned notifications contain."""
     tagged = tags.of_instances(session, known)
     asked = actions.initiators(session, known, bound_context().request_id)
     found: dict[str, Details] = {}
@@ -248,7 +256,9 @@ def _details(session: NotifiedSession, known: Mapping[str, objects.Instance]) ->
 
 
 def _is_done(action: ServerAction, before: State, after: State) -> bool:
-    """Whether the action has ended well. That of a server which has left its host is noted, with the host."""
+    """Returns whether the action has ended well. For a server that has left its host, the end is recorded with `note`,
+    with that host.
+    """
     return (
         action is not SHELVE_OFFLOAD and action.ends_in is not None and after == (action.after_success(before[0]), None)
     )

@@ -1,4 +1,4 @@
-"""What notifications say, in the shape of Nova's unversioned ones, as far as minova knows it. Pure."""
+"""Payloads in the format of Nova's unversioned notifications, as far as minova has the data. Pure."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -11,7 +11,9 @@ from minova.objects.states import State, VmState
 
 
 def instance_info(instance: Instance, images_url: str) -> dict[str, Any]:
-    """What every notification of an instance has. Times are UTC; one that has not come is an empty text, as in Nova."""
+    """Returns the items of every notification of an instance. Times are UTC; a time that is not set is an empty text,
+    as in Nova.
+    """
     flavor, image = instance.flavor, instance.image
     properties = image.properties if image is not None else {}
     return {
@@ -56,12 +58,12 @@ def image_name(instance: Instance) -> str | None:
 
 
 def fault(kind: str, reason: str) -> dict[str, Any]:
-    """Nova sends the exception itself, of which its name and text are left on the wire."""
+    """Nova sends the exception itself, of which only name and text remain on the wire."""
     return {"exception": kind, "message": reason, "code": 500}
 
 
 def state_change(before: State | None, after: State, now: datetime) -> dict[str, Any]:
-    """Of compute.instance.update. The audit period is the month that goes on."""
+    """The payload of compute.instance.update. The audit period is the current month."""
     now = now.astimezone(UTC)
     begin = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     return {
@@ -75,7 +77,7 @@ def state_change(before: State | None, after: State, now: datetime) -> dict[str,
 
 
 def scheduling_failed(instance: Instance, spec: RequestSpec, method: str, reason: str) -> dict[str, Any]:
-    """Of compute_task.*: a build that ended without an instance."""
+    """The payload of compute_task.*: a build that failed."""
     legacy = legacy_request_spec(spec)
     return {
         "request_spec": legacy,

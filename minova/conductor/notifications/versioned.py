@@ -1,6 +1,6 @@
-"""What Nova's versioned notifications say of instances, as far as minova knows it. Pure.
+"""Payloads of Nova's versioned notifications of instances, as far as minova has the data. Pure.
 
-Lists and times are as minova's answers have them; minova has no volumes and shares, so these lists are empty.
+Lists and times have the format of minova's answers. minova has no volumes and shares, so these lists are empty.
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from minova.objects.states import PowerState, State, VmState
 from minova.objects.versioned_payloads import Payload, exception, flavor, payload, request_spec, time_text
 from minova.objects.vif import Vif, tap_name
 
-# Nova's words for the hypervisor's states.
+# Nova's names for the hypervisor's states.
 _POWER = {
     PowerState.NOSTATE: "pending",
     PowerState.RUNNING: "running",
@@ -25,14 +25,15 @@ _POWER = {
     PowerState.CRASHED: "crashed",
     PowerState.SUSPENDED: "suspended",
 }
-# As Nova's instance name template makes it of a uuid.
+# Nova's instance name template, applied to a uuid.
 _NAME = "instance-{}"
 
 
 class Details(NamedTuple):
-    """What an Instance does not say of itself. `image_id`: of the image that an action makes or uses.
+    """Data that an Instance does not contain.
 
-    `initiator`: user and project of the request that goes on, which a host's report does not say.
+    `image_id`: the image that an action makes or uses.
+    `initiator`: user and project of the request in progress, which a host's report does not contain.
     """
 
     description: str | None = None
@@ -47,7 +48,7 @@ class Details(NamedTuple):
 def instance_action(
     what: str, instance: Instance, details: Details, ctx: RequestContext, fault: tuple[str, str] | None = None
 ) -> Payload:
-    """Of `instance.ACTION.PHASE`. `fault`: the kind and text of a failure."""
+    """The payload of `instance.ACTION.PHASE`. `fault`: the kind and text of a failure."""
     data = {**_instance(instance, details, ctx), "fault": exception(*fault) if fault is not None else None}
     action = what.partition(".")[0]
     if action == "create":
@@ -72,7 +73,7 @@ def instance_action(
 def instance_update(
     instance: Instance, details: Details, ctx: RequestContext, change: tuple[State | None, State], now: datetime
 ) -> Payload:
-    """Of `instance.update`. The audit period is the month that goes on; `now` is UTC."""
+    """The payload of `instance.update`. The audit period is the current month; `now` is UTC."""
     before, after = change
     begin = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     states = {
@@ -92,7 +93,7 @@ def instance_update(
 
 
 def scheduling_failed(instance: Instance, spec: RequestSpec, reason: str) -> Payload:
-    """Of `compute_task.build_instances.error`."""
+    """The payload of `compute_task.build_instances.error`."""
     data = {
         "instance_uuid": instance.uuid,
         "reason": exception("NoValidHost", reason),
@@ -138,7 +139,7 @@ def _instance(instance: Instance, details: Details, ctx: RequestContext) -> dict
         "locked": details.locked,
         "locked_reason": details.locked_reason,
         "auto_disk_config": disk_config.of_metadata(instance.system_metadata),
-        # As Nova: work of the services by themselves has no user.
+        # As in Nova: work that a service starts by itself has no user.
         "request_id": ctx.request_id if user_id and project_id else None,
         "action_initiator_user": user_id or None,
         "action_initiator_project": project_id or None,

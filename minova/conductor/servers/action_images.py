@@ -1,7 +1,7 @@
-"""Images in server actions: which one a host may use or make, and what becomes of one that is not finished.
+"""Images in server actions: which image a host may use or make, and what happens to an unfinished image.
 
-An action that makes an image writes its record in its own transaction, and takes it back with its end if that is not a good one.
-The record of an image whose bytes have all come stays: they are what was asked for.
+An action that makes an image writes its record in its own transaction, and removes it at its end if the action has
+failed. The record of an image whose bytes have all arrived stays, because the image is what the user requested.
 """
 
 import logging
@@ -26,17 +26,19 @@ LOG = logging.getLogger(__name__)
 
 
 class WaitingDetachment(msgspec.Struct, frozen=True, kw_only=True):
-    """A detachment that was accepted while another interface of its server was worked on. It follows that one."""
+    """A detachment that was accepted during another attachment or detachment of its server. It follows that action."""
 
     port_id: str
     action_id: int
 
 
 class ActionPayload(msgspec.Struct, frozen=True, kw_only=True):
-    """An action task's payload: how often the host has been asked, whether it has begun, and what it gets beside the instance.
+    """An action task's payload: how often the host was asked, whether the action has begun, and its arguments beside
+    the instance.
 
-    `before`: columns of the instance that are put back if nothing happens to its guest.
-    `carried`: records of other actions that end as this one does. `waiting`: what follows it, whatever its end.
+    `before`: columns of the instance that are restored if nothing happens to its guest.
+    `carried`: records of other actions that end with the same result as this one.
+    `waiting`: detachments that follow this action, whatever its result.
     """
 
     asks: int = 1
@@ -54,7 +56,7 @@ _KEEP_SHELVED_IMAGE = frozenset({VmState.SHELVED, VmState.SHELVED_OFFLOADED, VmS
 
 
 def records_of(task: Task, *, waiting: bool = True) -> list[int]:
-    """The ids of the actions that end with the task. `waiting`: with those that would follow it."""
+    """Returns the ids of the actions that end with the task. `waiting`: including those that would follow it."""
     if task.action_id is None:
         return []
     if task.kind not in BY_KIND:
@@ -64,12 +66,12 @@ def records_of(task: Task, *, waiting: bool = True) -> list[int]:
 
 
 def image_in(arguments: dict[str, Any]) -> Image:
-    """The record of the image that an action is to make."""
+    """Returns the record of the image that an action is to make."""
     return _IMAGE.from_builtins(arguments["image"])
 
 
 def image_of(task: Task) -> Image | None:
-    """The image that the task is to make, as it was when it began."""
+    """Returns the image that the task is to make, as it was when the task began."""
     action = BY_KIND.get(task.kind)
     if action is None or not action.makes_image:
         return None
@@ -78,21 +80,25 @@ def image_of(task: Task) -> Image | None:
 
 
 def image_id_of(arguments: Mapping[str, Any]) -> str | None:
-    """The id of the image that an action makes, or rescues with."""
+    """Returns the id of the image that an action makes, or rescues with."""
     image = arguments.get("image") or arguments.get("rescue_image")
     return None if image is None else str(image["id"])
 
 
 def discard_image(session: Session, task: Task) -> None:
-    """The task ends and has not made its image: its record goes, unless all bytes have come. An upload in progress then fails."""
+    """The task ends without having made its image: remove the image's record, unless all bytes have arrived. An upload
+    in progress then fails.
+    """
     image = image_of(task)
     if image is not None:
-        # Of no use without its shelved server, even when it is whole.
+        # Without its shelved server even a complete image is useless.
         remove_image(session, image.id, only_unfinished=task.kind != SHELVE.kind)
 
 
 def remove_image(session: Session, image_id: str, *, only_unfinished: bool = False) -> None:
-    """If its owner has neither removed nor protected it. `only_unfinished`: nor have all its bytes come."""
+    """Remove the image, unless its owner has removed or protected it. `only_unfinished`: nor if all its bytes have
+    arrived.
+    """
     image = images.locked(session, image_id)
     if image is None or (only_unfinished and image.status not in _UNFINISHED):
         return
@@ -106,8 +112,8 @@ def remove_image(session: Session, image_id: str, *, only_unfinished: bool = Fal
 def shelved_columns(
     session: Session, task: Task, instance: LockedInstance, after: VmState, at: datetime
 ) -> dict[str, Any]:
-    """What becomes of the columns of a locked instance by the good end of this action. An image that the server does not need
-    any more goes.
+    """Returns the columns of a locked instance that the success of this action changes. An image that the server no
+    longer needs is removed.
     """
     values: dict[str, Any] = {}
     made = image_of(task) if task.kind == SHELVE.kind else None
@@ -123,21 +129,25 @@ def shelved_columns(
 
 
 def has_shelved_image(session: Session, instance: LockedInstance) -> bool:
-    """Whether the disk of a shelved server is kept in its image. Without it the disk on the host is the only one."""
+    """Returns whether the image of a shelved server has its disk. If it has not, the disk on the host is the only
+    one.
+    """
     image = images.find(session, instance.shelved_image_id) if instance.shelved_image_id is not None else None
     return image is not None and image.status == "active"
 
 
 def forget_shelved_image(session: Session, instance_uuid: str, image_id: str, at: datetime) -> None:
-    """The locked instance has disks of its own again."""
+    """The locked instance has its own disks again: remove the image of its shelving."""
     instances.set_attributes(session, instance_uuid, at, {"shelved_image_id": None, "shelved_at": None})
     remove_image(session, image_id)
 
 
 def rotate_backups(session: Session, task: Task) -> None:
-    """The backup is made: of its server, owner and type the newest stay, as many as the request said. Protected ones stay, too.
+    """The new backup is made: keep the newest backups of its server, owner and type, as many as the request said, and
+    remove the others. Protected ones stay, too.
 
-    Users may write any property into their images. So the task says which server it is, and only images of the new one's owner go.
+    Users may write any property into their images. So the server comes from the task, and only images of the new
+    backup's owner are removed.
     """
     image = image_of(task)
     rotation = PAYLOAD.from_builtins(task.payload).arguments.get("rotation")
@@ -151,14 +161,14 @@ def rotate_backups(session: Session, task: Task) -> None:
 
 
 def rescue_image(session: Session, instance_uuid: str, host: str) -> str | None:
-    """The id of the image that this host rescues the instance with now, if the request named one."""
+    """Returns the id of the image with which this host rescues the instance now, if the request named one."""
     payload = tasks.payload_on(session, instance_uuid, host, RESCUE.kind)
     image = PAYLOAD.from_builtins(payload).arguments.get("rescue_image") if payload is not None else None
     return None if image is None else str(image["id"])
 
 
 def image_made(session: Session, instance_uuid: str, host: str) -> str | None:
-    """The id of the image that this host makes of the instance now."""
+    """Returns the id of the image that this host is making from the instance."""
     for action in MAKE_IMAGES:
         payload = tasks.payload_on(session, instance_uuid, host, action.kind)
         if payload is not None:

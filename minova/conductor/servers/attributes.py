@@ -1,4 +1,6 @@
-"""What users change of a server beside its state, and the states that administrators set: one transaction, no host is asked."""
+"""Changes of a server that need no host, each in one transaction: users change attributes beside its state,
+administrators set states.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,7 +30,7 @@ from minova.objects.server_changes import ADMIN, MAX_TAGS, OWNER, ServerChanges
 from minova.objects.states import VmState
 
 RESETTABLE = frozenset((VmState.ACTIVE, VmState.ERROR))
-# Nova's: what is built, deleted or in error has no metadata to change.
+# As in Nova: the metadata of a server that is being built, deleted or in error cannot be changed.
 METADATA_STATES = frozenset((VmState.ACTIVE, VmState.PAUSED, VmState.SUSPENDED, VmState.STOPPED))
 _RESET = Failure(kind="Interrupted", details="an administrator has reset the state of the server meanwhile")
 
@@ -42,8 +44,8 @@ class ServerAttributes:
     def update(
         self, ctx: RequestContext, instance_uuid: str, changes: ServerChanges, *, override_lock: bool = False
     ) -> None:
-        """NotFound. Conflict: the server is locked, or its state does not allow a change of its metadata. Forbidden: too many
-        items of metadata.
+        """Raises NotFound if there is no such server. Raises Conflict if it is locked, or its state does not allow a
+        change of its metadata. Raises Forbidden if it would have too many items of metadata.
         """
 
         def work(session: Session) -> None:
@@ -67,10 +69,11 @@ class ServerAttributes:
         self._worker.run(work)
 
     def reset_state(self, ctx: RequestContext, instance_uuid: str, vm_state: str) -> None:
-        """Active or error, and no task_state. An action in progress ends; its host's report is then stale.
+        """Set vm_state to active or error, and task_state to None. An action in progress ends; its host's report is
+        then stale.
 
-        BadRequest: it cannot be reset to this state. Conflict: it is built, moved or deleted, which ends by itself, or it would
-        be active and has no host.
+        Raises BadRequest for any other vm_state. Raises Conflict if the server is being built, moved or deleted,
+        because that ends by itself; or if it has no host and would become active.
         """
         if vm_state not in RESETTABLE:
             raise errors.BadRequest(f"The state of a server can be reset to active or error, not to {vm_state[:64]}.")
@@ -97,7 +100,7 @@ class ServerAttributes:
                 discard_image(session, task)
                 tasks.remove(session, [instance_uuid])
             if locked.state == (VmState.SOFT_DELETED, None):
-                # One that is being restored counts already.
+                # A server that is being restored is counted already.
                 quotas.add(session, locked.project_id, servers_quota(session, locked))
                 instances.set_attributes(session, instance_uuid, at, {"terminated_at": None})
             instances.reset_state(session, locked, (after, None), at)
@@ -109,7 +112,7 @@ class ServerAttributes:
     def _lock(
         self, session: Session, ctx: RequestContext, locked: LockedInstance, *, lock: bool, reason: str | None
     ) -> None:
-        """An owner cannot take the lock of an administrator: unlocking needs a policy of its own, which the API has checked."""
+        """An owner's request does not replace a lock. Unlocking needs its own policy, which the API has checked."""
         owner = locked.project_id == ctx.project_id
         if lock and locked.locked_by is not None and owner:
             return
@@ -120,7 +123,9 @@ class ServerAttributes:
         note(session, LOCK if lock else UNLOCK, [locked.uuid])
 
     def _pin(self, session: Session, locked: LockedInstance, zone: str | None) -> dict[str, str | None]:
-        """To the zone where it is, or to none. Raises Conflict for any other."""
+        """Returns the columns that pin the server to its present zone, or to none. Raises Conflict for any other
+        zone.
+        """
         pinned = instances.pinned_zone(session, locked.uuid)
         if zone in (None, pinned):
             return {"availability_zone": zone}
@@ -150,7 +155,7 @@ class ServerAttributes:
         return metadata
 
     def _record(self, session: Session, ctx: RequestContext, instance_uuid: str, action: str) -> None:
-        """What is done at once."""
+        """Record an action that is done at once."""
         at = self._worker.at()
         row: dict[str, Any] = {"instance_uuid": instance_uuid, "action": action, "request_id": ctx.request_id}
         row |= {"user_id": ctx.user_id, "project_id": ctx.project_id, "start_time": at}
@@ -174,7 +179,11 @@ def _columns(changes: ServerChanges) -> dict[str, Any]:
 
 
 def _tag(session: Session, locked: LockedInstance, changes: ServerChanges) -> bool:
-    """Whether tags change. Raises Conflict if the state does not allow it, BadRequest for too many, NotFound for one that is not there."""
+    """Changes the tags. Returns whether they differ from before.
+
+    Raises Conflict if the state does not allow it, BadRequest for too many tags, NotFound for the removal of a missing
+    tag.
+    """
     wanted = changes.tags if changes.tags is not None else changes.add_tag or changes.remove_tag
     if wanted is None:
         return False

@@ -36,9 +36,9 @@ from minova.placement.allocations import claims
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
-# Seconds until a task is looked at again whose scheduling neither ended nor failed: longer than the call takes at most.
+# Seconds until a scheduling that neither ended nor failed is looked at again: longer than the call can take.
 SCHEDULE_WAIT = 60.0
-# Seconds until the scheduler is asked again when it did not answer; doubled with each question, up to the longest.
+# Seconds until the scheduler is called again after no answer; doubled with each call, up to the longest pause.
 SCHEDULE_AGAIN = 0.5
 LONGEST_SCHEDULE_AGAIN = 5.0
 
@@ -56,7 +56,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scheduled(NamedTuple):
-    """A reservation, and the hosts that the scheduler has chosen for it."""
+    """A reservation, and the hosts that the scheduler has chosen for its instances."""
 
     ctx: RequestContext
     asked: Reservation
@@ -64,7 +64,7 @@ class Scheduled(NamedTuple):
 
 
 class LockedTasks(msgspec.Struct, frozen=True):
-    """What a transaction has locked: tasks that are still this worker's and in step `schedule`, and their instances."""
+    """Rows locked by a transaction: tasks in step `schedule` that this worker still owns, and their instances."""
 
     standings: Mapping[str, LockedInstance]
     tasks: Mapping[str, Task]
@@ -82,13 +82,13 @@ class BuildInstances:
         self._computes = computes
 
     def reschedule(self, ctx: RequestContext, reservation_id: str, epochs: Mapping[str, int]) -> None:
-        """Ask the scheduler once more for tasks that have waited too long or lost their owner."""
+        """Call the scheduler again for tasks that have waited too long or lost their owner."""
         raised = self._persist(lambda session: self._raise_claim_number(session, reservation_id, epochs))
         if raised is not None:
             self.schedule(ctx, raised)
 
     def schedule(self, ctx: RequestContext, reservation: Reservation) -> None:
-        """Ask the scheduler, under a claim number that is committed; write what it says; cast."""
+        """Call the scheduler with the committed claim number; write its result; send the builds."""
         assert reservation.spec is not None
         spec = msgspec.structs.replace(reservation.spec, num_instances=len(reservation.epochs))
         uuids = tuple(reservation.epochs)
@@ -124,7 +124,7 @@ class BuildInstances:
             self._persist(lambda session: self._fail(session, reservation, failure, diagnosis))
 
     def expire(self, epochs: Mapping[str, int], failure: Failure) -> None:
-        """Give up tasks that are past their deadline: to people, no valid host was found in time."""
+        """Give up tasks that are past their deadline. Users see that no valid host was found in time."""
         failure = Failure(kind="NoValidHost", details=failure.details, text=failure.message)
 
         def expire(some: Mapping[str, int]) -> None:
@@ -134,19 +134,19 @@ class BuildInstances:
             LOG.error("The build of instance %s is past its deadline and cannot be ended: %s", uuid, error)
 
     def _persist(self, work: Callable[[Session], T]) -> T:
-        """Write what a scheduler has answered as soon as the database is back. Afterwards the task is due anyway."""
+        """Write the scheduler's result as soon as the database is back. After SCHEDULE_WAIT the task is due anyway."""
         return self._worker.persist(RESULT, work, SCHEDULE_WAIT)
 
     # -- transactions ----------------------------------------------------------------------------------------------
 
     def _hold(self, session: Session, epochs: Mapping[str, int], claim_number: int | None = None) -> LockedTasks:
-        """Lock instances and tasks; leave out what another conductor has taken over, a deletion, or a newer asking of the
-        scheduler than `claim_number`: that one has moved the allocations.
+        """Lock instances and tasks. Excludes tasks that another conductor has taken over, deletions, and tasks with a
+        newer call of the scheduler than `claim_number`, because that call has moved the allocations.
         """
         return self._mine(instances.lock(session, epochs), tasks.lock(session, epochs), epochs, claim_number)
 
     def _hold_each(self, session: Session, reservations: Sequence[Reservation]) -> list[LockedTasks]:
-        """As `_hold`, of each."""
+        """Same as `_hold`, for each reservation."""
         uuids = [uuid for reservation in reservations for uuid in reservation.epochs]
         standings, locked = instances.lock(session, uuids), tasks.lock(session, uuids)
         return [
@@ -175,13 +175,13 @@ class BuildInstances:
         held = self._hold(session, epochs)
         if not held.tasks:
             return None
-        # What an asking without an answer may have claimed must not take the room from the next one.
+        # A call without an answer may have made claims. They must not take the room from the next call.
         before = max(task.claim_number for task in held.tasks.values())
         claim_number = max(claims.release(session, held.tasks, self._worker.now(), claim_number=before).values())
         changes = [(task, {"claim_number": claim_number}) for task in held.tasks.values()]
         tasks.change(session, changes, SCHEDULE_WAIT, self._worker.now())
         spec, carried = request_specs.load(session, [reservation_id])[reservation_id]
-        # In the order of their creation, in which the user counts them.
+        # In the order of their creation, in which they are numbered for the user.
         ordered = sorted(held.tasks.values(), key=lambda task: task.id)
         return Reservation(
             id=reservation_id,
@@ -210,9 +210,10 @@ class BuildInstances:
         fail_builds(session, held.standings, ended, failure, at, self._worker.now())
 
     def _commit(self, session: Session, scheduled: Sequence[Scheduled]) -> list[list[Build]]:
-        """The intent: which attempt of which instance belongs to which host. Only then are the hosts told.
+        """Write the intents: which attempt of which instance belongs to which host. The hosts get messages only
+        afterwards.
 
-        Idempotent: when the connection broke at the commit, it may have been written before.
+        Idempotent: if the connection broke at an earlier commit, the intents may be written already.
         """
         helds = self._hold_each(session, [result.asked for result in scheduled])
         chosen: dict[str, tuple[Selection, ...]] = {}
@@ -249,7 +250,8 @@ class BuildInstances:
         unshelving: Collection[str],
     ) -> None:
         now, at = self._worker.now(), self._worker.at()
-        # The attempts of a server that is unshelved go on from those before, whose reports are stale.
+        # Attempts of a server that is unshelved continue the earlier numbers, so that reports on earlier attempts are
+        # stale.
         by_attempt: dict[int, list[str]] = defaultdict(list)
         for uuid, task in new.items():
             by_attempt[task.attempt + 1].append(uuid)
@@ -273,7 +275,9 @@ class BuildInstances:
         actions.begin_events(session, started)
 
     def _committed(self, session: Session, reservation: Reservation) -> list[Task]:
-        """Tasks whose first attempt was committed before, under this very question. A further attempt has a higher claim number."""
+        """Returns the tasks whose first attempt was committed before, with this very call of the scheduler. A further
+        attempt has a higher claim number.
+        """
         wanted = (self._worker.id, "build", reservation.claim_number)
         return [
             task
@@ -282,7 +286,9 @@ class BuildInstances:
         ]
 
     def _give_back(self, session: Session, reservation: Reservation, held: LockedTasks) -> None:
-        """What was claimed for instances that were deleted meanwhile. Those whose task another conductor has are its."""
+        """Release the claims for instances that were deleted meanwhile. A task that another conductor owns is left to
+        that conductor.
+        """
         ended = [
             uuid
             for uuid in reservation.epochs
@@ -293,7 +299,7 @@ class BuildInstances:
 
 
 def intent(selections: Sequence[Selection], attempt: int, tried: tuple[tuple[str, str], ...] = ()) -> dict[str, Any]:
-    """What a task says once an attempt is committed to the first of these hosts."""
+    """Returns the columns of a task whose attempt is committed to the first of these hosts."""
     first, *others = selections
     plan = BuildPlan(limits=first.limits, alternates=tuple(others), tried=tried)
     return {
@@ -306,7 +312,7 @@ def intent(selections: Sequence[Selection], attempt: int, tried: tuple[tuple[str
 
 
 def retries(spec: RequestSpec, max_attempts: int) -> int:
-    """How often a build is tried again at most: never where exactly one host or node is forced, as in Nova."""
+    """Returns how often a build may be retried: never if exactly one host or node is forced, as in Nova."""
     if max_attempts == 1:
         LOG.debug('Re-scheduling is disabled due to "max_attempts" config')
         return 0

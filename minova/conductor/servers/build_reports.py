@@ -1,6 +1,6 @@
-"""What hosts report of their builds. The fence is (instance uuid, attempt): a report of any other is stale.
+"""Reports of hosts on their builds. The fence is (instance uuid, attempt): a report on any other attempt is stale.
 
-The instance's own row carries the attempt, so most reports are one conditional update.
+The instance's own row has the attempt, so most reports are one conditional update.
 """
 
 import logging
@@ -59,11 +59,11 @@ _COMMITTED = (
 
 
 def _at(step: TaskState) -> dict[VmState, State]:
-    """By the vm_state of before: the state of an instance whose build is at this step."""
+    """Returns, by the earlier vm_state, the state of an instance whose build is at this step."""
     return {vm_state: build_state(vm_state, step) for vm_state in (VmState.BUILDING, VmState.SHELVED_OFFLOADED)}
 
 
-# By the step that the build begins with.
+# By the step with which the build begins.
 _CLAIM: dict[TaskState | None, instances.PreparedTransition] = {
     step: instances.PreparedTransition(
         (*BUILDING, *UNSHELVING),
@@ -79,7 +79,7 @@ _CLAIM: dict[TaskState | None, instances.PreparedTransition] = {
 }
 # Steps that a host may report.
 BEGUN = (TaskState.SCHEDULING, *BUILD_STEPS)
-# By the step that a report names; without one the build has succeeded.
+# By the step that a report names; None: the build has succeeded.
 _PROGRESS: dict[TaskState | None, instances.PreparedTransition] = {
     step: instances.PreparedTransition((*BUILDING, *UNSHELVING), _at(step), *_MINE, updated_at=bindparam("b_at"))
     for step in BEGUN
@@ -95,14 +95,14 @@ _PROGRESS[None] = instances.PreparedTransition(
 
 
 class Mixed(Exception):
-    """Some reports of a transaction are stale: nothing of it is kept."""
+    """Some reports of a transaction are stale, so the whole transaction is rolled back."""
 
     def __str__(self) -> str:
         return "some of them are stale"
 
 
 class AttemptReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a host says of one attempt. `row` fills the statement of its transition."""
+    """A host's report on one attempt. `row` returns the parameters of its transition's statement."""
 
     ctx: RequestContext
     instance_uuid: str
@@ -135,7 +135,7 @@ class BuildReports:
         self._claims = GroupCommit(worker, self._claim)
         self._progress = GroupCommit(worker, self._write_progress)
 
-    # -- while it goes on ------------------------------------------------------------------------------------------
+    # -- while a build goes on -------------------------------------------------------------------------------------
 
     def claim_instance(
         self,
@@ -145,7 +145,9 @@ class BuildReports:
         numa_topology: InstanceNUMATopology | None,
         step: str | None = None,
     ) -> objects.Instance:
-        """Place and topology to the instance, usage to the node's row, at once. StaleAttempt: see the contract."""
+        """Writes place and topology to the instance and usage to the node's row, in one transaction. Raises
+        StaleAttempt; see the contract.
+        """
         outcome = InstanceClaim(
             ctx=bound_context(),
             instance_uuid=instance_uuid,
@@ -161,14 +163,16 @@ class BuildReports:
         return tuple(answer_of(outcome) for outcome in outcomes)
 
     def begin_attempt(self, instance_uuid: str, attempt: int, host: str, step: str) -> None:
-        """Note the step. StaleAttempt: the attempt is no longer that host's. BadRequest: there is no such step."""
+        """Record the step. Raises StaleAttempt if the attempt is no longer that host's, BadRequest if there is no such
+        step.
+        """
         outcome = BuildReport(ctx=bound_context(), instance_uuid=instance_uuid, attempt=attempt, step=step)
         self._progress.run(progress_report(outcome, host))
 
     def build_succeeded(
         self, instance_uuid: str, attempt: int, host: str, power_state: int, node: ComputeNode | None = None
     ) -> None:
-        """ACTIVE, and the task has ended. Idempotent."""
+        """The instance becomes ACTIVE, and its task ends. Idempotent."""
         outcome = BuildReport(
             ctx=bound_context(), instance_uuid=instance_uuid, attempt=attempt, power_state=power_state
         )
@@ -190,9 +194,9 @@ class BuildReports:
         return [claimed[report.instance_uuid] for report in reports]
 
     def _write_nodes(self, session: Session, reports: Sequence[AttemptReport], at: datetime) -> None:
-        """The usage that comes with reports; the later of two of one node stands."""
-        # A node without an id is not tracked: its driver reports no resources.
-        # Reports that a host made at once share a node.
+        """Write the usage that comes with the reports. Of two reports of one node, the later one wins."""
+        # A node without an id is not tracked, because its driver reports no resources. Reports that a host sent
+        # together share a node.
         nodes = sorted(
             {id(node): node for report in reports for node in report.nodes if node.id}.values(),
             key=attrgetter("id", "write_number"),
@@ -201,7 +205,7 @@ class BuildReports:
         changes.append(session, written, self._worker.now())
 
     def _write_progress(self, session: Session, reports: Sequence[AttemptReport]) -> list[bool]:
-        """Whether each has made its instance ACTIVE."""
+        """Returns for each report whether it has made its instance ACTIVE."""
         at = self._worker.at()
         try:
             apply_all(session, _PROGRESS, reports, at)
@@ -221,14 +225,15 @@ class BuildReports:
             self._write_nodes(session, [report for report in reports if report.step is None], at)
         return [report.step is None for report in reports]
 
-    # -- when it has failed ----------------------------------------------------------------------------------------
+    # -- after a build has failed ----------------------------------------------------------------------------------
 
     def build_failed(
         self, ctx: RequestContext, instance_uuid: str, attempt: int, host: str, failure: Failure, retriable: bool
     ) -> None:
-        """To the next alternate, or to ERROR. A stale report is ignored. What the request has caused is tried nowhere else.
+        """Start the build on the next alternate, or end it in ERROR. A stale report is ignored. A failure caused by the
+        request itself is not retried.
 
-        Reports of hosts and what the conductor itself notices of a dead or slow host come here alike.
+        Handles both the reports of hosts and the failures that the conductor itself detects: dead or slow hosts.
         """
         retriable = retriable and failure.kind not in CAUSED_BY_REQUEST
         down = self._liveness.down_hosts() if retriable else frozenset()
@@ -269,7 +274,7 @@ class BuildReports:
         return []
 
     def _next(self, session: Session, standing: LockedInstance, task: Task, down: frozenset[str]) -> list[Build]:
-        """Move allocation and intent to the first alternate that is alive and has room; none: []."""
+        """Move allocation and intent to the first alternate that is alive and has room. Returns [] if there is none."""
         plan = build_plan_of(task)
         left = [alternate for alternate in plan.alternates if alternate.host not in down]
         claim_number = task.claim_number + 1
@@ -280,7 +285,7 @@ class BuildReports:
         at, now = self._worker.at(), self._worker.now()
         tried = (*plan.tried, (task.host or "", task.node or ""))
         wanted = intent(left, task.attempt + 1, tried)
-        # The conductor that writes the intent owns the task from now on.
+        # The conductor that writes the intent becomes the task's owner.
         own = {"claim_number": claim_number, "worker_id": self._worker.id, "epoch": task.epoch + 1}
         announce_hosts(session, [standing.host], now)
         tasks.change(session, [(task, wanted | own)], self._build_timeout, now)
@@ -319,7 +324,9 @@ class BuildReports:
         return not refused
 
     def _verdict(self, session: Session, task: Task, failure: Failure, retriable: bool) -> Failure:
-        """The end: too many attempts, no host left, and a build that is not retried are told apart."""
+        """Returns the final failure, which distinguishes too many attempts, no host left, and a build that is not
+        retried.
+        """
         tried = actions.failed_attempts(session, task.action_id) if task.action_id is not None else []
         history = "; ".join(f"{one.host}: {one.reason}" for one in tried) or f"{task.host}: {failure.details}"
         reasons = attempts_text([one.kind for one in tried] or [failure.kind])
@@ -327,7 +334,7 @@ class BuildReports:
             return Failure(kind="BuildAbortException", details=history, text=reasons)
         spec, _ = request_specs.load(session, [task.reservation_id])[task.reservation_id]
         if not retries(spec, self._max_attempts):
-            # Nothing was exceeded: there was to be one attempt.
+            # No limit was exceeded, because only one attempt was allowed.
             return Failure(kind="RescheduledException", details=history, text=reasons)
         tries = tries_of(task)
         count = f"Build failed in {tries} attempt{'' if tries == 1 else 's'}"
@@ -338,13 +345,15 @@ class BuildReports:
 
 
 def tries_of(task: Task) -> int:
-    """How many hosts have had it since it was asked for. The attempts of an instance are counted through its life."""
+    """Returns how many hosts have tried this request. `attempt` is no such number, because it counts through the
+    instance's life.
+    """
     return len(build_plan_of(task).tried) + 1
 
 
 def follows(task: Task, standing: LockedInstance, attempt: int, host: str) -> bool:
-    """Whether this failure was heard before, and the host of the next attempt has not claimed it: when the connection broke
-    at the commit, that host was not told.
+    """Returns whether this failure was already handled and the host of the next attempt has not claimed it. If the
+    connection broke at the commit, that host got no message.
     """
     if (task.step, task.attempt) != ("build", attempt + 1) or standing.host is not None:
         return False
@@ -353,7 +362,7 @@ def follows(task: Task, standing: LockedInstance, attempt: int, host: str) -> bo
 
 
 def heard_before(session: Session, instance_uuid: str, attempt: int, host: str) -> bool:
-    """Whether this very attempt has succeeded already, whatever has been done to the instance since."""
+    """Returns whether this very attempt has succeeded already, whatever was done to the instance since."""
     model = Instance
     query = select(model.vm_state, model.attempt, model.host)
     row = session.execute(query.where(model.uuid == instance_uuid, model.deleted_at.is_(None))).one_or_none()
@@ -363,7 +372,7 @@ def heard_before(session: Session, instance_uuid: str, attempt: int, host: str) 
 
 
 def claim_report(claim: InstanceClaim, node: ComputeNode) -> AttemptReport:
-    """BadRequest: there is no such step."""
+    """Raises BadRequest if there is no such step."""
     step = step_of("claim_instance", claim.step or TaskState.BLOCK_DEVICE_MAPPING, BUILD_STEPS)
     return AttemptReport(
         ctx=claim.ctx,
@@ -377,7 +386,7 @@ def claim_report(claim: InstanceClaim, node: ComputeNode) -> AttemptReport:
 
 
 def progress_report(report: BuildReport, host: str, nodes: tuple[ComputeNode, ...] = ()) -> AttemptReport:
-    """BadRequest: there is no such step."""
+    """Raises BadRequest if there is no such step."""
     step = step_of("begin_attempt", report.step, BEGUN) if report.step is not None else None
     values = {"b_power_state": int(PowerState(report.power_state))} if step is None else {}
     return AttemptReport(
@@ -397,7 +406,7 @@ def count_active(succeeded: int) -> None:
 
 
 def answer_of(outcome: object) -> ReportAnswer:
-    """What a host is answered of one of several reports."""
+    """Returns the answer to a host for one of several reports."""
     if isinstance(outcome, objects.Instance):
         return ReportAnswer(instance=outcome)
     if isinstance(outcome, errors.StaleAttempt):
@@ -410,7 +419,7 @@ def answer_of(outcome: object) -> ReportAnswer:
 
 
 def step_of(method: str, step: str, known: Collection[TaskState]) -> TaskState:
-    """BadRequest: `step` is none of these."""
+    """Raises BadRequest if `step` is not in `known`."""
     build_step = next((candidate for candidate in known if candidate.value == step), None)
     if build_step is None:
         raise errors.BadRequest(f"{method}: there is no step {step!r}")
@@ -423,7 +432,9 @@ def apply_all(
     reports: Sequence[AttemptReport],
     at: datetime,
 ) -> None:
-    """Each report's transition, by its step. StaleAttempt: the only report is stale. Mixed: at least one of several is."""
+    """Apply each report's transition, by its step. Raises StaleAttempt if the only report is stale, Mixed if one of
+    several is.
+    """
     by_step: dict[Any, list[AttemptReport]] = defaultdict(list)
     for report in sorted(reports, key=lambda one: one.instance_uuid):
         by_step[report.step].append(report)

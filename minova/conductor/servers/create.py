@@ -1,4 +1,4 @@
-"""create_servers: everything that a request makes, in one transaction."""
+"""create_servers: writes everything that belongs to a request, in one transaction."""
 
 import logging
 import re
@@ -42,10 +42,10 @@ from minova.objects.request_spec import Destination, PlacementFilter, RequestSpe
 from minova.objects.server_request import CreatedServers, CreateServers, ServerRequest
 from minova.objects.states import TaskState, VmState
 
-# The first asking of the scheduler is committed with the tasks themselves.
+# The first call of the scheduler is committed together with the tasks.
 FIRST_CLAIM = 1
 LOG = logging.getLogger(__name__)
-# The version of ComputeApi from which computes make config drives.
+# The version of ComputeApi from which on computes make config drives.
 WITH_DRIVES = "1.3"
 
 
@@ -55,7 +55,7 @@ class Made(NamedTuple):
 
 
 class Creation(NamedTuple):
-    """A request, and what is made of it unless it has come before."""
+    """A request, and what is written for it unless it is a repetition."""
 
     ctx: RequestContext
     request: CreateServers
@@ -64,7 +64,7 @@ class Creation(NamedTuple):
 
 
 class Servers:
-    """`levels`: the version of each contract that every service serves, by topic, where it is known."""
+    """`levels`: the version of each contract that every service serves, by topic, if it is known."""
 
     def __init__(
         self,
@@ -87,7 +87,10 @@ class Servers:
     def create_servers(
         self, ctx: RequestContext, request: CreateServers, key_pair: KeyPair | None = None
     ) -> CreatedServers:
-        """Makes as many as the quota allows between `min_count` and `max_count`. Forbidden: it allows fewer. Conflict: see the contract."""
+        """Makes as many servers as the quota allows, between `min_count` and `max_count`.
+
+        Raises Forbidden if the quota allows fewer. Raises Conflict; see the contract.
+        """
         if request.config_drive:
             self._require_computes("Config drives")
         if request.requested_networks:
@@ -108,7 +111,7 @@ class Servers:
         raise refusal or errors.ServiceUnavailable("The usage of this project changes too often.")
 
     def _require_computes(self, what: str) -> None:
-        """PeerTooOld: a compute that runs would build the servers without it, and report success."""
+        """Raises PeerTooOld if a running compute would build the servers without `what` and still report success."""
         level = self._levels().get(ComputeApi.TOPIC)
         if level is not None and numbers(level) < numbers(WITH_DRIVES):
             raise errors.PeerTooOld(
@@ -122,7 +125,7 @@ class Servers:
         return errors.Forbidden(refusal_text(error.over, spans))
 
     def _create(self, ctx: RequestContext, request: CreateServers, key_pair: KeyPair | None) -> CreatedServers:
-        """Write all, answer, and start on the tasks in the background."""
+        """Write all, return, and process the tasks in the background."""
         spec = spec_of(ctx, request, self._conf.pci.alias)
         reservation = Reservation(
             id=f"r-{uuid.uuid4().hex[:16]}",
@@ -134,7 +137,7 @@ class Servers:
         try:
             made = self._made(Creation(ctx, request, reservation, key_pair))
         except errors.ServiceUnavailable:
-            # It may be written all the same, when the connection broke at the commit.
+            # The rows may be written nevertheless, if the connection broke at the commit.
             self._in_background(
                 ctx, reservation, lambda: self.builds.reschedule(ctx, reservation.id, reservation.epochs)
             )
@@ -150,7 +153,9 @@ class Servers:
         self._worker.in_background(ctx, Kind.SCHEDULE, what, work)
 
     def _made(self, creation: Creation) -> Made:
-        """Repeated when another transaction was first: with the same request, which is answered then, or with the same MAC address."""
+        """Repeated if another transaction came first, either with the same request, which then gets the same answer, or
+        with the same MAC address.
+        """
         for _ in range(TRIES):
             try:
                 return self._creations.run(creation)
@@ -159,7 +164,7 @@ class Servers:
         raise errors.Conflict("The servers could not be written: something of them exists already")
 
     def _write(self, session: Session, creations: Sequence[Creation]) -> list[Made]:
-        """Requests that come together, in as many statements as one."""
+        """Writes simultaneous requests together, in as many statements as one."""
         answers = [repeated(session, creation.ctx, creation.request) for creation in creations]
         new = [creation for creation, answer in zip(creations, answers, strict=True) if answer is None]
         if new:
@@ -200,7 +205,7 @@ class Servers:
             request_specs.add_create_requests(session, request_rows)
 
     def _count(self, session: Session, new: Sequence[Creation]) -> None:
-        """Projects in one order, so that two transactions do not wait for each other."""
+        """Take the quotas in the order of the projects, so that two transactions do not deadlock."""
         wanted: dict[str, Counter[str]] = {}
         for one in new:
             counts = wanted.setdefault(one.ctx.project_id, Counter())
@@ -236,7 +241,7 @@ class Servers:
 
 
 def counted(request: CreateServers, count: int = 1) -> dict[str, int]:
-    """What quotas count of so many servers."""
+    """Returns what quotas count for `count` servers."""
     ports = new_ports(request)
     return of_servers(request.flavor, count) | ({"ports": count * ports} if ports else {})
 
@@ -278,7 +283,7 @@ def create_request_row(creation: Creation, at: datetime) -> dict[str, Any]:
 
 
 def repeated(session: Session, ctx: RequestContext, request: CreateServers) -> CreatedServers | None:
-    """What the same request has made before. Conflict: its UUID came with another body."""
+    """Returns what the same request has made before. Raises Conflict if its UUID was used with another body."""
     if request.request_uuid is None:
         return None
     known = request_specs.find_create_request(session, request.request_uuid, ctx.project_id)
@@ -294,7 +299,9 @@ def repeated(session: Session, ctx: RequestContext, request: CreateServers) -> C
 
 
 def spec_of(ctx: RequestContext, request: ServerRequest, aliases: Sequence[str] = ()) -> RequestSpec:
-    """`aliases`: the texts of [pci] alias. BadRequest of many kinds: flavor or image ask for what cannot be."""
+    """`aliases`: the values of [pci] alias. Raises BadRequest for flavors or images that require something
+    impossible.
+    """
     required_traits.check(request.flavor, request.image)
     demands = demands_of(request.flavor, request.image, aliases)
     hardware = guest_hardware(request.image.properties if request.image else {}, request.flavor.extra_specs)
@@ -328,7 +335,7 @@ def _destination(request: ServerRequest) -> Destination | None:
 def instance_row(
     ctx: RequestContext, request: CreateServers, reservation_id: str, instance_uuid: str, number: int
 ) -> dict[str, Any]:
-    """Several of one request are told apart by a number after the name, as in Nova."""
+    """Several servers of one request are distinguished by a number after the name, as in Nova."""
     suffix = f"-{number + 1}" if request.max_count > 1 else ""
     return {
         "uuid": instance_uuid,
@@ -358,7 +365,9 @@ def instance_row(
 
 
 def hostname_of(name: str, instance_uuid: str, suffix: str = "") -> str:
-    """A name that DNS takes, of 63 characters at most; `Server-<uuid>` where nothing of it is left, as in Nova."""
+    """Returns a name that is valid in DNS, of 63 characters at most; `Server-<uuid>` if no valid character is left, as
+    in Nova.
+    """
     label = re.sub(r"[^a-z0-9-]+", "-", name.lower().replace(".", "-")).strip("-")
     label = (label[: 63 - len(suffix)].rstrip("-") + suffix) if label else ""
     return label or f"Server-{instance_uuid}"

@@ -1,12 +1,14 @@
-"""Which way a server goes: at once, or, with `reclaim_instance_interval`, so that it can be restored for a while.
+"""Chooses how a server is deleted: at once, or, with `reclaim_instance_interval`, so that it can be restored for a
+while.
 
     delete -------------------------------------> Terminate
     delete, with an interval --soft_delete------> (SOFT_DELETED, None) --restore--> (ACTIVE, None)
                                                         | the interval is over, or forceDelete
                                                         '-----------------------> Terminate
 
-A delete ends the action in progress. It is at once only for what could not be restored: builds, servers without a host or whose
-disks are being removed, and those that are deleted for good already. A server that is soft-deleted counts in no quota, as in Nova. It keeps its place, disks, ports and addresses.
+A delete ends the action in progress. With an interval, only servers that could not be restored are deleted at once:
+builds, servers without a host, servers whose disks are being removed, and those that are being deleted for good
+already. As in Nova, a soft-deleted server counts in no quota. It keeps its place, disks, ports and addresses.
 """
 
 import logging
@@ -28,12 +30,12 @@ from minova.objects.server_actions import SHELVE_OFFLOAD, SOFT_DELETE
 from minova.objects.states import VmState, is_being_built
 
 LOG = logging.getLogger(__name__)
-# Seconds between two looks for servers whose time is over.
+# Seconds between two searches for soft-deleted servers whose time is over.
 RECLAIM_INTERVAL = 60.0
 
 
 class Deletions:
-    """The interval is read each time: it may change."""
+    """`reclaim_instance_interval` is read each time, because it may change at run time."""
 
     def __init__(
         self, conf: cfg.ConfigOpts, worker: Worker, terminate: Terminate, actions: ServerActions, liveness: Liveness
@@ -45,7 +47,9 @@ class Deletions:
         self._liveness = liveness
 
     def delete_server(self, ctx: RequestContext, instance_uuid: str, *, override_lock: bool, force: bool) -> None:
-        """NotFound: there is none. Conflict: it is locked, or its state or an older service does not allow a soft deletion."""
+        """Raises NotFound if there is no such server. Raises Conflict if it is locked, or its state or an older service
+        does not allow a soft deletion.
+        """
         if self._conf.reclaim_instance_interval > 0 and not force:
             try:
                 self._soft_delete(ctx, instance_uuid, override_lock=override_lock)
@@ -60,7 +64,7 @@ class Deletions:
         self._terminate.delete_server(ctx, instance_uuid, override_lock=override_lock)
 
     def reclaim(self) -> None:
-        """Delete those whose time is over."""
+        """Delete the soft-deleted servers whose time is over."""
         interval = float(self._conf.reclaim_instance_interval)
         if interval <= 0:
             return
@@ -76,21 +80,23 @@ class Deletions:
                 continue
 
     def _soft_delete(self, ctx: RequestContext, instance_uuid: str, *, override_lock: bool) -> None:
-        """_NotSoft: it is to be deleted at once. PeerTooOld, Conflict, NotFound."""
+        """Raises _NotSoft if the server must be deleted at once. Raises PeerTooOld, Conflict and NotFound."""
         look = partial(self._without_host, ctx, instance_uuid, override_lock, self._liveness.able_hosts())
         if self._worker.run(look):
             return
         try:
             self._actions.start(ctx, instance_uuid, SOFT_DELETE.kind, {}, override_lock=override_lock)
         except errors.Conflict:
-            # Another request may have begun it meanwhile.
+            # Another request may have begun the soft deletion meanwhile.
             if not self._worker.run(look):
                 raise
 
     def _without_host(
         self, ctx: RequestContext, instance_uuid: str, override_lock: bool, able: frozenset[str], session: Session
     ) -> bool:
-        """Whether no host is to be asked: its host is down, or it has been asked before. A host that comes back stops the guest."""
+        """Returns whether no host need be asked: its host is down, and then the server is marked as soft-deleted here;
+        or the host was asked before. A host that comes back stops the guest.
+        """
         locked = instances.lock(session, [instance_uuid]).get(instance_uuid)
         if locked is None or locked.deleted:
             raise errors.NotFound(f"Server {instance_uuid} could not be found.")
@@ -116,4 +122,4 @@ class Deletions:
 
 
 class _NotSoft(Exception):
-    """The text says why."""
+    """The server cannot be soft-deleted. The text says why."""

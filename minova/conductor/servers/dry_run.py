@@ -1,7 +1,7 @@
-"""Dry runs: the scheduler says where a request would go and how often it fits, and nothing is written.
+"""Dry runs: the scheduler reports where a request would go and how often it fits, and nothing is written.
 
-A dry run holds a thread that answers messages until the scheduler has answered: so few run at the same time, each for a
-few seconds at most, and more are refused at once.
+A dry run occupies a message thread until the scheduler has answered. So only a few run at the same time, each for a few
+seconds at most, and further ones are refused at once.
 """
 
 import logging
@@ -38,7 +38,7 @@ class DryRuns:
 
     def preview_servers(self, ctx: RequestContext, request: ServerRequest) -> ScheduleAnswer:
         """See the contract."""
-        # Uuids of no servers: the limits of a server group count them.
+        # UUIDs of servers that do not exist; the limits of a server group count them.
         placeholders = tuple(str(uuid.uuid4()) for _ in range(request.max_count))
         spec = self._spec(ctx, request)
         try:
@@ -46,7 +46,7 @@ class DryRuns:
                 return self._scheduler.preview_destinations(ctx, spec=spec, instance_uuids=placeholders)
         except Exception as error:  # noqa: BLE001  - the caller gets it as text or as an error
             _require_broken(error)
-            # Every user may ask this, so it is not told what broke: the log tells that.
+            # Every user may call this, so the answer does not say what failed; the log does.
             text = text_of("SchedulingFailed")
             broke = Diagnosis(request_id=ctx.request_id, instance_uuids=placeholders, hosts=0, error=text)
             return ScheduleAnswer(diagnosis=broke)
@@ -63,7 +63,7 @@ class DryRuns:
 
     @contextmanager
     def _one_of_few(self) -> Iterator[None]:
-        """ServiceUnavailable: as many dry runs as may run at the same time wait for a scheduler already."""
+        """Raises ServiceUnavailable if the allowed number of dry runs is waiting for a scheduler already."""
         if not self._free.acquire(blocking=False):
             raise errors.ServiceUnavailable(
                 f"{self._most} dry runs are under way in this conductor, and more are not begun. Please try again in a moment."
@@ -74,12 +74,12 @@ class DryRuns:
             self._free.release()
 
     def _spec(self, ctx: RequestContext, request: ServerRequest) -> RequestSpec:
-        """As `create_servers` and `schedule` make it."""
+        """Returns the spec that `create_servers` and `schedule` would make."""
         return self._groups.read_for_dry_run(spec_of(ctx, request, self._conf.pci.alias))
 
 
 def _require_broken(error: Exception) -> None:
-    """Raises any error but one that a creation would have ended with, such as a filter that raises."""
+    """Raises the error, unless a creation would have ended with it, too, such as the error of a filter that raises."""
     if getattr(error, "code", 500) != 500:
         raise error
     LOG.error("A preview failed: %s", error, exc_info=error)

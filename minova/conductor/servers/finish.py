@@ -1,4 +1,4 @@
-"""How builds and deletions end in the tables: what an error and an end must write together, in one transaction."""
+"""How builds and deletions end: all that belongs to an error or an end is written in one transaction."""
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
@@ -23,20 +23,20 @@ from minova.objects.states import BUILD_STEPS, UNSHELVING_STEPS, State, TaskStat
 from minova.placement import changes
 from minova.placement.allocations import claims
 
-# An instance whose build goes on is in one of these.
+# The states of an instance that is being built.
 BUILDING: tuple[State, ...] = tuple((VmState.BUILDING, step) for step in (TaskState.SCHEDULING, *BUILD_STEPS))
-# Likewise, from the image of a shelved server.
+# The states of an instance that is being built from the image of a shelved server.
 UNSHELVING: tuple[State, ...] = tuple((VmState.SHELVED_OFFLOADED, step) for step in UNSHELVING_STEPS)
 
 
 def announce_hosts(session: Session, hosts: Iterable[str | None], now: ColumnElement[float]) -> None:
-    """What host tables show of these hosts has changed."""
+    """Report in the change feed that these hosts look different in host tables now."""
     ids = [node_id for host in {*hosts} - {None} for node_id in services.node_ids(session, str(host))]
     changes.append(session, ids, now)
 
 
 def servers_quota(session: Session, instance: LockedInstance) -> dict[str, int]:
-    """What a server counts while it is not soft-deleted."""
+    """Returns what quotas count for a server, unless it is soft-deleted."""
     return quotas.of_servers(instances.by_uuids(session, [instance.uuid], networks=False)[instance.uuid].flavor)
 
 
@@ -48,10 +48,10 @@ def fail_builds(
     at: datetime,
     now: ColumnElement[float],
 ) -> None:
-    """These locked build tasks and instances end in ERROR with the reason; what they hold is given back. A server that could not
-    be unshelved is shelved as before.
+    """End these locked build tasks and instances in ERROR with the reason, and release what they hold. A server that
+    could not be unshelved stays shelved.
 
-    The claim number on the release refuses claims that are still under way.
+    The release has the claim number, so that it also refuses claims that arrive later.
     """
     uuids = [task.instance_uuid for task in ended]
     if not uuids:
@@ -82,14 +82,15 @@ def finish_delete(
     at: datetime,
     now: ColumnElement[float],
 ) -> None:
-    """A locked instance that is being deleted is gone; what it held is given back, its task ends, and so do its moves."""
+    """Complete the deletion of a locked instance: release what it held, and end its task and its migrations."""
     uuid = standing.uuid
     if standing.shelved_image_id is not None:
         remove_image(session, standing.shelved_image_id)
     before = [(standing.state[0], TaskState.DELETING)]
     values = {"deleted_at": at, "terminated_at": at, "updated_at": at, "power_state": 0}
     if instances.transition(session, [uuid], before, (VmState.DELETED, None), **values):
-        # Ports that were made for a server are of its project; one that is going may be another's.
+        # Ports that were made for a server belong to its project; a port that is marked for deletion may belong to
+        # another project.
         gone = vifs.release(session, uuid, at)
         counted = standing.state[0] is not VmState.SOFT_DELETED
         quotas.give_server(session, uuid, {"ports": gone.pop(standing.project_id, 0)}, counted=counted)

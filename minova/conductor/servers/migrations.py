@@ -1,9 +1,10 @@
-"""Moves of instances in the tables: the migration, the instance and both allocations change together.
+"""Migrations of instances in the tables: the migration, the instance and both allocations change in one transaction.
 
 begin_move     the migration keeps the source's allocation, the instance claims the destination's
 claim_move     the destination's tracker holds the new side
 step_move      migrating, post-migrating; finished, completed, done: the instance is the destination's
-               confirmed: the source gives back; reverted, error: the destination does, and the instance is as before
+               confirmed: the source releases its allocation
+               reverted, error: the destination releases its allocation, and the instance is as before
 """
 
 import logging
@@ -37,7 +38,7 @@ from minova.placement.allocations.transfers import transfer
 LOG = logging.getLogger(__name__)
 replace = msgspec.structs.replace
 
-# {status: those from which it may be reached}.
+# {status: the statuses from which it may be reached}.
 STEPS: Mapping[str, frozenset[str]] = {
     "migrating": frozenset({"pre-migrating"}),
     "post-migrating": frozenset({"migrating", "pre-migrating"}),
@@ -48,7 +49,7 @@ STEPS: Mapping[str, frozenset[str]] = {
     "reverted": frozenset({"finished", "reverting"}),
     "error": frozenset({"accepted", "pre-migrating", "migrating", "post-migrating"}),
 }
-# Here the instance becomes the destination's; there is no way back from the last two.
+# With these statuses the instance becomes the destination's; the last two are final.
 ARRIVED = frozenset({"finished", "completed", "done"})
 
 
@@ -67,8 +68,8 @@ class Migrations:
         pci_requests: tuple[InstancePCIRequest, ...] = (),
         claim_number: int,
     ) -> Moved:
-        """Conflict: the instance is not idle, or in no state to be moved so. ComputeResourcesUnavailable: the destination
-        has no room.
+        """Raises Conflict if the instance is not idle, or its state does not allow such a migration. Raises
+        ComputeResourcesUnavailable if the destination has no room.
         """
 
         def work(session: Session) -> Moved:
@@ -155,10 +156,11 @@ class Migrations:
         return self._worker.run(work)
 
     def end_forsaken(self, after: float) -> None:
-        """A move that no host continues ends in error, `after` seconds without news, if it has touched no guest yet:
-        what it holds is given back, and the instance, if there is one, is the source's as before.
+        """End migrations with an error if their hosts have not reported for `after` seconds and no guest was touched
+        yet. What they hold is released, and the instance, if it exists, is the source's as before.
 
-        One whose guest may be under way already is left to operators: only they can see which of two domains is right.
+        A migration whose guest may be moving already is left to operators, because only they can see which of two
+        domains is right.
         """
         with self._worker.db.read() as session:
             rows = migrations.forsaken(session, self._worker.now() - after, _MOST)
@@ -185,7 +187,7 @@ class Migrations:
         announce_hosts(session, {made.source_compute, made.dest_compute}, self._worker.now())
 
     def _apply(self, session: Session, standing: LockedInstance | None, migration: Migration) -> None:
-        """What the migration's new status means for the instance and for both allocations."""
+        """Apply the migration's new status to the instance and to both allocations."""
         status = migration.status
         if status in ARRIVED:
             self._arrive(session, standing, migration)
@@ -209,7 +211,9 @@ class Migrations:
         )
 
     def _go_back(self, session: Session, standing: LockedInstance | None, migration: Migration) -> None:
-        """What the instance claimed at the destination is given back, and what the migration kept is its own again."""
+        """Release what the instance claimed at the destination, and give it back the allocation that the migration
+        kept.
+        """
         claims.release(session, [migration.instance_uuid], self._worker.now())
         transfer(session, migration.uuid, migration.instance_uuid, self._worker.now())
         self._transition(
@@ -233,9 +237,9 @@ class Migrations:
         return known
 
     def _transition(self, session: Session, standing: LockedInstance | None, after: State, **values: object) -> None:
-        """Nothing of an instance that is gone; of one that is being deleted all but its state.
+        """Change the instance. A deleted instance is not changed; one that is being deleted keeps its state.
 
-        StaleAttempt: the instance is in a state from which no migration leads to `after`.
+        Raises StaleAttempt if the instance is in a state from which no migration leads to `after`.
         """
         if standing is None or standing.deleted:
             return
@@ -254,7 +258,7 @@ class Migrations:
         return Moved(migration=migration, instance=self._instance(session, migration.instance_uuid))
 
 
-# Ended in one round.
+# The most migrations that one round ends.
 _MOST = 100
 
 

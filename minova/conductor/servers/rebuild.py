@@ -1,6 +1,8 @@
-"""Rebuilds: the server's image and attributes change when it is asked for, and are put back if nothing has happened to its guest.
+"""Rebuilds: the request changes the server's image and attributes; they are restored if nothing has happened to its
+guest.
 
-request --> the scheduler looks at the host with the new image (a "no" ends it) --> one transaction: new columns, task with the old ones
+request --> the scheduler checks the host with the new image (a refusal ends it)
+        --> one transaction: new columns, task with the old ones
 host: image --begin_action again--> (REBUILD_SPAWNING) --> new disks         a failure before: the old columns; after: ERROR
 """
 
@@ -33,7 +35,7 @@ from minova.objects.server_actions import REBUILD
 from minova.objects.states import TaskState
 
 _REBUILT, _IMAGE = Decoder(RebuiltServer), Decoder(Image)
-# What a request may change, beside the image.
+# Columns that a request may change, beside the image.
 COLUMNS = frozenset(
     {
         "display_name",
@@ -47,21 +49,23 @@ COLUMNS = frozenset(
         "config_drive",
         "access_ip_v4",
         "access_ip_v6",
-        # Of `system_metadata`.
+        # A key of `system_metadata`.
         disk_config.KEY,
     }
 )
 
 
 class Begun(NamedTuple):
-    """`sent`: what the host gets. `before`: the columns as they were, for `undo`."""
+    """`sent`: what the host gets.
+    `before`: the earlier values of the columns, for `undo`.
+    """
 
     sent: dict[str, Any]
     before: dict[str, Any]
 
 
 def rebuilt_server(arguments: Mapping[str, Any]) -> RebuiltServer:
-    """BadRequest: they are none of a rebuild."""
+    """Raises BadRequest if the arguments are not those of a rebuild."""
     try:
         rebuilt = _REBUILT.from_builtins(dict(arguments))
     except msgspec.ValidationError as error:
@@ -73,14 +77,18 @@ def rebuilt_server(arguments: Mapping[str, Any]) -> RebuiltServer:
 
 
 class HostCheck:
-    """Asks the scheduler whether a host serves another image. `scheduler` is a client with a short time-out."""
+    """Asks the scheduler whether a server's host can run another image. `scheduler` is a client with a short
+    time-out.
+    """
 
     def __init__(self, db: Database, scheduler: SchedulerApi) -> None:
         self._db = db
         self._scheduler = scheduler
 
     def require(self, ctx: RequestContext, instance_uuid: str, image: Image) -> None:
-        """BadRequest: why the server's host cannot run it. What is no server, or has no host, is refused elsewhere."""
+        """Raises BadRequest with the reason if the server's host cannot run the image. A missing server or host is
+        refused elsewhere.
+        """
         with self._db.read() as session:
             instance = instances.by_uuids(session, [instance_uuid]).get(instance_uuid)
         if instance is None or instance.host is None or instance.image_ref == image.id:
@@ -95,7 +103,9 @@ class HostCheck:
 
 
 def spec_of(instance: objects.Instance, image: Image) -> RequestSpec:
-    """Of the host that the instance is on. As in Nova only the image counts: the instance has its resources already."""
+    """Returns a spec for the host that the instance is on. As in Nova only the image counts, because the instance has
+    its resources already.
+    """
     no_resources = {"vcpus": 0, "memory_mb": 0, "root_gb": 0, "ephemeral_gb": 0, "swap": 0, "extra_specs": {}}
     return RequestSpec(
         flavor=msgspec.structs.replace(instance.flavor, **no_resources),
@@ -112,7 +122,7 @@ def spec_of(instance: objects.Instance, image: Image) -> RequestSpec:
 def begin(
     session: Session, locked: LockedInstance, rebuilt: RebuiltServer, quotas: Quotas | None, at: datetime
 ) -> Begun:
-    """Change the columns of the locked instance. Forbidden: too many items of metadata."""
+    """Change the columns of the locked instance. Raises Forbidden if it would have too many items of metadata."""
     metadata = rebuilt.changes.get("metadata_")
     if metadata is not None and quotas is not None:
         most = quotas.limits(session, locked.project_id)["metadata_items"]
@@ -125,7 +135,7 @@ def begin(
     ).one()
     before: dict[str, Any] = msgspec.to_builtins(dict(zip(names, row, strict=True)))
     if "system_metadata" in changes:
-        # This key alone: others may change until it is put back.
+        # Only this key is kept, because other keys may change before `undo`.
         before[disk_config.KEY] = disk_config.of_metadata(instances.system_metadata_of(session, locked.uuid))
     values = {"image_ref": rebuilt.image.id, "image": rebuilt.image, **changes}
     instances.set_attributes(session, locked.uuid, at, values)
@@ -138,7 +148,7 @@ def begin(
 
 
 def _with_disk_config(session: Session, instance_uuid: str, changes: dict[str, Any]) -> dict[str, Any]:
-    """The column in place of the one key of it that changes."""
+    """Returns the changes with the whole column in place of its changed key."""
     if disk_config.KEY not in changes:
         return changes
     kept = instances.system_metadata_of(session, instance_uuid)
@@ -147,7 +157,7 @@ def _with_disk_config(session: Session, instance_uuid: str, changes: dict[str, A
 
 
 def undo(session: Session, task: Task, task_state: TaskState | None, at: datetime) -> None:
-    """The task ends without a result: if it is a rebuild whose disks are not changed yet, the columns are as before it."""
+    """The task ends without a result. If it is a rebuild that has not changed the disks yet, restore the columns."""
     before = PAYLOAD.from_builtins(task.payload).before if task.kind == REBUILD.kind else {}
     if not before or REBUILD.has_changed(task_state):
         return

@@ -1,4 +1,4 @@
-"""Servers that are shelved: which of them go from their hosts, and how one without a host gets one again.
+"""Shelved servers: which of them leave their hosts, and how a server without a host gets one again.
 
     shelve ---> (SHELVED, None) ---> (SHELVED, SHELVING_OFFLOADING) ---> (SHELVED_OFFLOADED, None): no host, no disks, an image
                     |    shelved_offload_time is over                        |
@@ -6,7 +6,8 @@
                     v                                                        v  with the image in place of its own
                 (ACTIVE, None) <---- build on a host ---- (SHELVED_OFFLOADED, UNSHELVING) ---> no host: as before, with the reason
 
-The image goes when the server is active again, and with the server. Quotas count a shelved server all the time, as in Nova.
+The image is removed when the server is active again, or with the server. As in Nova, quotas always count a shelved
+server.
 """
 
 import logging
@@ -39,14 +40,14 @@ from minova.objects.states import TaskState, VmState
 from minova.placement.allocations import claims
 
 LOG = logging.getLogger(__name__)
-# Seconds between two looks for servers whose time on their hosts is over, where none are configured.
+# Seconds between two searches for servers whose time on their hosts is over, unless configured.
 OFFLOAD_INTERVAL = 60.0
 FIRST_CLAIM = 1
 _EPOCH = 1
 
 
 class _Place(NamedTuple):
-    """Where a server is to go: `host` alone, or anywhere in `zone`, which it is pinned to."""
+    """Where a server may go: only to `host`, or to any host in `zone`, to which it is pinned."""
 
     host: str | None
     zone: str | None
@@ -67,8 +68,9 @@ class Shelving:
         *,
         override_lock: bool = False,
     ) -> None:
-        """NotFound: there is no such server. Conflict: its state does not allow it, or its image is gone; a host or a zone is named
-        for a server that is on its host still; that host is down.
+        """Raises NotFound if there is no such server. Raises Conflict if its state does not allow it, its image is
+        missing, or its host is down. Raises Conflict if the request names a host or a zone while the server is still on
+        its host.
         """
         self._actions.require_levels(UNSHELVE)
 
@@ -99,7 +101,7 @@ class Shelving:
         )
 
     def offload_due(self) -> None:
-        """Those whose time on their hosts is over, and those that should have gone at once and could not."""
+        """Offload the servers whose time on their hosts is over, and those whose immediate offload was not possible."""
         seconds = float(self._conf.shelved_offload_time)
         if seconds < 0:
             return
@@ -117,7 +119,7 @@ class Shelving:
     def _begin(
         self, session: Session, ctx: RequestContext, locked: LockedInstance, arguments: Mapping[str, Any]
     ) -> str:
-        """Answers the reservation of the new request, for this one build. Conflict."""
+        """Returns the reservation of the new request, which is for this one build. Raises Conflict."""
         instance_uuid = locked.uuid
         if locked.state[1] is not None or tasks.lock(session, [instance_uuid]):
             raise errors.Conflict(
@@ -147,7 +149,7 @@ class Shelving:
             "worker_id": self._worker.id,
             "epoch": _EPOCH,
             "step": TaskStep.SCHEDULE.value,
-            # Of the last host that had it: the next one is the first to be told apart from it.
+            # Continues the numbers of the last host's attempts, so that the next attempt differs from them.
             "attempt": locked.attempt,
             "claim_number": claims.release(session, [instance_uuid], now).get(instance_uuid, FIRST_CLAIM),
             "payload": {},
@@ -166,7 +168,9 @@ class _Request(NamedTuple):
 
 
 def _request(session: Session, instance_uuid: str, image: Image, place: _Place) -> _Request:
-    """As the server was asked for, but from this image; where it was forced to at first does not count, as in Nova."""
+    """Returns the server's first request with this image. The host forced at its creation does not count, as in
+    Nova.
+    """
     instance = instances.by_uuids(session, [instance_uuid])[instance_uuid]
     first, carried = request_specs.load(session, [instance.reservation_id])[instance.reservation_id]
     spec = msgspec.structs.replace(
@@ -178,7 +182,7 @@ def _request(session: Session, instance_uuid: str, image: Image, place: _Place) 
         force_hosts=(),
         force_nodes=(),
         requested_destination=None if place.host is None else Destination(host=place.host),
-        # Its interfaces may be others by now.
+        # Its interfaces may have changed since.
         placement=require_segments(first.placement, vifs.segments_of(session, instance_uuid)),
     )
     return _Request(spec, request_specs.without_secrets(carried))

@@ -1,4 +1,4 @@
-"""The handlers of tasks of servers: scheduling, builds on hosts, deletions, and server actions."""
+"""The handlers of servers' tasks: scheduling, builds on hosts, deletions, and server actions."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -21,12 +21,13 @@ from minova.db.models import Task, TaskStep
 from minova.db.servers import tasks as task_rows
 from minova.objects.failures import Failure
 
-# Seconds that a background task repeats a transaction while the database is away; then it is found again.
+# Seconds for which a background task repeats a transaction while the database is away; after that the task is found
+# again as due.
 TRY_FOR = 60.0
 
 
 class ScheduleTasks:
-    """Instances of one request are scheduled together again."""
+    """Schedules the instances of one request together again."""
 
     waits_for_host: ClassVar[bool] = False
 
@@ -44,7 +45,7 @@ class ScheduleTasks:
         requests = {task.reservation_id: task.request_id for task in reversed(tasks)}
         for reservation_id, epochs in by_reservation.items():
             ctx = service_context(requests[reservation_id])
-            # By their epochs too: what was begun before a task was lost and taken back is void.
+            # The epochs are part of the key, because work begun before a task was lost and taken back is void.
             what = (reservation_id, frozenset(epochs.values()))
             self._worker.in_background(
                 ctx,
@@ -70,7 +71,7 @@ class ScheduleTasks:
 
 
 class BuildTasks:
-    """An attempt that has waited too long is given up, as if its host had reported a failure."""
+    """Gives up an attempt that has waited too long, as if its host had reported a failure."""
 
     waits_for_host: ClassVar[bool] = True
 
@@ -88,7 +89,7 @@ class BuildTasks:
             task = by_uuid[build.message.instance.uuid]
             ctx = service_context(task.request_id)
             what = (task.instance_uuid, task.attempt)
-            # While the broker is away a cast waits for it.
+            # A cast blocks while the broker is away.
             self._worker.in_background(ctx, Kind.CAST, what, partial(self._computes.build, ctx, [build]))
 
     def resume(self, tasks: Sequence[Task]) -> None:
@@ -110,7 +111,7 @@ class BuildTasks:
 
 
 class DeleteTasks:
-    """The host is asked again. What is to become of a deletion without a host is decided then."""
+    """Asks the host again. `Terminate.resume` decides about a deletion without a host."""
 
     waits_for_host: ClassVar[bool] = True
 
@@ -135,7 +136,7 @@ class DeleteTasks:
 
 
 class ActionTasks:
-    """The host is asked again, or the action fails and the instance is as before."""
+    """Asks the host again, or fails the action, so that the instance returns to its earlier state."""
 
     waits_for_host: ClassVar[bool] = True
 
@@ -175,7 +176,7 @@ def task_registry(
     terminate: Terminate,
     actions: ServerActions,
 ) -> TaskRegistry:
-    """The table of all steps."""
+    """Returns the table of handlers for all steps."""
     handlers: dict[TaskStep, TaskHandler] = {
         TaskStep.SCHEDULE: ScheduleTasks(worker, builds),
         TaskStep.BUILD: BuildTasks(worker, reports, computes, float(conf.conductor.build_timeout)),

@@ -1,4 +1,4 @@
-"""Deletion: the row says first that it is wanted, then the host is asked, again and again, until it has reported."""
+"""Deletion: the row first records the request, then the host is asked again and again until it has reported."""
 
 import logging
 from typing import Any, NamedTuple
@@ -27,16 +27,17 @@ from minova.objects.states import TaskState, VmState
 
 LOG = logging.getLogger(__name__)
 
-# Seconds until a host that has not reported is asked for the second time; then twice as long each time, up to the limit.
+# Seconds until a host that has not reported is asked for the second time; then twice as long each time, up to the
+# limit.
 ASK_AGAIN, LONGEST_PAUSE = 15.0, 120.0
 FAILED = "DeleteFailed"
 _RESTORING = {(state, step) for state in RESTORE.vm_states for step in RESTORE.progress}
 
 
 class Removal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A delete task's payload: how often the host has been asked, and why it could not do it the last time.
+    """A delete task's payload: how often the host was asked, and why it could not delete the server the last time.
 
-    `asks` 0: an older release has made the task.
+    `asks` 0: the task was made by an older release.
     """
 
     asks: int = 0
@@ -49,12 +50,12 @@ _REMOVAL = Decoder(Removal)
 
 
 def pause_after(asks: int) -> float:
-    """Seconds until the host is asked again."""
+    """Returns the seconds until the host is asked again."""
     return float(min(ASK_AGAIN * 2 ** min(max(asks - 1, 0), 10), LONGEST_PAUSE))
 
 
 class Ask(NamedTuple):
-    """Which host is to be asked, and for which of its nodes."""
+    """The host to ask, and which of its nodes has the server."""
 
     host: str
     node: str | None
@@ -83,9 +84,12 @@ class Terminate:
         override_lock: bool = False,
         soft_deleted_for: float | None = None,
     ) -> None:
-        """NotFound: there is none. Conflict: it is locked. Without a host that could answer it is done at once; its domain is then an unexpected one.
+        """Delete the server. If no host can answer, the deletion is completed at once, and the domain is later an
+        unexpected one.
 
-        `soft_deleted_for`: only if it has been soft-deleted, and idle, for more than so many seconds.
+        `soft_deleted_for`: delete it only if it has been soft-deleted, and idle, for more than this number of seconds.
+
+        Raises NotFound if there is no such server, Conflict if it is locked.
         """
         able = self._liveness.able_hosts()
         groups = self._hints.groups_of(instance_uuid)
@@ -106,7 +110,7 @@ class Terminate:
             self._computes.terminate(ctx, ask.host, instance_uuid, ask.node)
 
     def instance_deleted(self, instance_uuid: str, host: str) -> None:
-        """Said twice, or by a host that was not asked, it changes nothing."""
+        """Idempotent. A report of a host that was not asked changes nothing."""
 
         def work(session: Session) -> None:
             standing = instances.lock(session, [instance_uuid]).get(instance_uuid)
@@ -121,9 +125,9 @@ class Terminate:
         self._hints.members_changed(groups)
 
     def delete_failed(self, instance_uuid: str, host: str, failure: Failure) -> None:
-        """Show users why their server is still there. The host is asked again in its time.
+        """Show users why their server still exists. The host is asked again after the usual pause.
 
-        The report of another host, or a second one with the same reason of one try, changes nothing.
+        The report of another host, or a second report of the same try with the same reason, changes nothing.
         """
 
         def work(session: Session) -> None:
@@ -147,7 +151,7 @@ class Terminate:
         self._worker.run(work)
 
     def resume(self, ctx: RequestContext, instance_uuid: str, epoch: int) -> None:
-        """Ask the host again; without one that could answer, the end; after `delete_timeout`, ERROR."""
+        """Ask the host again. If no host can answer, complete the deletion; after `delete_timeout`, set ERROR."""
         able = self._liveness.able_hosts()
 
         def work(session: Session) -> Ask | None:
@@ -180,7 +184,7 @@ class Terminate:
         return Ask(str(task.host), task.node)
 
     def _give_up(self, session: Session, standing: LockedInstance, task: Task, known: Removal) -> None:
-        """ERROR, on the host that may still have it, so that its delete can be asked for again."""
+        """Set ERROR, with the host that may still have the domain, so that its deletion can be requested again."""
         uuid, at = task.instance_uuid, self._worker.at()
         why = known.reason or "the host has not answered"
         details = f"Host {task.host} could not remove the instance within {self._timeout:g} s: {why}"
@@ -198,7 +202,7 @@ class Terminate:
         tasks.remove(session, [uuid])
 
     def _is_over(self, session: Session, standing: LockedInstance, seconds: float) -> bool:
-        """Whether the time in which this locked server could be restored is over."""
+        """Returns whether the time in which this locked server could be restored is over."""
         return bool(instances.soft_deleted(session, self._worker.at(), seconds, standing.uuid))
 
     def _begin(
@@ -212,7 +216,7 @@ class Terminate:
         at, now = self._worker.at(), self._worker.now()
         deleting = (standing.state[0], TaskState.DELETING)
         if not standing.deleting:
-            # From here on every report of a build is stale.
+            # From now on every report on a build is stale.
             instances.transition(session, [instance_uuid], [standing.state], deleting, updated_at=at)
         action_row = {
             "instance_uuid": instance_uuid,
@@ -257,7 +261,7 @@ class Terminate:
         if standing.unshelving:
             request_specs.remove(session, [task.reservation_id])
         if standing.state in _RESTORING:
-            # The restore has taken it at its start.
+            # The restore has taken the quota at its start.
             quotas.give(session, standing.project_id, servers_quota(session, standing))
 
     def _finish(self, session: Session, standing: LockedInstance, task: Task) -> None:
@@ -266,7 +270,7 @@ class Terminate:
 
 
 def _interrupted(task: Task) -> Failure:
-    """How the action ends that a delete has interrupted."""
+    """Returns the failure of an action that a deletion has interrupted."""
     text = "Deleted while it was built" if task.kind == "build" else f"Deleted before its {task.kind} was done"
     return Failure(kind="Interrupted", details=text, text=text)
 

@@ -1,4 +1,4 @@
-"""Work for many members in one transaction, where a member that cannot be done must not fail its neighbours."""
+"""Work for many members in one transaction, where one failing member must not fail the others."""
 
 import logging
 from collections.abc import Callable, Hashable, Mapping
@@ -13,10 +13,10 @@ V = TypeVar("V")
 
 
 def together_or_alone(what: str, members: Mapping[K, V], work: Callable[[Mapping[K, V]], None]) -> dict[K, Exception]:
-    """Do `work` for all members; if that fails, for each alone. Answers the errors of the members that failed alone.
+    """Do `work` for all members; if that fails, for each alone. Returns the errors of the members that failed alone.
 
-    `work` does all or nothing, such as one transaction. ServiceUnavailable: the database is away, which is not a
-    member's error; what was done for some members by then stays.
+    `work` does all or nothing, such as one transaction. Raises ServiceUnavailable if the database is away, because that
+    is not a member's error; what was done for some members by then stays.
     """
     try:
         work(members)

@@ -1,4 +1,6 @@
-"""One transaction for reports that arrive at the same time: a commit and its statements cost as much for fifty as for one."""
+"""One transaction for reports that arrive at the same time: commit and statements cost as much for fifty reports as for
+one.
+"""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -16,7 +18,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Report(Protocol):
-    """What is to be written. `ctx` is of the request that it belongs to."""
+    """What is to be written. `ctx` belongs to the report's request."""
 
     @property
     def ctx(self) -> RequestContext: ...
@@ -25,15 +27,15 @@ class Report(Protocol):
 R = TypeVar("R", bound=Report)
 A = TypeVar("A")
 
-# More in one transaction would make the first wait for the last.
+# With more in one transaction, the first would wait too long for the last.
 MOST_TOGETHER = 64
 
 
 class GroupCommit(Generic[R, A]):
-    """`write` gets one or more reports and answers one value for each, in their order.
+    """`write` gets one or more reports and returns one value for each, in their order.
 
     It raises if it cannot write any one of them. Each is then written in a transaction of its own, so that a report
-    never fails its neighbours.
+    never fails the others.
     """
 
     def __init__(self, worker: Worker, write: Callable[[Session, Sequence[R]], Sequence[A]]) -> None:
@@ -44,11 +46,13 @@ class GroupCommit(Generic[R, A]):
         self._queue: BatchQueue[R, A] = BatchQueue(self._serve, limit)
 
     def run(self, report: R) -> A:
-        """Raises what `write` raises for this report alone. ServiceUnavailable: the database is away."""
+        """Raises what `write` raises for this report alone. Raises ServiceUnavailable if the database is away."""
         return self._queue.ask(report)
 
     def run_all(self, reports: Sequence[R]) -> list[A | Exception]:
-        """Answer or error of each report of one caller, in their order. ServiceUnavailable: the database is away."""
+        """Returns the answer or error of each report of one caller, in their order. Raises ServiceUnavailable if the
+        database is away.
+        """
         outcomes = self._queue.ask_all(reports)
         for outcome in outcomes:
             if isinstance(outcome, errors.ServiceUnavailable):

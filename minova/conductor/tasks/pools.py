@@ -12,8 +12,8 @@ Work = Callable[[], None]
 
 
 class Kind(StrEnum):
-    """SCHEDULE waits for a scheduler; the others never do. CAST and HINT wait for a broker that is away, and HINT pauses between messages
-    about interfaces.
+    """SCHEDULE waits for a scheduler; the others never do. CAST and HINT wait while the broker is away, and HINT pauses
+    between messages about interfaces.
     """
 
     SCHEDULE = "schedule"
@@ -24,12 +24,12 @@ class Kind(StrEnum):
     HINT = "hint"
 
 
-# Threads of each kind but SCHEDULE, whose number is an option.
+# Threads of each kind except SCHEDULE, whose number is an option.
 THREADS = 4
 
 
 class Pool:
-    """Up to `size` daemon threads, which start on demand and take work in the order in which it came."""
+    """Up to `size` daemon threads, which start on demand and take work in the order of its arrival."""
 
     def __init__(self, name: str, size: int) -> None:
         self._name = name
@@ -41,7 +41,7 @@ class Pool:
         self._stopped = False
 
     def spawn(self, work: Work) -> bool:
-        """Run `work` soon. After `stop` it is dropped; the answer tells whether it was accepted."""
+        """Run `work` soon. Returns whether it was accepted: after `stop` it is dropped."""
         with self._changed:
             if self._stopped:
                 return False
@@ -54,14 +54,14 @@ class Pool:
         return True
 
     def stop(self) -> None:
-        """Drop what waits. Work that runs goes on; see `join`."""
+        """Drop the waiting work. Running work continues; see `join`."""
         with self._changed:
             self._stopped = True
             self._waiting.clear()
             self._changed.notify_all()
 
     def join(self, seconds: float) -> None:
-        """After `stop`: wait for running work, up to so many seconds."""
+        """Call after `stop`: waits for running work, up to `seconds`."""
         until = time.monotonic() + seconds
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
@@ -94,7 +94,9 @@ class Pools:
         return self._pools[kind].spawn(work)
 
     def stop(self, seconds: float) -> None:
-        """No new work begins; running work has so many seconds. Threads that wait for a scheduler are not waited for."""
+        """Accept no new work, and wait for running work up to `seconds`, except in threads that wait for a
+        scheduler.
+        """
         for pool in self._pools.values():
             pool.stop()
         until = time.monotonic() + seconds

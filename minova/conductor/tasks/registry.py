@@ -1,4 +1,4 @@
-"""What a conductor does with the tasks that it owns, by their step: one handler in this table for each."""
+"""The work of a conductor on the tasks that it owns: one handler for each step."""
 
 import logging
 from collections import defaultdict
@@ -12,32 +12,34 @@ LOG = logging.getLogger(__name__)
 
 
 class TaskHandler(Protocol):
-    """What becomes of tasks in one step. Each method hands work to the background and returns at once.
+    """Handles the tasks in one step. Each method passes work to the background and returns at once.
 
-    A task may be handed over more than once, or too late: the work checks its row again under lock.
+    A task may be passed more than once, or too late, so the work checks its row again under lock.
     """
 
     waits_for_host: ClassVar[bool]
     """Whether its tasks wait for the host that they name."""
 
     def start(self, tasks: Sequence[Task]) -> None:
-        """Send from their rows what may never have been sent: after a take-over, or when the broker has lost messages."""
+        """Send from the rows what may never have been sent: after a take-over, or if the broker has lost messages."""
         ...
 
     def resume(self, tasks: Sequence[Task]) -> None:
-        """Their wake-up time has come."""
+        """Continue tasks whose wake-up time has come."""
         ...
 
     def expire(self, tasks: Sequence[Task], failure: Failure, *, final: bool = False) -> None:
-        """End them: there is nothing left to wait for. `final`: no other host is tried."""
+        """End tasks for which waiting is useless. `final`: no other host is tried."""
         ...
 
 
 class TaskRegistry:
-    """Hands tasks to the handlers of their steps. Tasks in steps of a later release are left to its conductors."""
+    """Passes tasks to the handlers of their steps. Tasks in steps of a later release are left to that release's
+    conductors.
+    """
 
     def __init__(self, handlers: Mapping[TaskStep, TaskHandler]) -> None:
-        # A row's step may be one that this release does not know, so the keys are strings.
+        # The keys are strings, because a row may have a step that this release does not know.
         self._handlers: Mapping[str, TaskHandler] = {step.value: handler for step, handler in handlers.items()}
         self.steps = tuple(handlers)
 
@@ -51,7 +53,7 @@ class TaskRegistry:
         self._each(tasks, lambda handler, together: handler.expire(together, failure, final=final))
 
     def wait_for_host(self, tasks: Iterable[Task]) -> list[Task]:
-        """Those that wait for the host that they name."""
+        """Returns the tasks that wait for the host that they name."""
         return [task for task in tasks if (handler := self._handlers.get(task.step)) and handler.waits_for_host]
 
     def _each(self, tasks: Iterable[Task], work: Callable[[TaskHandler, Sequence[Task]], None]) -> None:

@@ -1,4 +1,4 @@
-"""This process as an owner of tasks: its id and lease, its clocks, and where its work runs in the background."""
+"""This process as an owner of tasks: its id and lease, its clocks, and its background threads."""
 
 import logging
 import threading
@@ -25,22 +25,25 @@ LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 Spawn = Callable[[Callable[[], None]], None]
 
-# A lease is renewed so often within its time: 9 s outlast a stop of 8 s, whenever it begins.
+# How often a lease is renewed within its time: 9 s outlast a stop of 8 s, whenever it begins.
 RENEWALS = 18
-# After a pause in the own renewals, which may have been a pause of all workers, others have so long to renew theirs before their
-# tasks are taken over.
+# Seconds after a pause in this worker's renewals before it takes tasks over. The pause may have concerned all workers,
+# so the others get this time to renew their leases.
 GRACE = 2.0
-# Seconds that `leave` waits for the database, and `stop` for work that runs.
+# Seconds that `leave` waits for the database, and `stop` for running work.
 LEAVE_WITHIN = 1.0
 STOP_WITHIN = 0.5
 
 
 class Worker:
-    """`lease` in seconds. Without `spawn` it has threads of its own, of which up to `threads` wait for schedulers.
+    """Owns tasks and runs their transactions.
 
-    `leases`: the database again, with a connection that nothing else uses, so that renewing never waits for other work.
-    `observe` sees every transaction before it begins. `ticks`: seconds, monotonic. `wait` pauses between tries; it answers
-    whether the process stops.
+    `lease`: seconds.
+    `threads`: how many of its own threads may wait for schedulers; it has threads of its own unless `spawn` is given.
+    `leases`: the database again, with a connection that nothing else uses, so that renewals never wait for other work.
+    `observe`: gets every transaction before it begins.
+    `ticks`: seconds, monotonic.
+    `wait`: pauses between tries, and returns whether the process stops.
     """
 
     def __init__(
@@ -77,19 +80,19 @@ class Worker:
 
     @property
     def observed(self) -> bool:
-        """Whether notifications are made of what transactions do."""
+        """Returns whether the changes of transactions are notified."""
         return self._observe is not None
 
     def at(self) -> datetime:
-        """Now, for people: UTC."""
+        """Returns the present time for people: UTC."""
         return datetime.fromtimestamp(self._clock(), UTC).replace(tzinfo=None)
 
     def now(self) -> ColumnElement[float]:
-        """Now, for leases and wake-ups: the cloud clock."""
+        """Returns the present time for leases and wake-ups: the cloud clock."""
         return self.db.now()
 
     def run(self, work: Callable[[Session], T]) -> T:
-        """One write transaction. ServiceUnavailable: the database is away; tasks stay as they are."""
+        """Runs one write transaction. Raises ServiceUnavailable if the database is away; then tasks stay unchanged."""
         observe = self._observe
         if observe is None:
             return self.db.run(work)
@@ -102,29 +105,29 @@ class Worker:
         return self.db.run(observed, NotifiedSession)
 
     def persist(self, what: str, work: Callable[[Session], T], seconds: float) -> T:
-        """As `run`, repeated while the database is away, for so long: for what must not be lost with its answer.
+        """Same as `run`, but repeated for `seconds` while the database is away: for results that must not be lost.
 
-        `work` may have been committed before, when the connection broke at the commit. ServiceUnavailable: it is still
-        away, or this worker stops.
+        `work` may have been committed by an earlier try if the connection broke at the commit. Raises
+        ServiceUnavailable if the database is still away or this worker stops.
         """
         return self.repeat(what, lambda: self.run(work), seconds)
 
     def repeat(self, what: str, ask: Callable[[], T], seconds: float) -> T:
-        """As `persist`, for what runs its transaction itself."""
+        """Same as `persist`, for a function that runs its transaction itself."""
         return retry_call(what, ask, seconds=seconds, wait=self.pause)
 
     def pause(self, seconds: float) -> bool:
-        """Whether this worker stops."""
+        """Returns whether this worker stops."""
         return self._stopped.is_set() or self._wait(seconds) or self._stopped.is_set()
 
     # -- the lease -------------------------------------------------------------------------------------------------
 
     def register(self) -> None:
-        """May be repeated: when no answer came, it may have been written all the same."""
+        """May be repeated: without an answer, the registration may nevertheless be written."""
         self.renew()
 
     def renew(self) -> None:
-        """Show that this worker lives. It must be called every `renew_interval`, by a thread that does nothing else."""
+        """Renew the lease. Call it every `renew_interval`, in a thread that does nothing else."""
         with self._lease_lock:
             if self._left:
                 return
@@ -136,11 +139,13 @@ class Worker:
             self._quiet_until = now + GRACE
 
     def may_take_over(self) -> bool:
-        """Not while the leases of others may have run out for the same reason as the own one, nor once this one stops."""
+        """Returns False while the leases of others may have expired for the same reason as the own one, and after this
+        worker has left.
+        """
         return not self._left and self._ticks() >= self._quiet_until
 
     def leave(self) -> None:
-        """Let go of all tasks at once, before anything else is stopped: others take them over."""
+        """Release all tasks at once, before anything else is stopped, so that other workers take them over."""
         self._stopped.set()
         leaving = threading.Thread(target=self._leave, name="leave", daemon=True)
         leaving.start()
@@ -163,10 +168,10 @@ class Worker:
     # -- background work -------------------------------------------------------------------------------------------
 
     def in_background(self, ctx: RequestContext, kind: Kind, what: Hashable, work: Callable[[], None]) -> None:
-        """Run `work` soon, in a thread for work of its kind, unless the same (by `what`) waits or runs already: the looks
-        for due tasks find it again and again until its turn has come.
+        """Run `work` soon, in a thread for its kind, unless the same work (by `what`) already waits or runs. Every
+        round for due tasks finds a task again until its work runs.
 
-        Errors are logged: its task stays, and is looked at again when its time comes.
+        Errors are logged: the task stays, and is processed again when it is due.
         """
 
         def guarded() -> None:
@@ -181,7 +186,9 @@ class Worker:
         self._once[kind](what, guarded)
 
     def stop(self) -> None:
-        """Leave, then wait a moment for work that runs. Work that goes on is fenced off once another worker has its task."""
+        """Leave, then wait a moment for running work. Work that continues is fenced off once another worker has its
+        task.
+        """
         self.leave()
         if self._pools is not None:
             self._pools.stop(STOP_WITHIN)

@@ -1,6 +1,6 @@
-"""How server actions begin: record, task and state are written together, in one transaction; then the host gets a message.
+"""How server actions begin: record, task and state are written in one transaction; then the host gets a message.
 
-A detachment that was accepted while another interface was worked on has its record alone until then.
+A detachment that was accepted during another attachment or detachment only has its record until it begins.
 """
 
 import logging
@@ -43,14 +43,14 @@ from minova.objects.states import State
 
 LOG = logging.getLogger(__name__)
 
-# Seconds until a host that has not reported is asked for the second time; then twice as long each time, up to the limit. A
-# compute that is started again is asked at once, by its registration.
+# Seconds until a host that has not reported is asked for the second time; then twice as long each time, up to the
+# limit. A compute that restarts is asked at once, when it registers.
 FIRST_PAUSE, LONGEST_PAUSE = 15.0, 30.0
 OF_INTERFACES = frozenset({ATTACH_INTERFACE.kind, DETACH_INTERFACE.kind})
 
 
 class ActionMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """What is sent to the host of an instance."""
+    """The message to the host of an instance."""
 
     action: ServerAction
     action_id: int
@@ -60,9 +60,11 @@ class ActionMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ActionRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked of an instance. `down_hosts`: hosts that cannot be asked now.
+    """A requested action.
 
-    `action_id`: of its record, if there is one. `carried`, `waiting`: as `ActionPayload` has them.
+    `down_hosts`: hosts that cannot be asked now.
+    `action_id`: the action's record, if there is one already.
+    `carried`, `waiting`: see `ActionPayload`.
     """
 
     ctx: RequestContext
@@ -101,7 +103,10 @@ class BeginActions:
     def begin_all(
         self, session: Session, requests: Sequence[ActionRequest], locked: Mapping[str, LockedInstance]
     ) -> list[ActionMessage]:
-        """What is to be sent after the commit, in their order. `locked`: their instances; no task of theirs is left. Raises OverQuota."""
+        """Begins the actions. Returns the messages to send after the commit, in their order.
+
+        `locked`: their instances, which have no tasks left. Raises OverQuota.
+        """
         at = self._worker.at()
         payloads = [self._prepared(session, request, locked[request.instance_uuid]) for request in requests]
         action_ids = {one.instance_uuid: one.action_id for one in requests if one.action_id is not None}
@@ -119,7 +124,7 @@ class BeginActions:
                 busy: State = (instance.state[0], action.progress[0])
                 changes.setdefault((instance.state, busy), []).append(instance.uuid)
             elif action.exclusive:
-                # Its rows have changed now; that its host begins writes nothing.
+                # Notify now, while rows change; when the host begins the action, nothing is written.
                 note(session, f"{action.notification}.start", [instance.uuid], instance.host)
         actions.begin_events(session, events)
         for (before, busy), uuids in changes.items():
@@ -140,7 +145,9 @@ class BeginActions:
         ]
 
     def let_wait(self, session: Session, request: ActionRequest, task: Task) -> None:
-        """As in Nova, several interfaces may be detached at the same time: it is done one after the other. Idempotent."""
+        """Queue a detachment. As in Nova, several detachments may be requested at the same time; they are done one
+        after the other. Idempotent.
+        """
         port_id = self._detached(session, request)
         payload = PAYLOAD.from_builtins(task.payload)
         is_detached = task.kind == DETACH_INTERFACE.kind and payload.arguments.get("port_id") == port_id
@@ -152,7 +159,10 @@ class BeginActions:
         tasks.set_payload(session, task, msgspec.to_builtins(kept))
 
     def begin_waiting(self, session: Session, instance: LockedInstance, waiting: Sequence[WaitingDetachment]) -> None:
-        """Of a locked instance without a task: the first of them whose port it still has. The rest waits for that one."""
+        """Begin the first of the detachments whose port the instance still has. The others wait for that one.
+
+        `instance`: locked and without a task.
+        """
         for number, first in enumerate(waiting):
             if not self._attachments.has(session, instance.uuid, first.port_id):
                 actions.end(session, [first.action_id], self._worker.at())
@@ -172,7 +182,7 @@ class BeginActions:
             return
 
     def message(self, session: Session, action: ServerAction, task: Task) -> ActionMessage:
-        """What the host of this locked task is asked with once more."""
+        """Returns the message that repeats this locked task to its host."""
         arguments = PAYLOAD.from_builtins(task.payload).arguments
         instance = instances.by_uuids(session, [task.instance_uuid])[task.instance_uuid]
         return ActionMessage(
@@ -184,12 +194,14 @@ class BeginActions:
         )
 
     def send(self, ctx: RequestContext, message: ActionMessage) -> None:
-        """PeerTooOld: the host does not know the action."""
+        """Raises PeerTooOld if the host does not know the action."""
         method, arguments = message.action.method, message.arguments
         self._computes.act(ctx, message.host, method, message.instance, message.action_id, arguments)
 
     def send_again(self, ctx: RequestContext, message: ActionMessage) -> None:
-        """An earlier message may have arrived: only the host or the deadline says how it ends."""
+        """PeerTooOld does not fail the action: an earlier message may have arrived, so only the host or the deadline
+        decides how it ends.
+        """
         try:
             self.send(ctx, message)
         except errors.PeerTooOld as error:
@@ -197,16 +209,16 @@ class BeginActions:
             LOG.warning("Action %d of instance %s is not asked for again: %s", message.action_id, uuid, error)
 
     def time_for(self, action: ServerAction) -> float:
-        """Seconds until it fails without a report."""
+        """Returns the seconds after which the action fails without a report."""
         return min(self._timeout, SECRET_TIMEOUT) if action.secret else self._timeout
 
     def _send_when_committed(self, session: Session, ctx: RequestContext, message: ActionMessage) -> None:
-        """A conductor that dies before leaves it to the next look at the task."""
+        """Send after the commit. If the conductor dies before, the next round for due tasks sends the message."""
         what, send = (message.instance.uuid, message.action_id, "first"), partial(self.send_again, ctx, message)
         when_committed(session, lambda: self._worker.in_background(ctx, Kind.ACTION, what, send))
 
     def _prepared(self, session: Session, request: ActionRequest, instance: LockedInstance) -> ActionPayload:
-        """What the host gets, after what the action takes and changes at once is written. Raises OverQuota."""
+        """Writes what the action takes and changes at once. Returns what the host gets. Raises OverQuota."""
         arguments = dict(request.arguments)
         if request.action.makes_image:
             self._images.add(session, image_in(arguments))
@@ -223,7 +235,9 @@ class BeginActions:
         return ActionPayload(arguments=begun.sent, before=begun.before)
 
     def _detached(self, session: Session, request: ActionRequest) -> str:
-        """The id of the port of a detachment; one that is deleted is going from now on. PortNotFound: the server has not got it."""
+        """Returns the id of the port of a detachment; a port to be deleted is marked for deletion. Raises PortNotFound
+        if the server does not have it.
+        """
         port_id = str(request.arguments["port_id"])
         if request.arguments.get("for_good"):
             self._attachments.delete(session, request.instance_uuid, port_id)
@@ -268,14 +282,14 @@ class BeginActions:
 
 
 def pause_after(asks: int) -> float:
-    """Seconds until the host is asked again."""
+    """Returns the seconds until the host is asked again."""
     return float(min(FIRST_PAUSE * 2 ** min(asks - 1, 10), LONGEST_PAUSE))
 
 
 def _with_detached(
     session: Session, instance: Instance, action: ServerAction, arguments: Mapping[str, Any]
 ) -> Instance:
-    """As its host gets it: with the interface that is to be detached, also of a port that is going."""
+    """Returns the instance with the interface that is to be detached, even if its port is marked for deletion."""
     if action is not DETACH_INTERFACE:
         return instance
     known = {vif.port_id for vif in instance.network_info}

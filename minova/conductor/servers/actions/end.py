@@ -1,4 +1,6 @@
-"""How server actions end in the tables, well, with an error or for another action: what must be written together, in one transaction."""
+"""How server actions end: with success, with an error, or because of another action. All that belongs to an end is
+written in one transaction.
+"""
 
 import logging
 from collections.abc import Sequence
@@ -50,7 +52,7 @@ LOG = logging.getLogger(__name__)
 
 FAILED = "ServerActionFailed"
 _TERMINATED = frozenset({SOFT_DELETE.kind, RESTORE.kind})
-# Nova notifies of the failures of these alone.
+# Nova notifies only of the failures of these actions.
 _ERRORS_NOTIFIED = (REBOOT_SOFT, REBOOT_HARD, REBUILD, ATTACH_INTERFACE)
 
 
@@ -63,7 +65,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Transition(NamedTuple):
-    """With further columns of the instance."""
+    """A change of state, with further columns of the instance."""
 
     before: State
     after: State
@@ -79,7 +81,9 @@ class EndActions:
     def fail(
         self, session: Session, locked: LockedAction, failure: Failure, after: VmState | None = None, **values: Any
     ) -> None:
-        """`after` None: the instance is as before, unless its guest is changed already."""
+        """End the action with an error. `after` None: the instance stays in its vm_state, unless its guest is changed
+        already.
+        """
         uuid, name = locked.task.instance_uuid, locked.action.name
         vm_state, task_state = locked.instance.state
         if after is None and locked.action.has_changed(task_state):
@@ -94,7 +98,7 @@ class EndActions:
         self.end_all(session, [ending], failed)
 
     def end_all(self, session: Session, endings: Sequence[Ending], error: Failure | None = None) -> None:
-        """All of them well, or with the same error."""
+        """End all actions, with success or with the same error."""
         if not endings:
             return
         at, now = self._worker.at(), self._worker.now()
@@ -127,9 +131,9 @@ class EndActions:
     def interrupt(
         self, session: Session, instance: LockedInstance, action: ServerAction, task: Task | None
     ) -> tuple[int, ...]:
-        """End the action in progress, where this one may be asked for nevertheless. Conflict: it may not.
+        """End the action in progress if the new action may interrupt it. Raises Conflict if it may not.
 
-        Answers the records that do not end with it, but with this action.
+        Returns the records of actions that do not end now, but together with the new action.
         """
         if task is None:
             return ()
@@ -139,7 +143,7 @@ class EndActions:
         rebuild.undo(session, task, instance.state[1], self._worker.at())
         carried: list[int] = []
         if action is REBOOT_HARD:
-            # The domain is defined anew, with this interface: whether that is done is known at its end.
+            # HARD redefines the domain with this interface, so its end shows whether the interface is attached.
             carried = [*PAYLOAD.from_builtins(task.payload).carried]
             if earlier is ATTACH_INTERFACE and task.action_id is not None:
                 carried.append(task.action_id)
@@ -151,14 +155,14 @@ class EndActions:
         return tuple(carried)
 
     def _begin_waiting(self, session: Session, endings: Sequence[Ending]) -> None:
-        """Of each of these actions, which have ended, the first of the detachments that have waited for it."""
+        """For each ended action, begin the first detachment that has waited for it."""
         for ending in endings:
             if ending.locked.action.kind in OF_INTERFACES:
                 waiting = PAYLOAD.from_builtins(ending.locked.task.payload).waiting
                 self._begins.begin_waiting(session, ending.locked.instance, waiting)
 
     def _finish(self, session: Session, locked: LockedAction, error: Failure | None) -> None:
-        """What the action holds beside its task is kept or given back, and its end is noted."""
+        """Keep or release what the action holds beside its task, and notify of its end."""
         uuid = locked.instance.uuid
         if locked.action is (SOFT_DELETE if error is None else RESTORE):
             quotas.give(session, locked.instance.project_id, servers_quota(session, locked.instance))
@@ -170,20 +174,21 @@ class EndActions:
             if locked.action is DETACH_INTERFACE:
                 self._attachments.release(session, uuid, locked.port_id)
             elif locked.action in DEFINE_ANEW:
-                # Without the interfaces of these ports.
+                # The new domain does not have the interfaces of these ports.
                 self._attachments.release_going(session, uuid)
         is_silent = locked.action.ends_in is None or locked.action is SHELVE_OFFLOAD
         if error is None and locked.action.notification and is_silent:
-            # Its states are the same after a failure, or do not tell its host any more.
+            # For these actions the change of state does not show success, or no longer names the host.
             note(session, f"{locked.action.notification}.end", [uuid], locked.instance.host)
         note_image(session, uuid, image_id_of(PAYLOAD.from_builtins(locked.task.payload).arguments))
 
 
 def _columns_at_end(ending: Ending, error: Failure | None, at: datetime) -> dict[str, Any]:
-    """Those of the instance that change with its state."""
+    """Returns the columns of the instance that change with its state."""
     values, action = dict(ending.values), ending.locked.action
     if ending.after in STOPS_BY_ITSELF and values.get("power_state") in OFF:
-        # The guest has shut itself down meanwhile. Its host tells so of every row that says otherwise, and that stops the instance.
+        # The guest may have shut itself down meanwhile. Its host reports that for every row with another state, and the
+        # report stops the instance.
         del values["power_state"]
     if error is None and action.kind in _TERMINATED:
         values["terminated_at"] = at if action is SOFT_DELETE else None
@@ -191,6 +196,8 @@ def _columns_at_end(ending: Ending, error: Failure | None, at: datetime) -> dict
 
 
 def _is_shown_by_host_tables(ending: Ending) -> bool:
-    """Whether a host table shows the end: which instances hold something of the host, and their images."""
+    """Returns whether host tables show this end: they hold which instances use resources of a host, and their
+    images.
+    """
     before = ending.locked.instance.state[0]
     return ending.locked.action is REBUILD or (before in RESOURCE_FREE) != (ending.after in RESOURCE_FREE)

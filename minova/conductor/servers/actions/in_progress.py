@@ -21,17 +21,17 @@ class LockedAction(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def port_id(self) -> str:
-        """Of an action of an interface."""
+        """The port of an action on an interface."""
         return str(PAYLOAD.from_builtins(self.task.payload).arguments["port_id"])
 
 
 def lock(session: Session, instance_uuid: str) -> LockedAction | None:
-    """The action of that instance, if one is in progress."""
+    """Returns the action of that instance, locked, if one is in progress."""
     return lock_all(session, [instance_uuid]).get(instance_uuid)
 
 
 def lock_all(session: Session, instance_uuids: Collection[str]) -> dict[str, LockedAction]:
-    """The actions in progress of these instances."""
+    """Returns the actions in progress of these instances, locked."""
     locked, found = instances.lock(session, instance_uuids), dict[str, LockedAction]()
     for uuid, task in tasks.lock(session, instance_uuids).items():
         action, instance = BY_KIND.get(task.kind), locked.get(uuid)
@@ -43,7 +43,7 @@ def lock_all(session: Session, instance_uuids: Collection[str]) -> dict[str, Loc
 
 
 def lock_on(session: Session, instance_uuid: str, action_id: int, host: str) -> LockedAction | None:
-    """The action, if it is in progress on that host."""
+    """Returns the action, locked, if it is in progress on that host."""
     locked = lock(session, instance_uuid)
     return locked if locked is not None and is_on(locked, action_id, host) else None
 

@@ -1,4 +1,6 @@
-"""What hosts report of server actions. The fence is the id of the action's record: a report of any other is stale."""
+"""Reports of hosts on server actions. The fence is the id of the action's record: a report on any other action is
+stale.
+"""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -30,14 +32,14 @@ _RESULT_UNKNOWN = Failure(
 
 
 class Chained(NamedTuple):
-    """An action that follows another one, of the same request."""
+    """An action that follows another one, as part of the same request."""
 
     ctx: RequestContext
     message: ActionMessage
 
 
 class Success(msgspec.Struct, frozen=True, kw_only=True):
-    """A host has done an action."""
+    """The report that a host has done an action."""
 
     ctx: RequestContext
     instance_uuid: str
@@ -63,9 +65,9 @@ class ActionReports:
         self._successes: GroupCommit[Success, Chained | None] = GroupCommit(worker, self._succeed_all)
 
     def begin_action(self, instance_uuid: str, action_id: int, host: str, *, again: bool = False) -> None:
-        """StaleAttempt: the action is no longer in progress on that host, which must leave the instance alone.
+        """Raises StaleAttempt if the action is no longer in progress on that host, which must leave the instance alone.
 
-        `again`: the host is in the middle of it.
+        `again`: the host is in the middle of the action.
         """
 
         def work(session: Session) -> bool:
@@ -80,7 +82,9 @@ class ActionReports:
             raise errors.StaleAttempt(f"Action {action_id} of instance {instance_uuid} is not in progress on {host}")
 
     def action_progressed(self, instance_uuid: str, action_id: int, host: str, task_state: str) -> None:
-        """StaleAttempt: the action is no longer in progress on that host. A step back changes no state."""
+        """Raises StaleAttempt if the action is no longer in progress on that host. A step backwards changes no
+        state.
+        """
 
         def work(session: Session) -> bool:
             locked = lock_on(session, instance_uuid, action_id, host)
@@ -116,16 +120,18 @@ class ActionReports:
         *,
         untouched: bool = False,
     ) -> None:
-        """The instance is as before, or as the action's entry says. Idempotent; a stale report changes nothing.
+        """The instance returns to its earlier state, or to the one that the action defines. Idempotent; a stale report
+        changes nothing.
 
-        `power_state`: the guest's now, if the host knows it. `untouched`: nothing has happened to the guest.
+        `power_state`: the guest's state now, if the host knows it.
+        `untouched`: nothing has happened to the guest.
         """
         state = _power_state(power_state)
 
         def work(session: Session) -> None:
             locked = lock_on(session, instance_uuid, action_id, host)
             if locked is not None:
-                # Else its guest may have the interface, and its addresses stay taken.
+                # Otherwise the guest may have the interface, so its addresses stay taken.
                 if locked.action is ATTACH_INTERFACE and untouched:
                     self._attachments.release(session, instance_uuid, locked.port_id)
                 vm_state, task_state = locked.instance.state
@@ -138,7 +144,9 @@ class ActionReports:
         self._worker.run(work)
 
     def interface_detached(self, instance_uuid: str, mac_address: str, host: str) -> None:
-        """Idempotent. Of a port that is going: it goes. The report of another host changes nothing."""
+        """Delete the instance's port with this address if it is marked for deletion. Idempotent. A report of another
+        host changes nothing.
+        """
 
         def work(session: Session) -> None:
             instance = locked_instance(session, instance_uuid)
@@ -148,7 +156,7 @@ class ActionReports:
         self._worker.run(work)
 
     def _go_on(self, session: Session, locked: LockedAction, *, again: bool) -> bool:
-        """False: it has begun before, and may not be done twice."""
+        """Returns False if the action has begun before and must not be repeated."""
         action, uuid = locked.action, locked.task.instance_uuid
         payload = PAYLOAD.from_builtins(locked.task.payload)
         if not action.repeatable and not again:
@@ -157,10 +165,10 @@ class ActionReports:
                 return False
             tasks.set_payload(session, locked.task, msgspec.to_builtins(msgspec.structs.replace(payload, begun=True)))
         if action.notification and not (action.progress or again):
-            # No state tells of its start.
+            # No change of state notifies of its start.
             note(session, f"{action.notification}.start", [uuid], locked.instance.host)
         if again:
-            # It has waited, for an image or for its guest: what follows gets its whole time.
+            # The action has waited for an image or for its guest. The rest gets the whole time-out again.
             self._give_time(session, locked)
         vm_state, task_state = locked.instance.state
         instances.step_through(
@@ -169,7 +177,7 @@ class ActionReports:
         return True
 
     def _give_time(self, session: Session, locked: LockedAction) -> None:
-        """Its host goes on with it: it gets all of `action_timeout` again."""
+        """Restart the action's time-out, because its host is working on it."""
         pause = pause_after(PAYLOAD.from_builtins(locked.task.payload).asks)
         tasks.change(
             session, [(locked.task, {})], pause, self._worker.now(), deadline_in=self._begins.time_for(locked.action)
@@ -192,9 +200,11 @@ class ActionReports:
         return [chained.pop(report.instance_uuid, None) for report in reports]
 
     def _offload_all(self, session: Session, endings: Sequence[Ending]) -> dict[str, Chained]:
-        """By instance: the offloads of those that have just been shelved, if they do not stay on their hosts.
+        """Begins, by instance, the offloads of the instances that have just been shelved, unless they stay on their
+        hosts.
 
-        In the same transaction: no moment in which a server is idle and on its host, and nothing to lose between the two.
+        Done in the same transaction, so that a shelved server is never idle on its host in between, and a crash cannot
+        lose the offload.
         """
         shelved = [ending.locked for ending in endings if ending.locked.action is SHELVE]
         if not shelved or self._conf.shelved_offload_time != 0:
@@ -205,7 +215,7 @@ class ActionReports:
             ctx = RequestContext(request_id=asked.request_id, user_id=asked.user_id, project_id=asked.project_id)
             requests.append(ActionRequest(ctx=ctx, action=SHELVE_OFFLOAD, instance_uuid=done.instance.uuid))
         locked = instances.lock(session, [request.instance_uuid for request in requests])
-        # One whose image its owner has deleted by now stays on its host.
+        # If the owner has deleted the image meanwhile, the server stays on its host.
         requests = [request for request in requests if has_shelved_image(session, locked[request.instance_uuid])]
         if not requests:
             return {}
@@ -217,12 +227,14 @@ class ActionReports:
 
 
 def _power_state(number: int | None) -> PowerState | None:
-    """None: there is none, or none such."""
+    """Returns None if there is no number or no such state."""
     return PowerState(number) if number is not None and number in [*PowerState] else None
 
 
 def _begun_without_writing(session: Session, instance_uuid: str, action_id: int, host: str) -> bool | None:
-    """Whether the action is in progress on that host, where its beginning changes no row. None: it does."""
+    """Returns whether the action is in progress on that host; None if its beginning changes rows, so that a transaction
+    has to decide.
+    """
     now = actions.in_progress(session, instance_uuid)
     if now is None or (now.action_id, now.host) != (action_id, host):
         return False

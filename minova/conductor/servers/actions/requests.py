@@ -1,11 +1,13 @@
-"""Server actions (`objects/server_actions.py`): the row says first what is wanted, then the host is asked until it has reported.
+"""Server actions (`objects/server_actions.py`): the row first records the request, then the host is asked
+until it has reported.
 
 (active, None) --stop--> (active, powering-off), task(stop) --message--> compute
                              |  begin_action, action_succeeded ---> (stopped, None)
                              |  action_failed, host down or too old, too slow ---> (active, None) with the reason
                              |  delete ---> (active, deleting): the action has ended with an error
                              |  a shelve, with shelved_offload_time 0: its offload begins in the same transaction
-                             '  a reboot HARD and a soft delete end those that they may interrupt, likewise; any action ends one without task states
+                             '  likewise, a reboot HARD and a soft delete end the actions that they may interrupt;
+                                any action ends one without task states
 
 The id of the action's record is the fence: a message or a report of an action that is no longer in progress changes nothing.
 """
@@ -55,8 +57,8 @@ LOG = logging.getLogger(__name__)
 
 
 class ServerActions:
-    """`levels`: the version of each contract that every service serves, by topic, where it is known. `rebuilds`: None asks no
-    scheduler.
+    """`levels`: the version of each contract that every service serves, by topic, if it is known.
+    `rebuilds`: checks rebuilds with the scheduler; None: they are not checked.
     """
 
     def __init__(
@@ -91,8 +93,9 @@ class ServerActions:
         *,
         override_lock: bool = False,
     ) -> None:
-        """BadRequest: there is no such action. NotFound: there is no such server. Conflict: its state does not allow the
-        action, or its host is down. Forbidden: the quota of the image that it is to make.
+        """Raises BadRequest if there is no such action. Raises NotFound if there is no such server. Raises Conflict if
+        its state does not allow the action, or its host is down. Raises Forbidden if a quota does not allow the action,
+        such as that of the image that it makes.
         """
         action = BY_KIND.get(kind)
         if action is None:
@@ -108,7 +111,7 @@ class ServerActions:
             rebuilt=rebuild.rebuilt_server(arguments) if action is REBUILD else None,
         )
         if request.rebuilt is not None and self._rebuilds is not None:
-            # A wrong state is said first, and the scheduler is not waited for in a transaction.
+            # A wrong state is reported first. The call to the scheduler must not happen inside a transaction.
             self._worker.run(lambda session: _allowed(locked_instance(session, instance_uuid), request))
             self._rebuilds.require(ctx, instance_uuid, request.rebuilt.image)
         message = self._begun(request)
@@ -120,10 +123,11 @@ class ServerActions:
             self._refuse(message, Failure(kind=kind_of(error), details=str(error)))
 
     def delete_port(self, ctx: RequestContext, instance_uuid: str, port_id: str) -> None:
-        """Of a server, which loses its interface first: the port is going until then, and for its users it is gone. As in Neutron, no
-        lock of the server stops it. Idempotent.
+        """Delete a port that a server has. The server loses its interface first; until then the port is marked for
+        deletion, and users no longer see it. As in Neutron, a lock of the server does not prevent it. Idempotent.
 
-        PortInUse: the state of the server does not allow that now. PortNotFound: it has gone meanwhile.
+        Raises PortInUse if the state of the server does not allow that now, PortNotFound if the port is deleted
+        meanwhile.
         """
         if self._worker.run(lambda session: self._delete_port(session, instance_uuid, port_id)):
             return
@@ -138,7 +142,7 @@ class ServerActions:
             ) from None
 
     def require_levels(self, action: ServerAction) -> None:
-        """PeerTooOld: a service that runs would not understand an instance with the task state of the action."""
+        """Raises PeerTooOld if a running service would not understand an instance with the action's task states."""
         levels = self._levels()
         for topic, needed in action.since.items():
             if topic in levels and numbers(levels[topic]) < numbers(needed):
@@ -147,8 +151,10 @@ class ServerActions:
                 )
 
     def _begun(self, request: ActionRequest) -> ActionMessage | None:
-        """None: it follows another one. Forbidden: a quota. Actions that take none, and are asked for at the same time, share a
+        """Returns None if the action follows one in progress. Simultaneous actions that use no quota share a
         transaction.
+
+        Raises Forbidden if a quota does not allow the action.
         """
         if not request.takes_quota:
             return self._starts.run(request)
@@ -165,13 +171,15 @@ class ServerActions:
             raise refused(error) from None
 
     def _refuse(self, message: ActionMessage, failure: Failure) -> None:
-        """The host was not asked: the instance is as before."""
+        """The host did not get the action, so the instance returns to its earlier state."""
         self._reports.action_failed(message.instance.uuid, message.action_id, message.host, failure, untouched=True)
 
     # -- the task --------------------------------------------------------------------------------------------------
 
     def resume(self, ctx: RequestContext, instance_uuid: str, action_id: int | None, epoch: int) -> None:
-        """Ask the host again; after `action_timeout` the action fails. One with secret arguments is waited for alone."""
+        """Ask the host again; after `action_timeout` the action fails. An action with secret arguments is not sent
+        again.
+        """
 
         def work(session: Session) -> ActionMessage | None:
             locked = self._owned(session, instance_uuid, action_id, epoch)
@@ -187,7 +195,7 @@ class ServerActions:
             changed = {"payload": msgspec.to_builtins(asked)}
             tasks.change(session, [(locked.task, changed)], pause_after(asked.asks), now)
             if locked.action.secret:
-                # What it would be asked with is not known here.
+                # The arguments are secret and not stored.
                 return None
             return self._begins.message(session, locked.action, locked.task)
 
@@ -196,7 +204,7 @@ class ServerActions:
             self._begins.send_again(ctx, message)
 
     def expire(self, instance_uuid: str, action_id: int | None, epoch: int, failure: Failure) -> None:
-        """There is no use in waiting for its host: the action fails."""
+        """Waiting for its host is useless, so the action fails."""
 
         def work(session: Session) -> None:
             locked = self._owned(session, instance_uuid, action_id, epoch)
@@ -206,7 +214,9 @@ class ServerActions:
         self._worker.run(work)
 
     def _give_up(self, session: Session, locked: LockedAction, failure: Failure) -> None:
-        """A deletion that was accepted holds without its host, which stops the guest once it is back."""
+        """End the action without its host. An accepted soft deletion succeeds; the host stops the guest once it is
+        back.
+        """
         if locked.action is not SOFT_DELETE:
             self._ends.fail(session, locked, failure)
             return
@@ -219,7 +229,9 @@ class ServerActions:
     def required(
         self, session: Session, instance_uuid: str, action: ServerAction, *, override_lock: bool
     ) -> LockedInstance:
-        """The instance, locked, whatever its host; what is in progress ends. Raises NotFound and Conflict."""
+        """Returns the instance, locked, without checking its host; ends an action in progress. Raises NotFound and
+        Conflict.
+        """
         request = ActionRequest(
             ctx=bound_context(), action=action, instance_uuid=instance_uuid, override_lock=override_lock
         )
@@ -228,7 +240,7 @@ class ServerActions:
         return instance
 
     def mark_soft_deleted(self, session: Session, instance: LockedInstance) -> None:
-        """Of a locked instance whose host cannot be asked, and which no action is in progress of."""
+        """For a locked instance whose host cannot be asked, without an action in progress."""
         at = self._worker.at()
         after = (VmState.SOFT_DELETED, None)
         busy = (instance.state[0], SOFT_DELETE.progress[0])
@@ -238,7 +250,7 @@ class ServerActions:
         announce_hosts(session, {instance.host}, self._worker.now())
 
     def _start_all(self, session: Session, requests: Sequence[ActionRequest]) -> list[ActionMessage | None]:
-        """None: it follows what is in progress. Raises NotFound and Conflict."""
+        """Returns None for an action that follows the one in progress. Raises NotFound and Conflict."""
         uuids = {request.instance_uuid for request in requests}
         if len(uuids) < len(requests):
             raise errors.Conflict("two actions of one instance are not begun together")
@@ -261,7 +273,7 @@ class ServerActions:
         return [messages.get(request.instance_uuid) for request in requests]
 
     def _delete_port(self, session: Session, instance_uuid: str, port_id: str) -> bool:
-        """Whether it needs no further action: the server has no host."""
+        """Returns whether nothing else is to be done, because the server has no host."""
         instance = locked_instance(session, instance_uuid)
         task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
         if task is None and (instance is None or instance.host is None):
@@ -271,7 +283,9 @@ class ServerActions:
         return False
 
     def _owned(self, session: Session, instance_uuid: str, action_id: int | None, epoch: int) -> LockedAction | None:
-        """The action, if this worker owns its task under that epoch. The next action of the instance counts from 1 again."""
+        """Returns the action if this worker owns its task under that epoch. `action_id` is compared, too, because the
+        epochs of the instance's next action start from 1 again.
+        """
         locked = lock(session, instance_uuid)
         held = (self._worker.id, action_id, epoch)
         owned = locked is not None and (locked.task.worker_id, locked.task.action_id, locked.task.epoch) == held
@@ -279,7 +293,9 @@ class ServerActions:
 
 
 def _allowed(instance: LockedInstance | None, request: ActionRequest) -> LockedInstance:
-    """The instance. Every "no" of its state to an action is said here: NotFound, Conflict."""
+    """Returns the instance. Raises NotFound or Conflict for every reason for which its state does not allow the
+    action.
+    """
     uuid, action = request.instance_uuid, request.action
     if instance is None or instance.deleted:
         raise errors.NotFound(f"Instance {uuid} could not be found.")
