@@ -1,4 +1,6 @@
-"""HTTP to minova-api: JSON in and out, answers checked, every failure a line for people."""
+"""The HTTP client of minova-api: sends and receives JSON, checks responses, and turns every failure into a readable
+line.
+"""
 
 import json
 import sys
@@ -32,16 +34,18 @@ NETWORK = "/network/v2.0"
 CONNECT_TIMEOUT = 10.0  # seconds
 READ_TIMEOUT = 60.0  # seconds; an image's last byte may be followed by checks, so uploads wait longer
 UPLOAD_TIMEOUT = 900.0  # seconds
-# Seconds between repetitions of a request that may be repeated.
+# Seconds between retries of a request that may be repeated.
 RETRY_PAUSES: tuple[float, ...] = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
-PAGE = 1000  # items: the most that an API gives; the Image API gives 25 without a limit
+PAGE = 1000  # items: the maximum of an API; without a limit the Image API returns 25
 RETRY_SECONDS = 30.0  # seconds after which the next failure is final
 
 Json = dict[str, Any]
 
 
 class Client:
-    """`debug` prints each request and answer on stderr, without passwords. `cloud` says who asks, and where each API is."""
+    """`debug` prints each request and response on stderr, without passwords. A client of `of_cloud` gets its login and
+    the address of each API from the cloud.
+    """
 
     def __init__(
         self,
@@ -57,7 +61,7 @@ class Client:
         self._debug = debug
         self._pauses = RETRY_PAUSES
         self._username = username
-        # Answers have minova's own fields, too.
+        # The header below requests minova's own fields, too.
         self._cloud: Cloud | None = None
         self._headers = {"Accept": "application/json", "User-Agent": "minova", "X-Minova-Fields": "all"}
         if username is not None:
@@ -72,32 +76,33 @@ class Client:
 
     @classmethod
     def of_cloud(cls, cloud: "Cloud", *, debug: bool = False) -> "Client":
-        """Logs in."""
+        """Creates a client for a cloud of clouds.yaml or of OS_* variables."""
         client = cls(cloud.url(COMPUTE).removesuffix(COMPUTE), cacert=cloud.cacert, debug=debug)
         client._cloud = cloud
         client._pool.connection_pool_kw |= {"cert_file": cloud.cert_file, "key_file": cloud.key_file}
         if not cloud.verify:
-            # The user has said so; a warning at each request would say nothing new.
+            # The user chose it; a warning at each request would add nothing.
             urllib3.disable_warnings(InsecureRequestWarning)
             client._pool.connection_pool_kw |= {"cert_reqs": "CERT_NONE"}
         return client
 
     def without_retries(self) -> "Client":
-        """The same client without retries, for callers that poll."""
+        """Returns the same client without retries, for callers that poll."""
         other = copy(self)
         other._pauses = ()
         return other
 
     def at(self, version: str) -> "Client":
-        """The same client with this microversion of Compute, for what earlier ones do not have."""
+        """Returns the same client with this microversion of Compute, for functions that earlier ones lack."""
         other = copy(self)
         other._headers = {**self._headers, "OpenStack-API-Version": f"compute {version}"}
         return other
 
     def owner(self, kind: str, name_or_id: str, domain: str | None = None) -> str:
-        """The ID of a `project` or `user`. Raises CliError if Keystone has none, UsageError for a domain without Keystone.
+        """Returns the ID of a `project` or `user`. Raises CliError if Keystone has none, UsageError if a domain is
+        given without Keystone.
 
-        Without Keystone a name is an ID.
+        Without Keystone the name is the ID.
         """
         if self._cloud is not None:
             return self._cloud.owner(kind, name_or_id, domain)
@@ -106,14 +111,16 @@ class Client:
         return name_or_id
 
     def own_project(self) -> str:
-        """The ID of the caller's project."""
+        """Returns the ID of the caller's project."""
         if self._cloud is not None:
             return self._cloud.own_project()
-        # With HTTP basic each user has a project; without a login there is one for all.
+        # With HTTP basic authentication each user has a project; without a login there is one project for all.
         return self._username or "admin"
 
     def users_of(self, project: str, domain: str | None = None) -> list[str]:
-        """The IDs of those who have a role on the project. Raises as `owner`, and UsageError without Keystone, which alone knows them."""
+        """Returns the IDs of the users with a role on the project. Raises as `owner`, and UsageError without Keystone,
+        since only Keystone knows the users.
+        """
         if self._cloud is None:
             raise UsageError(
                 "--project is for clouds with Keystone (--os-cloud or OS_AUTH_URL), which knows its users."
@@ -121,17 +128,17 @@ class Client:
         return self._cloud.users_of(self.owner("project", project, domain))
 
     def get(self, path: str, **query: Any) -> Json:
-        """Retries when the connection is lost or the API answers 503: a GET is idempotent."""
+        """Sends a GET. Retries if the connection is lost or the API responds with 503: a GET is idempotent."""
         answered = {key: value for key, value in query.items() if value is not None}
         return self._retry("GET", f"{path}?{urlencode(answered)}" if answered else path, None, {})
 
     def post(self, path: str, body: Json, headers: Mapping[str, str] | None = None, *, repeat: bool = False) -> Json:
-        """`repeat` only where the API can distinguish a repetition from a second request."""
+        """Sends a POST. Set `repeat` only if the API can distinguish a repetition from a second request."""
         ask = self._retry if repeat else self._once
         return ask("POST", path, body, headers or {})
 
     def post_to_make(self, path: str, body: Json) -> str:
-        """The ID of what the answer's Location names."""
+        """Sends a POST, and returns the ID in the Location header of the response."""
         data = json.dumps(body).encode()
         answer = self._request("POST", path, data, {"Content-Type": "application/json"}, shown=body)
         self._decode(answer.status, answer.data)
@@ -145,7 +152,9 @@ class Client:
         return self._send("PATCH", path, json.dumps(operations).encode(), headers)
 
     def delete(self, path: str) -> None:
-        """Retries as a GET does. After a lost answer a 404 is no error: the first request has deleted it."""
+        """Sends a DELETE. Retries as a GET does. A 404 after a lost response is not an error: the first request has
+        deleted the object.
+        """
         try:
             self._once("DELETE", path, None, {})
         except Unreachable as lost:
@@ -164,7 +173,7 @@ class Client:
         self._send("PUT", path, data, headers, timeout=timeout)
 
     def pages(self, path: str, key: str, *, limit: int | None = None, **query: Any) -> Iterator[Json]:
-        """Every item of a listing, page after page by OpenStack's `next` links; at most `limit` of them."""
+        """Yields every item of a listing, at most `limit`. Follows OpenStack's `next` links from page to page."""
         left = limit
         while True:
             page = self.get(path, limit=PAGE if left is None else min(left, PAGE), **query)
@@ -182,7 +191,7 @@ class Client:
             try:
                 return self._once(method, path, body, headers)
             except Unreachable as lost:
-                # Fail at once if nothing listens there; but a service that answered a moment ago may be restarting.
+                # Fail at once if nothing listens at first; a service that answered a moment ago may be restarting.
                 absent = isinstance(lost.__cause__, (NewConnectionError, SSLError)) and number == 0
                 if absent or time.monotonic() > until:
                     raise
@@ -265,7 +274,7 @@ class Client:
                 f"Cannot speak TLS with minova at {self.url}: {innermost_reason(error)}. "
                 "--cacert or MINOVA_CACERT names the certificates to trust."
             )
-        if isinstance(error, TimeoutError) and not isinstance(error, NewConnectionError):  # urllib3 has it as a kind of
+        if isinstance(error, TimeoutError) and not isinstance(error, NewConnectionError):  # may be a subclass of it
             return Unreachable(f"minova at {self.url} did not answer in time: {_sentence(error)}")
         if isinstance(error, ProtocolError):
             return Unreachable(f"The connection to minova at {self.url} was lost: {_sentence(error)}")
@@ -277,7 +286,7 @@ class Client:
 
 
 def part(text: str) -> str:
-    """Text as one segment of a path."""
+    """Returns the text quoted as one segment of a path."""
     return quote(text, safe="")
 
 

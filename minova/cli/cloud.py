@@ -1,4 +1,6 @@
-"""A cloud of clouds.yaml or of OS_* variables: its login, its token, and where its catalog has minova's APIs. All of it is openstacksdk's."""
+"""A cloud of clouds.yaml or of OS_* variables: its login, its token, and the addresses of minova's APIs in its catalog.
+openstacksdk does all of it.
+"""
 
 import os
 import re
@@ -15,16 +17,17 @@ from openstack.exceptions import ConfigException
 from minova.cli.error_text import innermost_reason
 from minova.cli.errors import ApiError, CliError, Unreachable, UsageError
 
-# The prefix of the paths in the client -> the service's type, and what of the path follows its endpoint.
+# (prefix of a path in the client, type of the service, number of characters to drop before the path is appended to the
+# endpoint)
 _SERVICES = (("/network/", "network", len("/network")), ("/v2/", "image", 0), ("/", "compute", 0))
 _VERSION = re.compile(r"/v2(\.\d+)?(/[^/]+)?$")
 
 
 class Cloud:
-    """`name` None: of OS_CLOUD, or of the other variables alone.
+    """If `name` is None, the cloud is that of OS_CLOUD, or is described by the other variables alone.
 
-    Raises UsageError for a cloud that there is not or that lacks something, ApiError if Keystone refuses the login, Unreachable if it
-    does not answer.
+    Raises UsageError if the cloud does not exist or lacks a setting, ApiError if Keystone refuses the login,
+    Unreachable if Keystone does not answer.
     """
 
     def __init__(self, name: str | None) -> None:
@@ -32,7 +35,7 @@ class Cloud:
         with self._errors("clouds.yaml"):
             config = openstack.config.OpenStackConfig()
             named = name or os.environ.get("OS_CLOUD")
-            # openstacksdk has names of its own for what stands in no file.
+            # openstacksdk adds names of its own for clouds that are in no file.
             known = sorted(set(config.get_cloud_names()) - {"defaults", "envvars"})
             if named and named not in known:
                 raise UsageError(f"There is no cloud {named} in clouds.yaml; it has {', '.join(known) or 'none'}.")
@@ -41,7 +44,7 @@ class Cloud:
         verify, cert = self._region.get_requests_verify_args()
         self.verify = verify is not False
         self.cacert = verify if isinstance(verify, str) else None
-        # A certificate of the user's own: one file, or its file and that of its key.
+        # The user's client certificate: one file, or separate files for certificate and key.
         self.cert_file: str | None
         self.key_file: str | None
         self.cert_file, self.key_file = cert if isinstance(cert, tuple) else (cert, None)
@@ -59,21 +62,21 @@ class Cloud:
         return str(auth.get("auth_url") or auth.get("endpoint") or "Keystone")
 
     def headers(self) -> dict[str, str]:
-        """What shows who asks; with a new token when the old one is about to expire."""
+        """Returns the authentication headers, with a new token if the old one is about to expire."""
         with self._errors(self.auth_url):
             return dict(self._session.get_auth_headers() or {})
 
     def url(self, path: str) -> str:
-        """The address of a path of `minova.cli.client`."""
+        """Returns the URL of a path of `minova.cli.client`."""
         for prefix, kind, rest in _SERVICES:
             if path.startswith(prefix):
                 return self._endpoint(kind) + path[rest:]
         raise ValueError(path)
 
     def owner(self, kind: str, name_or_id: str, domain: str | None) -> str:
-        """The ID of a `project` or `user`. Who may not ask Keystone for it is taken to have given the ID.
+        """Returns the ID of a `project` or `user`. If Keystone forbids the query, `name_or_id` counts as the ID.
 
-        Raises CliError if there is none, or several have the name.
+        Raises CliError if there is none, or if several have the name.
         """
         with self._errors(self.auth_url):
             try:
@@ -83,7 +86,7 @@ class Cloud:
                 return name_or_id
 
     def own_project(self) -> str:
-        """The ID of the project that the login is for. Raises UsageError for one without a project."""
+        """Returns the ID of the login's project. Raises UsageError if the login has no project."""
         with self._errors(self.auth_url):
             found = self._session.get_project_id()
         if not found:
@@ -91,13 +94,13 @@ class Cloud:
         return str(found)
 
     def users_of(self, project_id: str) -> list[str]:
-        """The IDs of the users that have a role on the project, but not of those that have it by a group."""
+        """Returns the IDs of the users that have a role on the project, without those that have it only by a group."""
         with self._errors(self.auth_url):
             found = self._keystone("/role_assignments", **{"scope.project.id": project_id})["role_assignments"]
         return sorted({assignment["user"]["id"] for assignment in found if "user" in assignment})
 
     def _id_of(self, kind: str, name_or_id: str, **query: str) -> str:
-        """An ID wins over another one's name."""
+        """Returns the ID. A match by ID takes precedence over a match by name."""
         try:
             return str(self._keystone(f"/{kind}s/{quote(name_or_id, safe='')}")[kind]["id"])
         except keystone_errors.NotFound:
@@ -109,12 +112,12 @@ class Cloud:
         return str(found[0]["id"])
 
     def _keystone(self, path: str, **query: str) -> Any:
-        """What the identity API, version 3, answers."""
+        """Returns the response of the identity API, version 3."""
         where = {"service_type": "identity", "interface": AUTH_INTERFACE, "version": (3, 0)}
         return self._session.get(path, params=query, endpoint_filter=where).json()
 
     def _endpoint(self, kind: str) -> str:
-        """Without the version, and without the project that may follow it."""
+        """Returns the endpoint without the version, and without the project that may follow it."""
         if kind not in self._endpoints:
             with self._errors(self.auth_url):
                 endpoint = self._region.get_session_endpoint(kind)
@@ -130,7 +133,7 @@ class Cloud:
 
     @contextmanager
     def _errors(self, where: str) -> Iterator[None]:
-        """Makes of a library's error a line for people."""
+        """Turns an error of a library into a readable line."""
         try:
             yield
         except (ConfigException, keystone_errors.AuthPluginException) as error:

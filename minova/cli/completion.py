@@ -11,7 +11,8 @@ from minova.cli.registry import is_longer_spelling
 
 BASH, ZSH, FISH = "bash", "zsh", "fish"
 
-# `{table}`: what may follow each command so far. After a complete command come options, and files where none is begun.
+# `{table}`: the words that may follow each incomplete command. After a complete command come options, or files if no
+# option is begun.
 _ZSH = r"""#compdef {name}
 _{function}() {{
   local -A following=(
@@ -68,7 +69,7 @@ class Complete(Command):
         return 0
 
     def _options(self) -> dict[str, list[argparse.Action]]:
-        """By command, in the order of the alphabet."""
+        """Returns the options by command, in alphabetical order."""
         found = {}
         for name, entry in sorted(self.app.command_manager):
             if not is_longer_spelling(name):
@@ -78,7 +79,7 @@ class Complete(Command):
 
 
 def _words(commands: Iterable[str]) -> dict[str, list[str]]:
-    """By the words so far: the next ones, in the order of the alphabet."""
+    """Returns the possible next words by the words so far, in alphabetical order."""
     following: dict[str, set[str]] = {}
     for command in commands:
         words = command.split()
@@ -99,7 +100,7 @@ def _fish(name: str, options: Mapping[str, Iterable[argparse.Action]]) -> str:
     function, words = name.replace("-", "_"), _words(options)
     lines = []
     for key, following in words.items():
-        # No files where a word of a command comes.
+        # Suggest no files where a word of a command is expected.
         lines.append(f"complete -c {name} -f -n \"__{function}_at '{key}'\" -a '{' '.join(following)}'")
     lines += [
         f"complete -c {name} -n \"__{function}_at '{command}'\" {_fish_option(action)}"

@@ -1,4 +1,4 @@
-"""Reads messages, reasons and page markers out of the API's answers and of lost connections."""
+"""Extracts messages, reasons and page markers from the API's responses and from connection errors."""
 
 import json
 from typing import Any
@@ -8,7 +8,9 @@ SECRET = {"user_data", "adminPass", "password", "personality", "private_key"}
 
 
 def next_marker(page: dict[str, Any], key: str) -> str | None:
-    """OpenStack Compute links with `servers_links` or `links`, Image with `next`; all carry a marker."""
+    """Returns the marker of the next page, or None. Compute links pages with `servers_links` or `links`, Image with
+    `next`; each link contains a marker.
+    """
     href: str | None = page.get("next")
     for link in [*page.get(f"{key}_links", []), *page.get("links", [])]:
         if link.get("rel") == "next":
@@ -20,7 +22,7 @@ def next_marker(page: dict[str, Any], key: str) -> str | None:
 
 
 def error_message(data: bytes) -> str:
-    """The text of an error in any of OpenStack's forms, else the body's first line."""
+    """Returns the text of an error in any of OpenStack's forms, else the first line of the body."""
     text = data.decode(errors="replace").strip()
     try:
         answer = json.loads(text)
@@ -33,7 +35,7 @@ def error_message(data: bytes) -> str:
 
 
 def innermost_reason(error: BaseException) -> str:
-    """The innermost cause in the system's words: `Connection refused`, not urllib3's object names."""
+    """Returns the innermost cause in the system's words: `Connection refused`, not urllib3's object names."""
     inner: BaseException = error
     while (deeper := getattr(inner, "reason", None) or inner.__cause__ or _last_cause(inner)) is not None:
         if not isinstance(deeper, BaseException):
@@ -45,13 +47,13 @@ def innermost_reason(error: BaseException) -> str:
 
 
 def _last_cause(error: BaseException) -> BaseException | None:
-    """urllib3 hands some causes over as the last argument."""
+    """Returns a cause that urllib3 passes as the last argument, or None."""
     last = error.args[-1] if error.args else None
     return last if isinstance(last, BaseException) else None
 
 
 def redact_body(body: dict[str, Any]) -> str:
-    """A request's body for --debug."""
+    """Returns a request's body for --debug, without secrets."""
 
     def cleaned(value: Any) -> Any:
         if isinstance(value, dict):

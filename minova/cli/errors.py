@@ -1,4 +1,4 @@
-"""Errors that end a command. The text is all that a user sees: what went wrong and what to do."""
+"""Errors that end a command. A user sees only the text: what went wrong and what to do."""
 
 
 class CliError(Exception):
@@ -10,11 +10,11 @@ class UsageError(CliError):
 
 
 class Unreachable(CliError):
-    """No answer, or the connection was lost; trying again may help."""
+    """The API did not answer, or the connection was lost; trying again may help."""
 
 
 class ApiError(CliError):
-    """The API refused the request. `status` is HTTP's, the text is the API's."""
+    """The API refused the request. `status` is the HTTP status; the text comes from the API."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)

@@ -11,12 +11,14 @@ SOFT_DELETED = "SOFT_DELETED"
 
 
 def server(client: Client, name_or_id: str, *, every: bool = False) -> Json:
-    """The complete server. `every`: of any project, for administrators. Raises CliError if there is none, or several have the name."""
+    """Returns the complete server. `every`: search all projects, for administrators. Raises CliError if there is none,
+    or if several have the name.
+    """
     return _only("server", name_or_id, _servers(client, name_or_id, every=every))
 
 
 def server_or_deleted(client: Client, name_or_id: str, *, every: bool = False) -> Json:
-    """Also one that is soft-deleted, which no listing shows unless it is asked for."""
+    """As `server`, but also finds soft-deleted servers, which a listing shows only on request."""
     found = [
         *_servers(client, name_or_id, every=every),
         *_servers(client, name_or_id, SOFT_DELETED, every=every),
@@ -25,7 +27,9 @@ def server_or_deleted(client: Client, name_or_id: str, *, every: bool = False) -
 
 
 def server_to_restore(client: Client, name_or_id: str, *, every: bool = False) -> Json:
-    """The soft-deleted one, whatever other servers have the name. Without one, as `server`: the API says why it cannot be restored."""
+    """Returns the soft-deleted server, even if other servers have the same name. If there is none, as `server`: the API
+    then reports why it cannot be restored.
+    """
     found = _servers(client, name_or_id, SOFT_DELETED, every=every)
     return _only("server", name_or_id, found) if found else server(client, name_or_id, every=every)
 
@@ -44,7 +48,7 @@ def _servers(client: Client, name_or_id: str, status: str | None = None, *, ever
 
 
 def flavor(client: Client, name_or_id: str) -> Json:
-    """The flavor, private ones too. An ID wins over another flavor's name."""
+    """Returns the flavor, including private ones. A match by ID takes precedence over a match by name."""
     every = list(client.pages(f"{COMPUTE}/flavors/detail", "flavors", is_public="None"))
     by_id = [record for record in every if record["id"] == name_or_id]
     return _only("flavor", name_or_id, by_id or [record for record in every if record["name"] == name_or_id])
@@ -58,7 +62,9 @@ def image(client: Client, name_or_id: str) -> Json:
 
 
 def image_with(client: Client, properties: Mapping[str, str]) -> Json:
-    """The only image that has all of them, as properties or as fields of its own. Raises CliError if there is none, or more."""
+    """Returns the only image that has all these values, as properties or as its own fields. Raises CliError if there is
+    none, or more than one.
+    """
     found = [
         record
         for record in client.pages(f"{IMAGE}/images", "images")
@@ -76,14 +82,16 @@ def image_with(client: Client, properties: Mapping[str, str]) -> Json:
 
 
 def aggregate(client: Client, name_or_id: str) -> Json:
-    """An ID wins over another aggregate's name."""
+    """Returns the aggregate. A match by ID takes precedence over a match by name."""
     every = client.get(f"{COMPUTE}/os-aggregates")["aggregates"]
     by_id = [record for record in every if str(record["id"]) == name_or_id]
     return _only("aggregate", name_or_id, by_id or (record for record in every if record["name"] == name_or_id))
 
 
 def server_group(client: Client, name_or_id: str) -> Json:
-    """By name only of one's own project; by ID of any, for administrators."""
+    """Returns the server group. A name is searched only in the caller's project; an ID in all projects, for
+    administrators.
+    """
     if _is_uuid(name_or_id) and (document := _by_id(client, f"{COMPUTE}/os-server-groups/", name_or_id)):
         return dict(document["server_group"])
     every = server_groups(client)
@@ -114,7 +122,7 @@ def _on_network(client: Client, kind: str, name_or_id: str) -> Json:
 
 
 def server_groups(client: Client, *, every: bool = False, offset: int = 0) -> Iterator[Json]:
-    """Page after page: this listing has no links, but an offset. `every`: of all projects."""
+    """Yields server groups from page to page. This listing has an offset instead of links. `every`: of all projects."""
     while True:
         more = {"all_projects": "true"} if every else {}
         path = f"{COMPUTE}/os-server-groups"
@@ -126,7 +134,9 @@ def server_groups(client: Client, *, every: bool = False, offset: int = 0) -> It
 
 
 def hypervisor(client: Client, name_or_id: str) -> Json:
-    """Also by the name of its compute service's host, as `service list` and a server show it, if it has one node."""
+    """Returns the hypervisor. A host's name, as `service list` and a server show it, also finds it if the host has one
+    node.
+    """
     every = list(client.pages(f"{COMPUTE}/os-hypervisors/detail", "hypervisors"))
     by_id = [record for record in every if str(record["id"]) == name_or_id]
     by_name = [record for record in every if record["hypervisor_hostname"] == name_or_id]

@@ -9,7 +9,7 @@ from minova.cli.registry import SPELLINGS, is_longer_spelling
 
 
 def print_help(app: Any, words: list[str]) -> int:
-    """Help on a command, on the commands that begin with these words, or on minova itself."""
+    """Prints help on a command, on the commands that begin with these words, or on minova itself."""
     if not words:
         app.stdout.write(app.parser.format_help())
         app.stdout.write("\nCommands:\n")

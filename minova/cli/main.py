@@ -40,12 +40,14 @@ def _run(arguments: list[str]) -> int:
             stream.reconfigure(errors="backslashreplace")  # a name that the terminal cannot show is no reason to fail
     try:
         return Shell().run(arguments)
-    except SystemExit as stop:  # argparse's way to end
+    except SystemExit as stop:  # argparse ends so
         return stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
 
 
 def _forget_stdout() -> None:
-    """Discards further output after a broken pipe. Python would else try to flush it at exit, and report an error."""
+    """Discards further output after a broken pipe. Otherwise Python would try to flush it at exit and report an
+    error.
+    """
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -1,4 +1,4 @@
-"""The argument parser of every command: wrong usage ends with one line that says what is right."""
+"""The argument parser of every command. Wrong usage ends with one line that says what is right."""
 
 import argparse
 import sys
@@ -9,7 +9,7 @@ from cliff import _argparse
 
 
 def did_you_mean(word: str, words: Iterable[str]) -> str:
-    """` Did you mean X or Y?`, or nothing when no word is near."""
+    """Returns ` Did you mean X or Y?`, or an empty string if no word is similar."""
     from difflib import get_close_matches  # noqa: PLC0415 - only after a typing error
 
     near = get_close_matches(word, list(words), n=3, cutoff=0.6)
@@ -17,7 +17,7 @@ def did_you_mean(word: str, words: Iterable[str]) -> str:
 
 
 class Parser(_argparse.ArgumentParser):
-    """`rest`: the name of the argument, a list, that also gets what follows --, as it stands."""
+    """`rest` is the name of a list argument that also receives all words after --, unchanged."""
 
     rest: str | None = None
 
@@ -35,7 +35,7 @@ class Parser(_argparse.ArgumentParser):
             self._refuse_unknown(argument.partition("=")[0])
         if self.rest is None or args is None or "--" not in args:
             return super().parse_args(args, namespace)
-        # argparse takes a list of words for empty where options stand before them.
+        # argparse treats a list of words as empty if options come before them.
         end = list(args).index("--")
         parsed = super().parse_args(args[:end], namespace)
         setattr(parsed, self.rest, [*getattr(parsed, self.rest), *args[end + 1 :]])
@@ -48,18 +48,18 @@ class Parser(_argparse.ArgumentParser):
 
 
 def add_paging(parser: argparse.ArgumentParser, after: str, of: str) -> None:
-    """`--limit` and `--marker` of a listing. `after`: what the marker does, `of`: what it is."""
+    """Adds `--limit` and `--marker` of a listing. `after` is the help of the marker, `of` its metavar."""
     add_limit(parser)
     parser.add_argument("--marker", metavar=of, help=after)
 
 
 def add_limit(parser: argparse.ArgumentParser) -> None:
-    # Of the two words of OpenStack's client one is for a page, and pages are not seen here.
+    # OpenStack's client has two options, one of them for the size of a page; here pages are not visible.
     parser.add_argument("--limit", "--max-items", type=positive, metavar="N", help="at most N of them (default: all)")
 
 
 def add_owner(parser: argparse.ArgumentParser, kind: str, text: str) -> None:
-    """`--project` or `--user`, and the domain that tells several of a name apart."""
+    """Adds `--project` or `--user`, and the option of the domain that distinguishes several with the same name."""
     parser.add_argument(f"--{kind}", metavar=kind.upper(), help=f"{text}: name or ID with Keystone, else its name")
     add_domain(parser, kind)
 
@@ -71,12 +71,12 @@ def add_domain(parser: argparse.ArgumentParser, kind: str) -> None:
 
 
 def add_key_values(parser: argparse.ArgumentParser, option: str, text: str) -> None:
-    """Such as `--property KEY=VALUE`, a list of pairs."""
+    """Adds an option such as `--property KEY=VALUE`, a list of pairs."""
     parser.add_argument(option, type=key_value, action="append", default=[], metavar="KEY=VALUE", help=text)
 
 
 def add_wait(parser: argparse.ArgumentParser, until: str, limit: float) -> None:
-    """`--wait`, and `--timeout` with `limit` seconds as its default."""
+    """Adds `--wait`, and `--timeout` with `limit` seconds as its default."""
     parser.add_argument("--wait", action="store_true", help=until)
     parser.add_argument(
         "--timeout",

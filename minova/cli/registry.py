@@ -1,4 +1,6 @@
-"""The table of commands and their classes. Not entry points: looking those up takes longer than most commands."""
+"""The table of commands and their classes. It replaces entry points, because looking those up takes longer than most
+commands.
+"""
 
 import importlib
 from typing import Any
@@ -126,7 +128,7 @@ COMMANDS = {
     "complete": "minova.cli.completion:Complete",
 }
 
-# Other words for a command, as OpenStack's client has them; the list of all commands leaves them out.
+# Alternative names of commands, as in OpenStack's client; the list of all commands leaves them out.
 SPELLINGS = {
     "compute service delete",
     "compute service list",
@@ -139,7 +141,7 @@ SPELLINGS = {
 
 
 def is_longer_spelling(name: str) -> bool:
-    """Whether its first words alone name the command."""
+    """Whether the first words of this spelling alone already name a command."""
     words = name.split()
     return name in SPELLINGS and any(" ".join(words[:length]) in COMMANDS for length in range(1, len(words)))
 
@@ -164,11 +166,12 @@ class Commands(CommandManager):
             self.commands[name] = LazyCommand(name, value)  # type: ignore[assignment]
 
     def add_command(self, name: str, command_class: Any) -> None:
-        """cliff adds its own `help` and `complete`: ours, in the table, are better and faster."""
+        """Ignores cliff's own `help` and `complete`: the ones in the table are better and faster."""
 
     def find_command(self, argv: list[str]) -> tuple[Any, str, list[str]]:
-        """The class, the words that named it, and the rest. ValueError: there is none."""
-        # Words before abbreviations, or a server called "s" would be read as the `show` of `console log show`.
+        """Returns the class, the words that named it, and the rest. Raises ValueError if there is no such command."""
+        # Try full words before abbreviations; otherwise a server called "s" would be read as the `show` of `console log
+        # show`.
         for length in range(self._get_last_possible_command_index(argv), 0, -1):
             name = " ".join(argv[:length])
             if name in self.commands:

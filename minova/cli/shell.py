@@ -1,4 +1,4 @@
-"""The `minova` program: its global options, its commands, and how an error looks."""
+"""The `minova` program: its global options, the dispatch of commands, and the format of errors."""
 
 import argparse
 import logging
@@ -32,7 +32,7 @@ class Shell(App):
         version: str | None,
         argparse_kwargs: dict[str, Any] | None = None,
     ) -> argparse.ArgumentParser:
-        # Without abbreviations: `--user-data` of a command is not `--username`.
+        # Abbreviations are off: `--user-data` of a command is not `--username`.
         parser = Parser(
             prog=self.NAME,
             usage="minova [options] COMMAND ...",
@@ -68,7 +68,7 @@ class Shell(App):
 
     @cached_property
     def client(self) -> Any:
-        """The connection to minova-api, made when a command first asks for it."""
+        """The client of minova-api, created when a command first uses it."""
         from minova.cli.client import Client  # noqa: PLC0415 - imports urllib3, which `help` does without
 
         options = self.options
@@ -93,7 +93,7 @@ class Shell(App):
         )
 
     def run(self, argv: list[str]) -> int:
-        """Parse the global options, wherever they stand, and run the command named by the rest."""
+        """Parse the global options at any position, and run the command that the other words name."""
         self.options, words = self.parser.parse_known_args(argv)
         logging.getLogger().addHandler(logging.NullHandler())
         try:
@@ -128,12 +128,14 @@ class Shell(App):
         except (CliError, BrokenPipeError):
             raise
         except Exception as error:
-            if isinstance(error, ValueError) and "column names" in str(error):  # cliff's word on -c
+            if isinstance(error, ValueError) and "column names" in str(error):  # cliff's error about -c
                 raise UsageError(str(error)) from None
             raise CliError(_unexpected(error)) from error
 
     def unknown_command(self, argv: list[str]) -> str:
-        """What to say of words that name no command: the near ones, or those that begin so."""
+        """Returns the error text for words that name no command: similar commands, or commands that begin with these
+        words.
+        """
         words = []
         for word in argv:
             if word.startswith("-"):
@@ -162,7 +164,9 @@ def _unexpected(error: Exception) -> str:
 
 
 def _password(username: str) -> str:
-    """From MINOVA_PASSWORD or the terminal, never from the command line, which every user of the machine can read."""
+    """Returns the password from MINOVA_PASSWORD or the terminal; never from the command line, which every user of the
+    machine can read.
+    """
     password = os.environ.get("MINOVA_PASSWORD")
     if password is not None:
         return password

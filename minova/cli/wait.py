@@ -11,23 +11,23 @@ from minova.cli.errors import ApiError, CliError, Unreachable
 from minova.cli.output.columns import printable
 from minova.cli.output.servers import HOST, STATE, TASK_STATE, fault_text
 
-FIRST_POLL, LAST_POLL = 0.1, 1.0  # seconds: often at first, as most changes come soon, then less and less
+FIRST_POLL, LAST_POLL = 0.1, 1.0  # seconds: often at first, since most changes come soon, then less often
 STATE_WIDTH = 36  # letters: the longest task state and a short host name
-PATIENCE = 60.0  # seconds without any answer from the API before waiting is given up
+PATIENCE = 60.0  # seconds without any response of the API before the wait is given up
 
 Ask = Callable[[], list[Json]]
 
 
 class Gone(Exception):
-    """The server does not exist any more."""
+    """The server no longer exists."""
 
 
 class TimedOut(Exception):
-    """The time is up. The text has the states of the servers."""
+    """The time limit has passed. The text contains the states of the servers."""
 
 
 class Progress:
-    """Plain lines: one for each change."""
+    """Prints progress as plain lines: one for each change."""
 
     def __init__(self, out: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._out = out
@@ -37,7 +37,7 @@ class Progress:
 
     @staticmethod
     def on(out: TextIO) -> "Progress":
-        """Lines that rewrite themselves on a terminal, plain ones anywhere else."""
+        """Returns live progress on a terminal, plain lines anywhere else."""
         return LiveProgress(out) if out.isatty() and os.environ.get("TERM") != "dumb" else Progress(out)
 
     def show(self, servers: Sequence[Json]) -> None:
@@ -48,7 +48,7 @@ class Progress:
                 print(f"{self._elapsed():6.1f} s  {printable(server['name'])}: {state}", file=self._out, flush=True)
 
     def say(self, line: str) -> None:
-        """Prints an event of the waiting itself."""
+        """Prints a line about the wait itself."""
         print(f"{self._elapsed():6.1f} s  {line}", file=self._out, flush=True)
 
     def _elapsed(self) -> float:
@@ -56,14 +56,16 @@ class Progress:
 
 
 class LiveProgress(Progress):
-    """One line for each server, rewritten in place; of very many, those that are not done yet, and a sum."""
+    """Shows one line for each server, rewritten in place. If there are too many, only those that are not done yet, and
+    a sum.
+    """
 
     _lines = 0
 
     def show(self, servers: Sequence[Json]) -> None:
         size = shutil.get_terminal_size()
         lines = self._table(servers, max(size.lines - 2, 1), size.columns)
-        # Cursor up over what was written last; each line is cleared to its end before it is written.
+        # Move the cursor up over the previous lines; each line is cleared to its end before it is written.
         up = f"\x1b[{self._lines}A" if self._lines else ""
         text = "".join(f"\x1b[2K{line[: size.columns - 1]}\n" for line in lines)
         self._out.write(f"{up}\r{text}\x1b[J")
@@ -90,7 +92,9 @@ class LiveProgress(Progress):
 
 
 def wait_for_builds(ask: Ask, servers: Sequence[Json], progress: Progress, timeout: float) -> list[Json]:
-    """Polls until none is in BUILD. Returns them in their order. Raises Gone, or TimedOut after `timeout` seconds."""
+    """Polls until no server is in BUILD. Returns the servers in their order. Raises Gone, or TimedOut after `timeout`
+    seconds.
+    """
     deadline = time.monotonic() + timeout
     waits = pauses()
     progress.show(servers)
@@ -126,7 +130,9 @@ def wait_until_gone(client: Client, server: Json, progress: Progress, timeout: f
 
 
 def wait_for_status(client: Client, server: Json, progress: Progress, timeout: float) -> Json:
-    """Polls until nothing is in progress, whatever the status is meanwhile. Returns the server as it is then. Raises Gone, or TimedOut."""
+    """Polls until no task is in progress, whatever the status is meanwhile. Returns the server in that state. Raises
+    Gone, or TimedOut.
+    """
     deadline = time.monotonic() + timeout
     for pause in pauses():
         (server,) = _asked(one_server(client.without_retries(), server["id"]), progress, deadline)
@@ -140,13 +146,15 @@ def wait_for_status(client: Client, server: Json, progress: Progress, timeout: f
 
 
 def failed_action(server: Json, done: str, reason: str | None = None) -> str:
-    """The error of a server to which an action was not done. `reason` None: that of the server's fault, if it shows one."""
+    """Returns the error text for an action that failed. If `reason` is None, it comes from the server's fault, if there
+    is one.
+    """
     reason = printable(reason or fault_text(server) or "the host could not do it").rstrip(".")
     return f"Server {printable(server['name'])} ({server['id']}) was not {done}, it is {server['status']}: {reason}."
 
 
 def failures(servers: Iterable[Json]) -> list[str]:
-    """One line for each server that failed: its reason, and where to learn more."""
+    """Returns one line for each failed server: the reason, and the command that explains it."""
     return [
         f"Server {printable(server['name'])} ({server['id']}) failed: "
         f"{printable(fault_text(server) or 'the API gives no reason').rstrip('.')}. "
@@ -157,7 +165,7 @@ def failures(servers: Iterable[Json]) -> list[str]:
 
 
 def one_server(client: Client, uuid: str) -> Ask:
-    """A poll of this server that raises Gone once there is none."""
+    """Returns a function that polls this server. It raises Gone if the server no longer exists."""
 
     def ask() -> list[Json]:
         try:
@@ -171,7 +179,7 @@ def one_server(client: Client, uuid: str) -> Ask:
 
 
 def _asked(ask: Ask, progress: Progress, deadline: float) -> list[Json]:
-    """The servers as they are now. Waits up to PATIENCE seconds for an API that does not answer."""
+    """Returns the current servers. Waits up to PATIENCE seconds for an API that does not answer."""
     patience = min(time.monotonic() + PATIENCE, deadline)
     announced = False
     while True:
@@ -194,12 +202,14 @@ def pauses() -> Iterator[float]:
 
 
 def _done(server: Json) -> bool:
-    """Once it is built, anything may follow: its guest may shut itself down, and others may reboot it."""
+    """Whether the build has ended. After it any status may follow: the guest may shut itself down, and other users may
+    reboot it.
+    """
     return server["status"] != "BUILD" and server.get(TASK_STATE) != "deleting"
 
 
 def _state(server: Json) -> str:
-    """`BUILD spawning on host1`."""
+    """Returns a state such as `BUILD spawning on host1`."""
     doing = server.get(TASK_STATE)
     host = server.get(HOST)
     words = [str(server["status"]), str(doing) if doing else "", f"on {host}" if host else ""]

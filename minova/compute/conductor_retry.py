@@ -1,4 +1,4 @@
-"""How long a compute repeats its calls of a conductor that is away, or that has no database."""
+"""Repeats calls of a compute to a conductor that is away or has no database."""
 
 import time
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import TypeVar
 from minova.retry import retry_call
 
 T = TypeVar("T")
-# Seconds. No other host can go on meanwhile either: giving up earlier would only fail builds of healthy hosts.
+# Seconds. Meanwhile no other host can continue either: giving up earlier would only fail builds of healthy hosts.
 PATIENCE = 600.0
 
 
@@ -17,12 +17,12 @@ def _sleep(seconds: float) -> bool:
 
 
 class ConductorRetry:
-    """Only for calls that are safe to repeat. `wait` pauses, and answers whether the compute stops."""
+    """Only for calls that are safe to repeat. `wait` pauses and returns whether the compute stops."""
 
     def __init__(self, wait: Callable[[float], bool] = _sleep, seconds: float = PATIENCE) -> None:
         self._wait = wait
         self._seconds = seconds
 
     def __call__(self, what: str, ask: Callable[[], T], seconds: float | None = None) -> T:
-        """ServiceUnavailable: no answer for so long, or the compute stops."""
+        """Raises ServiceUnavailable if there is no answer for that long, or if the compute stops."""
         return retry_call(what, ask, seconds=self._seconds if seconds is None else seconds, wait=self._wait)

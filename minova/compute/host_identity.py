@@ -1,7 +1,7 @@
 """The identity of this host and of the process that serves it: the file `compute_id`, and a lock that ends with the process.
 
-The identity is kept on the host's own disk, as Nova keeps it since 2023: names change, and the books of running guests
-must not go with a name.
+The identity is kept on the host's own disk, as Nova does since 2023: host names change, and the records of running
+guests must not depend on a name.
 """
 
 import contextlib
@@ -28,7 +28,9 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class LocalIdentity:
-    """`state_path` is where the identity is written; `folders` are searched for one that an operator has put there."""
+    """The identity is written to `state_path`; `folders` are searched for an identity that an operator has put
+    there.
+    """
 
     def __init__(
         self,
@@ -51,7 +53,9 @@ class LocalIdentity:
 
     @classmethod
     def of(cls, conf: cfg.ConfigOpts) -> "LocalIdentity":
-        """Beside configuration files, as in Nova, and in state_path."""
+        """Creates the identity from the configuration. It is searched for beside configuration files, as in Nova, and
+        in state_path.
+        """
         folders = [Path(name).absolute().parent for name in conf.config_file or ()]
         folders += [Path(name).absolute() for name in conf.config_dir or ()]
         consoles = set()
@@ -64,7 +68,7 @@ class LocalIdentity:
     def hold(self) -> None:
         """Lock the state folder and read the identity.
 
-        InvalidConfiguration: another compute works there, or the files cannot be used.
+        Raises InvalidConfiguration if another compute uses that folder, or if the files cannot be used.
         """
         try:
             make_folder(self._state_path)
@@ -96,7 +100,9 @@ class LocalIdentity:
         self.compute_id = compute_id
 
     def described(self, nodes: Sequence[str]) -> HostIdentity:
-        """As it is registered. `nodes`: what the driver reports; empty while it is not known."""
+        """Returns the identity as it is registered. `nodes` are those that the driver reports; empty while they are not
+        known.
+        """
         return HostIdentity(
             process=self.process,
             compute_id=self.compute_id,
@@ -107,7 +113,7 @@ class LocalIdentity:
         )
 
     def _lock(self) -> None:
-        # The kernel lets go of it when the process ends, however it ends.
+        # The kernel releases the lock when the process ends, however it ends.
         handle = os.open(self._state_path / LOCK, os.O_CREAT | os.O_RDWR, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -119,7 +125,7 @@ class LocalIdentity:
             ) from None
         status = os.fstat(handle)
         self._handle = handle
-        # Another file, or the same one after a boot of this or of another machine, is another lock.
+        # The name of the lock differs for another file, another machine, and the same file after a reboot.
         with contextlib.suppress(OSError):
             self._lock_name = f"{_BOOT_ID.read_text().strip()}/{status.st_dev}:{status.st_ino}"
 
@@ -134,9 +140,9 @@ class LocalIdentity:
 
 
 class IdentifiedConductor:
-    """The conductor's client, with the sender's process in every message once that is registered.
+    """The conductor's client. It adds the sender's process to every message once the process is registered.
 
-    Has the contract's methods.
+    It has the methods of the contract.
     """
 
     def __init__(self, conductor: ConductorApi, identity: LocalIdentity) -> None:
@@ -154,7 +160,7 @@ class IdentifiedConductor:
 
 
 def _read_uuid(path: Path) -> str | None:
-    """InvalidConfiguration: there is a file, and no UUID in it."""
+    """Returns the UUID, or None if there is no file. Raises InvalidConfiguration if the file contains no UUID."""
     try:
         text = path.read_text().strip()
     except FileNotFoundError:

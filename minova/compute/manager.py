@@ -1,4 +1,4 @@
-"""The compute: what arrives for it, what it does at its start and from time to time."""
+"""The compute service: the methods it serves, its start and its periodic work."""
 
 import logging
 import math
@@ -46,13 +46,15 @@ LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 BINARY = "minova-compute"
 AUDIT_INTERVAL = 60.0
-# Changes of a burst of builds go out together.
+# Changes of a burst of builds are sent together.
 REPORT_INTERVAL = 3.0
 
 
 class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
-    """What the methods of a compute delegate to. `driver` and `conductor` pass through `gate`: once it is closed, work that
-    did not end in time reaches neither. `own_driver` and `own_conductor` do not: what is left to do then goes by them.
+    """The objects that a compute delegates to.
+
+    `driver` and `conductor` pass through `gate`: once the gate is closed, work that did not end in time reaches neither
+    of them. `own_driver` and `own_conductor` bypass the gate, for the steps that remain after it is closed.
     """
 
     gate: Gate
@@ -73,10 +75,11 @@ class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComputeManager:
-    """Implements `contracts.compute.ComputeApi` and `service.Manager`. `cmd.compute.make_manager` makes one.
+    """Implements `contracts.compute.ComputeApi` and `service.Manager`. Created by `cmd.compute.make_manager`.
 
-    `stopping` ends the waits of the start. `identity` None: the host has none, and its processes are not told apart.
-    `learn_levels` takes the versions of other services from the conductor.
+    `stopping` ends the waits of the start.
+    `identity` is None if the host has no identity; then its processes cannot be distinguished.
+    `learn_levels` receives the versions of other services, which the conductor sends.
     """
 
     def __init__(
@@ -116,13 +119,13 @@ class ComputeManager:
         conf.register_mutate_hook(self._reconfigure)
 
     def _reconfigure(self, conf: cfg.ConfigOpts, changed: object) -> None:
-        """The configuration was read again. The next audits publish what it says now."""
+        """Apply the configuration after it was read again. The next audits publish the new values."""
         try:
             self._nodes.reconfigure(settings_from(conf, self.host))
         except errors.MinovaError as error:
             LOG.error("Reserved amounts and ratios stay as they were: %s", error)
 
-    # -- what arrives ----------------------------------------------------------------------------------------------
+    # -- methods of ComputeApi -------------------------------------------------------------------------------------
 
     def build_and_run_instance(self, ctx: RequestContext, build: BuildMessage) -> None:
         """Begin the build, unless this or a later attempt has begun here."""
@@ -149,7 +152,7 @@ class ComputeManager:
         self._builder.plugging.changed(instance_uuid)
 
     def terminate_instance(self, ctx: RequestContext, instance_uuid: str, node: str | None) -> None:
-        """Begin the removal, and end a build of it. What fails is asked for again by the conductor."""
+        """Begin the removal, and end a build of the instance. The conductor requests a failed removal again."""
         self._builder.cancel(instance_uuid)
         self._actions.cancel(instance_uuid)
         self._workers.hurry(instance_uuid)
@@ -237,7 +240,7 @@ class ComputeManager:
     def _act(
         self, ctx: RequestContext, action: known.ServerAction, instance: Instance, action_id: int, **arguments: Any
     ) -> None:
-        """In the background; the same action is in progress once at a time."""
+        """Run the action in the background. The same action runs only once at a time."""
         if action.ends_others:
             self._actions.cancel_before(instance.uuid, action_id)
         work = lambda: self._actions.run(ctx, action, instance, action_id, arguments)  # noqa: E731
@@ -253,7 +256,7 @@ class ComputeManager:
         return self._driver.console_output(instance_uuid, tail_length)
 
     def get_diagnostics(self, ctx: RequestContext, instance_uuid: str) -> GuestDiagnostics:
-        """As in Nova, of a guest that runs alone."""
+        """As in Nova, only a guest that runs has diagnostics."""
         state = self._driver.power_state(instance_uuid)
         if state is not None and state is not PowerState.RUNNING:
             raise errors.Conflict(
@@ -267,7 +270,7 @@ class ComputeManager:
     def _terminate(self, ctx: RequestContext, instance_uuid: str) -> None:
         try:
             self._builder.terminate(ctx, instance_uuid)
-        except errors.ServiceUnavailable as error:  # no conductor has heard that it is gone
+        except errors.ServiceUnavailable as error:  # no conductor received the report of the removal
             LOG.warning("Removal of instance %s is not done yet: %s", instance_uuid, error)
         except Exception as error:
             LOG.warning(
@@ -282,13 +285,15 @@ class ComputeManager:
         reason, kind = str(error) or type(error).__name__, kind_of(error)
         try:
             self._conductor.delete_failed(ctx, instance_uuid=instance_uuid, host=self.host, reason=reason, kind=kind)
-        except errors.MinovaError as unheard:  # an older conductor knows no such report
+        except errors.MinovaError as unheard:  # an older conductor does not have this method
             LOG.warning("No conductor heard why instance %s is not removed: %s", instance_uuid, unheard)
 
-    # -- the life of the service -----------------------------------------------------------------------------------
+    # -- service.Manager -------------------------------------------------------------------------------------------
 
     def init_host(self) -> None:
-        """Register, connect to the hypervisor, adopt running domains. While the hypervisor is away the service reports it."""
+        """Connect to the hypervisor, register, adopt running domains. While the hypervisor is away, the service reports
+        that.
+        """
         ctx = service_context()
         if self._identity is not None:
             self._identity.hold()
@@ -299,11 +304,11 @@ class ComputeManager:
         self._patiently("Adoption of domains", lambda: self._adopt(ctx))
 
     def pre_start_hook(self) -> None:
-        """The first audit, so that the nodes are known before a message can come."""
+        """Run the first audit, so that the nodes are known before a message can come."""
         self._patiently("First audit", self._first_audit)
 
     def post_start_hook(self) -> None:
-        """Everything is done by then."""
+        """Nothing is left to do."""
 
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
         tasks = [
@@ -316,7 +321,9 @@ class ComputeManager:
         return [*tasks, *self.collaborators.periodic_tasks.periodic_tasks()]
 
     def stop(self) -> None:
-        """Builds and removals that run may end, for `graceful_shutdown_timeout`. The next start resumes all others."""
+        """Wait up to `graceful_shutdown_timeout` for running builds and removals to end. The next start resumes all
+        others.
+        """
         self._stopping.set()
         ended = threading.Event()
         threading.Thread(target=self._beat_until, args=(ended,), name="heartbeat", daemon=True).start()
@@ -324,7 +331,7 @@ class ComputeManager:
         ended.set()
         self.collaborators.gate.close()
         if still:
-            # To close the driver now would only make calls fail that may yet end well.
+            # Closing the driver now would only make calls fail that may still succeed.
             LOG.warning(
                 "%d builds or removals have not ended within graceful_shutdown_timeout, %g s: the next start resumes them",
                 still,
@@ -336,7 +343,7 @@ class ComputeManager:
             self._leave(self._identity)
 
     def _beat_until(self, ended: threading.Event) -> None:
-        """While builds end the host is not down: else the conductor would give them up."""
+        """Send heartbeats while builds end: if the host were down, the conductor would give them up."""
         while not ended.wait(self._heartbeat_interval):
             try:
                 self.heartbeat()
@@ -346,7 +353,9 @@ class ComputeManager:
                 return
 
     def _leave(self, identity: LocalIdentity) -> None:
-        """Another process may serve this host from now on. When no conductor hears it, it finds out by the lock."""
+        """Another process may serve this host from now on. If no conductor receives the message, that process finds out
+        by the lock.
+        """
         identity.release()
         try:
             self.collaborators.own_conductor.service_stopped(
@@ -357,13 +366,15 @@ class ComputeManager:
 
     @property
     def failure(self) -> str | None:
-        """Why this process has stopped by itself: another one serves its host."""
+        """Why this process has stopped by itself: another process serves its host."""
         return self._superseded
 
     # -- periodic work ---------------------------------------------------------------------------------------------
 
     def heartbeat(self) -> float:
-        """Alive, and able to work or not. Answers the seconds to the next one, as the conductor wants it."""
+        """Report that this compute is alive, and whether it is able to work. Returns the seconds until the next
+        heartbeat, which the conductor sets.
+        """
         ctx = service_context()
         was_down = self._down_reason is not None
         self._down_reason = self._probe()
@@ -386,8 +397,9 @@ class ComputeManager:
         return instructions.heartbeat_interval
 
     def _register_or_give_up(self, ctx: RequestContext) -> ServiceInstructions | None:
-        """Another process was registered: where it does not live, this one takes its place again; else this one ends, for
-        nothing that it does counts. The next start registers, or waits until it may.
+        """Register again after another process was registered for this host. If that process no longer lives, this one
+        takes its place again. Otherwise this process ends, because its writes no longer count; the next start
+        registers, or waits until it may.
         """
         try:
             return self._register(ctx)
@@ -398,20 +410,26 @@ class ComputeManager:
             return None
 
     def report_changes(self) -> None:
-        """Power states of domains that changed, and rows of nodes whose usage did: nothing is sent when none did."""
+        """Send power states of domains that changed, and rows of nodes whose usage changed. Sends nothing if nothing
+        changed.
+        """
         ctx = service_context()
         self._power_states.send(ctx)
         self._nodes.save(ctx)
 
     def update_available_resource(self) -> float:
-        """The audit of every node. Answers the seconds to the next one: as configured, unless the conductor wants more."""
+        """Audit every node. Returns the seconds until the next audit: as configured, unless the conductor wants
+        more.
+        """
         self._note_conflicts(self._auditor.update_available_resource(service_context()))
         return max(self._audit_interval, self._least_audit_interval)
 
     # -- the start -------------------------------------------------------------------------------------------------
 
     def _patiently(self, what: str, ask: Callable[[], T]) -> T:
-        """Repeat while conductor or hypervisor is away; of the hypervisor the service says so meanwhile."""
+        """Repeat `ask` while conductor or hypervisor is away. While the hypervisor is away, the service reports
+        that.
+        """
 
         def once() -> T:
             try:
@@ -432,13 +450,16 @@ class ComputeManager:
         self._nodes.require_capacity()
 
     def _register(self, ctx: RequestContext) -> ServiceInstructions:
-        """HostIdentityConflict: the host's rows describe another machine. HostInUse: another process serves it."""
+        """Raises HostIdentityConflict if the host's rows describe another machine, HostInUse if another process serves
+        the host.
+        """
         instructions = self._ask_to_register(ctx)
         if self._identity is not None:
             if self._identity.compute_id is None and instructions.compute_id is not None:
                 self._identity.adopt(instructions.compute_id)
                 instructions = self._ask_to_register(ctx)
-            # An older conductor has noted no process: messages that named one would be taken for those of another.
+            # An older conductor has recorded no process: it would take messages that name one for those of another
+            # process.
             self._identity.is_registered = instructions.epoch > 0
             self._nodes.registered(self._identity.compute_id, instructions.epoch)
         self._driver.recognise(instructions.former_hosts)
@@ -479,7 +500,9 @@ class ComputeManager:
             self._resume_guests(adoption.switched_off)
 
     def _resume_guests(self, instances: Sequence[Instance]) -> None:
-        """As after a reboot of the host. What fails is `stopped` from the first audit on."""
+        """Start guests again after a reboot of the host. An instance whose start fails is `stopped` from the first
+        audit on.
+        """
         for instance in instances:
             LOG.info("Instance %s ran when it was last seen: it is started again", instance.uuid)
             try:
@@ -495,12 +518,14 @@ class ComputeManager:
                 raise failure
 
     def _note_conflicts(self, failures: Sequence[Exception]) -> None:
-        """While nodes are not what the rows say, the service is down, with the reason: no new work comes."""
+        """While nodes differ from their rows, the service is down and reports the reason, so that it gets no new
+        work.
+        """
         conflicts = [str(failure) for failure in failures if isinstance(failure, errors.HostIdentityConflict)]
         self._identity_conflict = conflicts[0] if conflicts else None
 
     def _probe(self) -> str | None:
-        """Why the hypervisor cannot be used now, or nothing."""
+        """Returns why the hypervisor cannot be used now, or None."""
         try:
             self._driver.available_nodes()
         except errors.HypervisorUnavailable as error:

@@ -1,4 +1,4 @@
-"""Hypervisor drivers. Only the one that is configured is imported: a controller, or a fake host, has no libvirt."""
+"""Hypervisor drivers. Only the configured driver is imported: a controller, or a fake host, has no libvirt."""
 
 from oslo_config import cfg
 
@@ -7,8 +7,10 @@ from minova.virt.driver import Driver
 
 
 def load(conf: cfg.ConfigOpts) -> Driver:
-    """The driver that `compute_driver` names, not connected yet. InvalidConfiguration: its library is missing."""
-    # Nova names the class, too.
+    """Returns the driver that `compute_driver` names, not connected yet. Raises InvalidConfiguration if its library is
+    missing.
+    """
+    # Nova's value includes the class name.
     if conf.compute_driver.partition(".")[0] == "fake":
         from minova.virt.fake import FakeDriver  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""A full disk by its own name, wherever it shows itself."""
+"""Recognises a full disk in errors of the system and of programs, and raises DiskFull."""
 
 import errno
 import shutil
@@ -9,13 +9,13 @@ from pathlib import Path
 from minova.errors import DiskFull
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-# How programs and libvirt put it.
+# The words of programs and libvirt for a full disk.
 WORDS = ("No space left on device", "Disk quota exceeded")
 
 
 @contextmanager
 def disk_full(what: str) -> Iterator[None]:
-    """An OSError of a full disk inside becomes DiskFull, which says `what` could not be done."""
+    """Turns an OSError of a full disk inside the block into DiskFull. `what` says what could not be done."""
     try:
         yield
     except OSError as error:
@@ -25,14 +25,14 @@ def disk_full(what: str) -> Iterator[None]:
 
 
 def says_disk_full(text: str) -> bool:
-    """Whether another program's complaint is about a full disk."""
+    """Whether the error text of another program is about a full disk."""
     return any(words in text for words in WORDS)
 
 
 def require_room(folder: Path, wanted: int, reserve: int, what: str) -> None:
-    """DiskFull: `wanted` more bytes would leave less than `reserve` bytes of the file system free.
+    """Raises DiskFull if `wanted` more bytes would leave less than `reserve` bytes of the file system free.
 
-    Asked again while a file is written: others write, too.
+    Call it again while a file is written, since other processes write too.
     """
     free = shutil.disk_usage(folder).free
     if wanted > free - reserve:

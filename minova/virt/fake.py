@@ -1,4 +1,4 @@
-"""A hypervisor that runs nothing and keeps books: for tests, benchmarks and a look around."""
+"""A fake hypervisor that only records its domains: for tests, benchmarks and first trials."""
 
 import struct
 import threading
@@ -30,7 +30,7 @@ from minova.virt.driver import NO_DATA, NO_ROW, GuestData, RowHost, last_lines
 
 HYPERVISOR_VERSION = 1
 LINES_OF_A_START = 12
-# All that a guest may ask for by its image or flavor.
+# Everything that a guest may request by its image or flavor.
 _TRAITS = (
     "COMPUTE_FIRMWARE_BIOS",
     UEFI,
@@ -41,13 +41,13 @@ _TRAITS = (
 )
 SMALL_PAGE_KB = 4
 _CLUSTER_BITS = 16
-# Discard's.
+# The port of the Discard protocol.
 _CONSOLE_PORT = 9
 _IDLE = CpuTimes(user=0, kernel=0, idle=0, iowait=0, frequency=1000)
 
 
 class Domain(msgspec.Struct, frozen=True, kw_only=True):
-    """What the books say of one domain."""
+    """The record of one domain."""
 
     uuid: str
     node: str
@@ -75,7 +75,7 @@ _DOMAINS = Decoder(list[Domain])
 
 
 def empty_qcow2(virtual_size: int) -> bytes:
-    """An image without data: header, tables of reference counts, and a first table that maps nothing."""
+    """Returns an image without data: a header, tables of reference counts, and an L1 table that maps nothing."""
     cluster = 1 << _CLUSTER_BITS
     l1_entries = -(-virtual_size // (cluster * (cluster // 8)))
     used = 3 + -(-l1_entries * 8 // cluster)
@@ -92,7 +92,7 @@ def _macs_of(instance: Instance) -> tuple[str, ...]:
 
 
 class _Cpus(NamedTuple):
-    """How many CPUs there are for shared guests and for pinned ones, and the host's cell."""
+    """The number of CPUs for shared guests and for pinned ones, and the host's cell."""
 
     shared: int
     dedicated: int = 0
@@ -112,10 +112,11 @@ def _cpus_of(conf: cfg.ConfigOpts) -> _Cpus:
 
 
 class FakeDriver:
-    """Implements `virt.driver.Driver`. The books outlive the process in a file, as real domains outlive it.
+    """Implements `virt.driver.Driver`. A file keeps the records after the end of the process, as real domains outlive
+    it.
 
-    Safe for threads. Nodes are `fake_nodes`, or one named as the host. With `cpu_shared_set` or `cpu_dedicated_set` each has
-    one NUMA cell, so that pinned guests run there, too.
+    Safe for threads. Nodes are `fake_nodes`, or one with the name of the host. With `cpu_shared_set` or
+    `cpu_dedicated_set` each has one NUMA cell, so that pinned guests run there, too.
     """
 
     reports_resources: ClassVar[bool] = True
@@ -135,15 +136,19 @@ class FakeDriver:
         self._started = time.monotonic_ns()
         self._cpu_times: dict[str, tuple[int, CpuTimes]] = {}
 
-    # -- what tests do ---------------------------------------------------------------------------------------------
+    # -- methods for tests -----------------------------------------------------------------------------------------
 
     def fail(self, operation: str, failures: Iterable[Exception]) -> None:
-        """The next calls of the operation, named as its method, raise these, one each; then it works again."""
+        """Make the next calls of the operation raise these exceptions, one each; then it works again. `operation` is a
+        method name.
+        """
         with self._lock:
             self._failures[operation].extend(failures)
 
     def turn(self, instance_uuid: str, state: PowerState) -> None:
-        """The domain goes into another state by itself, as a guest that shuts down. NotFound: there is none."""
+        """Change the state of the domain by itself, as a guest that shuts down does. Raises NotFound if there is no
+        domain.
+        """
         with self._lock:
             self._write(msgspec.structs.replace(self._domain(instance_uuid), power_state=state))
             watchers = tuple(self._changed)
@@ -151,23 +156,23 @@ class FakeDriver:
             changed(instance_uuid, state)
 
     def set_bridges(self, bridges: Mapping[str, str]) -> None:
-        """These are there now, by what they carry; at the start all that are configured."""
+        """Set the bridges that exist, by the segment that they carry. At the start all configured bridges exist."""
         self._bridges = dict(bridges)
 
-    # -- what a compute asks ---------------------------------------------------------------------------------------
+    # -- methods of Driver -----------------------------------------------------------------------------------------
 
     def init_host(self, host: str) -> None:
         self._begin("init_host")
 
     def recognise(self, former_hosts: tuple[str, ...]) -> None:
-        """Domains in the books are not marked."""
+        """Does nothing: the recorded domains are not marked with a host."""
 
     def available_nodes(self) -> tuple[str, ...]:
         self._begin("available_nodes")
         return self.nodes
 
     def host_view(self, node: str) -> HypervisorView:
-        """NotFound: no such node."""
+        """Raises NotFound if there is no such node."""
         with self._lock:
             self._begin("host_view")
             if node not in self.nodes:
@@ -250,7 +255,7 @@ class FakeDriver:
         return False
 
     def own_disks(self, instance_uuids: Iterable[str]) -> None:
-        """Its guests have none."""
+        """Does nothing: fake guests have no disks."""
 
     def power_off(self, instance_uuid: str) -> None:
         with self._lock:
@@ -259,7 +264,7 @@ class FakeDriver:
                 self.turn(instance_uuid, PowerState.SHUTDOWN)
 
     def shut_down(self, instance_uuid: str, timeout: float, cancelled: threading.Event) -> bool:
-        """Its guests do so at once."""
+        """Fake guests shut down at once."""
         self._begin("shut_down")
         self.power_off(instance_uuid)
         return True
@@ -274,7 +279,7 @@ class FakeDriver:
             return self.power_on(instance)
 
     def set_admin_password(self, instance: Instance, password: str) -> None:
-        """Its guests have no agent, and take any."""
+        """Fake guests have no agent and accept any password."""
         self._begin("set_admin_password")
         self._domain(instance.uuid)
 
@@ -311,14 +316,14 @@ class FakeDriver:
         path.write_bytes(empty_qcow2(max(instance.flavor.root_gb, 1) << 30))
 
     def open_snapshots(self) -> tuple[str, ...]:
-        """Its guests have no disks."""
+        """Returns nothing: fake guests have no disks."""
         return ()
 
     def end_snapshot(self, instance_uuid: str) -> None:
-        """As `open_snapshots`."""
+        """Does nothing: there are no open snapshots."""
 
     def refresh_interfaces(self, vifs: Mapping[str, Sequence[Vif]]) -> tuple[str, ...]:
-        """Nothing is filtered: no packet goes anywhere."""
+        """Filters nothing: there are no packets."""
         wanted = {uuid: {vif.mac_address for vif in of_instance} for uuid, of_instance in vifs.items()}
         with self._lock:
             self._begin("refresh_interfaces")
@@ -326,7 +331,7 @@ class FakeDriver:
         return tuple(uuid for uuid, macs in known.items() if macs != wanted.get(uuid, set()))
 
     def refresh_members(self, members: Sequence[GroupMembers]) -> None:
-        """As `refresh_interfaces`."""
+        """Does nothing, as `refresh_interfaces`."""
         self._begin("refresh_members")
 
     def interfaces(self, instance_uuid: str) -> tuple[Vif, ...]:
@@ -344,7 +349,7 @@ class FakeDriver:
             return domain.power_state
 
     def detach_interface(self, instance_uuid: str, vif: Vif, check: Callable[[], None]) -> PowerState:
-        """Its guests let go of it at once."""
+        """Fake guests release the interface at once."""
         check()
         with self._lock:
             self._begin("detach_interface")
@@ -356,7 +361,7 @@ class FakeDriver:
             return domain.power_state
 
     def rebuild(self, instance: Instance, image_path: Path | None, data: GuestData = NO_DATA) -> None:
-        """What it has printed is gone with its disks."""
+        """Also clears the console, which is lost with the disks."""
         with self._lock:
             self._begin("rebuild")
             if instance.uuid not in self._domains:
@@ -372,7 +377,7 @@ class FakeDriver:
             return domain.power_state
 
     def _turn_to(self, instance_uuid: str, state: PowerState) -> PowerState:
-        """Nothing is said of a domain that is in that state already."""
+        """Change the state. Sends no event if the domain is in that state already."""
         with self._lock:
             if self._domain(instance_uuid).power_state is not state:
                 self.turn(instance_uuid, state)
@@ -382,7 +387,7 @@ class FakeDriver:
         return frozenset()
 
     def bound_console_logs(self) -> None:
-        """Its guests print LINES_OF_A_START lines a start."""
+        """Does nothing: fake guests print only LINES_OF_A_START lines at each start."""
 
     def power_state(self, instance_uuid: str) -> PowerState | None:
         with self._lock:
@@ -391,14 +396,16 @@ class FakeDriver:
             return None if domain is None else domain.power_state
 
     def diagnostics(self, instance_uuid: str) -> GuestDiagnostics:
-        """Its guests use nothing. As Nova's fake driver it says that it is libvirt: clients know no fake one."""
+        """Fake guests use nothing. As Nova's fake driver, it reports the driver as libvirt, because clients do not know
+        a fake one.
+        """
         with self._lock:
             self._begin("diagnostics")
             memory_kb = self._domain(instance_uuid).memory_mb << 10
         return GuestDiagnostics(driver="libvirt", memory_kb=memory_kb)
 
     def console(self, instance_uuid: str, console_type: ConsoleType) -> ConsoleAddress:
-        """Of the enabled types, an address at which nothing listens."""
+        """Returns, for an enabled type, an address at which nothing listens."""
         with self._lock:
             self._begin("console")
             domain = self._domain(instance_uuid)
@@ -414,7 +421,9 @@ class FakeDriver:
             return last_lines(self._domain(instance_uuid).console, tail_length)
 
     def cpu_times(self, node: str) -> CpuTimes:
-        """As if every vCPU of a running domain were busy, three quarters of that for the guest itself."""
+        """Returns times as if every vCPU of a running domain were busy: three quarters as user time, one quarter as
+        kernel time.
+        """
         with self._lock:
             self._begin("cpu_times")
             running = [
@@ -447,10 +456,12 @@ class FakeDriver:
             self._changed.clear()
 
     def _is_on(self, domain: Domain, node: str) -> bool:
-        """The only node of a hypervisor has every domain, whatever it was called when they were made."""
+        """Whether the domain is on the node. If there is only one node, it has every domain, whatever its name was when
+        they were made.
+        """
         return len(self.nodes) == 1 or domain.node == node
 
-    # -- the books -------------------------------------------------------------------------------------------------
+    # -- the records -----------------------------------------------------------------------------------------------
 
     def _begin(self, operation: str) -> None:
         with self._lock:

@@ -1,6 +1,6 @@
-"""What is in an image file, whatever it is called: looked at before anything runs from it.
+"""Inspects the content of an image file, whatever its declared format, before anything runs from it.
 
-Needs no hypervisor: the API looks at uploads with it, the computes at downloads and at what their cache holds.
+Needs no hypervisor: the API inspects uploads with it, the computes inspect downloads and their cached files.
 """
 
 import io
@@ -21,16 +21,18 @@ if TYPE_CHECKING:
 FORMATS = ("qcow2", "raw")
 CONTAINERS = ("bare",)
 GB = 1 << 30
-# Of the inspection. Raise it with every change of what is refused: what was found by older rules is then found anew.
+# The version of the inspection rules. Increase it with every change of what is refused: files inspected by older rules
+# are then inspected again.
 RULES = 1
 
-# Every format that could deceive QEMU shows itself in here; the last is ISO 9660 at 32 kB.
+# Every format that could deceive QEMU is recognisable within these bytes; the last is ISO 9660 at 32 kB.
 _HEAD = 1 << 20
 _CHUNK = 1 << 16
-# A partition table is what many raw disks begin with; QEMU reads no meaning into it.
+# Many raw disks begin with a partition table; QEMU does not interpret it.
 _RAW = {"raw", "gpt"}
 _NAMES = {"raw": "raw or of no known format"}
-# First bytes by which QEMU, left to guess, would take a file for more than a raw disk, and which the library does not know.
+# First bytes by which QEMU, if it had to probe the format, would take a file for another format than raw, and which the
+# library does not know.
 _MAGICS = {
     b"COWD": "vmdk",
     b"WithoutFreeSpace": "parallels",
@@ -38,12 +40,12 @@ _MAGICS = {
     b"Bochs Virtual HD Image": "bochs",
     b"#!/bin/sh\n#V2.0 Format\nmodprobe cloop": "cloop",
 }
-# A VMDK that is text alone, and names files as its extents: comments, empty lines, and then its version.
+# A VMDK that consists of text only and names files as its extents: comments, empty lines, and then its version.
 _VMDK_TEXT = re.compile(rb"(?:#[^\n]{0,4096}\n|[ ]{0,4096}\r?\n){0,256}version=[0-9]")
 
 
 class ImageFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """`virtual_size` is what a guest sees, in bytes."""
+    """The result of an inspection. `virtual_size` is the size that a guest sees, in bytes."""
 
     disk_format: str
     virtual_size: int
@@ -67,14 +69,14 @@ def inspect(path: Path, declared: str | None) -> ImageFacts:
         if actual == "raw":
             return ImageFacts(disk_format=actual, virtual_size=size)
         _refuse_unsafe(inspector)
-        # NumPy takes time and memory that a compute needs for nothing else.
+        # Imported late: NumPy takes time and memory, and a compute needs it for nothing else.
         from minova.virt import qcow2_tables  # noqa: PLC0415
 
         return ImageFacts(disk_format=actual, virtual_size=qcow2_tables.virtual_size(file, size))
 
 
 def format_refused(disk_format: str | None, container_format: str | None = "bare") -> str | None:
-    """Why images of this kind cannot be booted here, if so."""
+    """Returns why images of this kind cannot be booted here, or None."""
     if disk_format not in FORMATS:
         return f"disk_format {disk_format or 'unset'!r} is not one that can be booted: {', '.join(FORMATS)}"
     if container_format not in CONTAINERS:
@@ -83,9 +85,10 @@ def format_refused(disk_format: str | None, container_format: str | None = "bare
 
 
 def unfit(image: Image, flavor: Flavor, virtual_size: int | None = None) -> tuple[str, ...]:
-    """Every reason why the flavor is too small for the image. Pure.
+    """Returns every reason why the flavor is too small for the image. Pure.
 
-    `virtual_size` in bytes: default the image's own record. A flavor with root_gb 0 takes disks of any size.
+    `virtual_size` is in bytes; by default the one in the image's record. A flavor with root_gb 0 takes disks of any
+    size.
     """
     size = image.virtual_size if virtual_size is None else virtual_size
     limit = math.inf if flavor.root_gb == 0 else flavor.root_gb
@@ -106,8 +109,8 @@ def _other_format(head: bytes) -> str | None:
 
 
 def _detect(head: bytes) -> "FileInspector":
-    """The one format that the first bytes of the file show."""
-    # With the first image, since it takes a fifth of a second: that is a third of the start of a compute.
+    """Returns the one format that the first bytes of the file show."""
+    # Imported with the first image, since the import takes a fifth of a second: a third of the start of a compute.
     from oslo_utils.imageutils import format_inspector  # noqa: PLC0415
 
     wrapper = format_inspector.InspectWrapper(io.BytesIO(head))

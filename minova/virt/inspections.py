@@ -1,6 +1,7 @@
-"""What the inspection of an image's file found, remembered in this process for as long as the file is the same.
+"""Remembers results of image inspections in this process, for as long as the file is unchanged.
 
-A build looks at its image in the cache, before its claim and before its disk is made: one inspection serves all of them.
+A build inspects its image in the cache, before its claim and before its disk is made: one inspection serves all of
+them.
 """
 
 import threading
@@ -18,7 +19,7 @@ _lock = threading.Lock()
 
 
 def inspect_once(path: Path, declared: str | None) -> ImageFacts:
-    """As `image_format.inspect`, which is asked again only if the file has changed. Refusals are not kept here."""
+    """As `image_format.inspect`, which is called again only if the file has changed. Refusals are not kept here."""
     key = _key(path)
     with _lock:
         facts = _known.get(key)
@@ -31,7 +32,7 @@ def inspect_once(path: Path, declared: str | None) -> ImageFacts:
 
 
 def remember(path: Path, facts: ImageFacts) -> None:
-    """What this host has found before, by the same rules, and written down beside the file."""
+    """Remember facts that this host has found before by the same rules and recorded beside the file."""
     _keep(_key(path), facts)
 
 

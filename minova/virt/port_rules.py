@@ -1,28 +1,31 @@
-"""What interfaces of a host let through: as it was said of each, with the members of security groups as they were told last."""
+"""The rules of a host's interfaces, combined with the newest members of their security groups."""
 
 from collections.abc import Iterable
 
 from minova.objects.vif import GroupMembers, Vif, with_members
 
-# Groups whose members are kept, those that were told last: after them what is said of an interface counts.
+# The number of groups whose members are kept, the most recent ones. For other groups the members in the interface's own
+# message count.
 MOST_GROUPS = 512
 
 
 class PortRules:
-    """Not safe for threads. An interface and the members of its groups come in messages of their own, in any order; the newer one counts."""
+    """Not safe for threads. An interface and the members of its groups come in separate messages, in any order; the
+    newer one counts.
+    """
 
     def __init__(self) -> None:
         self._vifs: dict[str, Vif] = {}
         self._members: dict[str, GroupMembers] = {}
 
     def define(self, vif: Vif) -> Vif:
-        """What it lets through now."""
+        """Record the interface, and return it with the current members of its groups."""
         current = with_members(vif, self._members)
         self._vifs[vif.port_id] = current
         return current
 
     def learn(self, members: Iterable[GroupMembers]) -> list[Vif]:
-        """The interfaces that let something else through from now on."""
+        """Record the members, and return the interfaces whose rules have changed by them."""
         for told in members:
             known = self._members.get(told.group_id)
             if known is None or told.revision > known.revision:
@@ -34,7 +37,7 @@ class PortRules:
         return [after for vif in before if _differs(vif, after := self.define(vif))]
 
     def current(self, port_id: str) -> Vif | None:
-        """None: it is not known."""
+        """Returns the interface with its current rules, or None if it is not known."""
         return self._vifs.get(port_id)
 
     def forget(self, port_id: str) -> None:
@@ -42,5 +45,5 @@ class PortRules:
 
 
 def _differs(one: Vif, other: Vif) -> bool:
-    """Numbers alone change nothing."""
+    """Whether the rules allow different remotes. A new revision number alone is no difference."""
     return [rule.remotes for rule in one.rules or ()] != [rule.remotes for rule in other.rules or ()]

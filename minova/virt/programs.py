@@ -1,10 +1,10 @@
-"""Programs that make disks: with limits, as a user without rights, and with explicit formats.
+"""Runs programs that make disks: with limits, as a user without rights, and with explicit formats.
 
     prlimit: CPU time, memory, file size, open files --> setpriv: nobody, no groups, no new rights --> qemu-img, mkfs, mkswap
 
-Of a service that runs as root the program becomes `nobody`. It gets the one file that it is to write as an open descriptor, so
-that it needs no right to any folder; every other file is out of its reach. Neither step runs code between fork and exec, which
-a process with threads must not.
+If the service runs as root, the program becomes `nobody`. It gets the one file that it writes as an open descriptor, so
+that it needs no right to any folder; it cannot reach any other file. Neither step runs code between fork and exec,
+which is unsafe in a process with threads.
 """
 
 import os
@@ -20,20 +20,22 @@ from minova.errors import DiskFull, HypervisorUnavailable, InvalidConfiguration
 from minova.virt.disk_space import says_disk_full
 
 MB = 1 << 20
-# Seconds that a program has that copies nothing.
+# The time limit in seconds for a program that copies nothing.
 WITHIN = 120.0
-# Seconds between two looks whether a copy is still wanted.
+# Seconds between two checks whether a copy is still wanted.
 CHECK_EVERY = 0.2
-# The user without rights of every Linux.
+# The user without rights on every Linux.
 NOBODY = 65534
-# Where Debian keeps what only administrators call.
+# Includes the folders where Debian installs programs for administrators.
 PATH = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
 _PACKAGES = {"prlimit": "util-linux", "setpriv": "util-linux"}
 _COMPLAINT = 1000
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run may take: seconds of CPU time and in all, bytes of address space and of the largest file, open files."""
+    """Limits of one run: seconds of CPU time (`cpu`) and of elapsed time (`within`), bytes of address space and of the
+    largest file, and open files.
+    """
 
     cpu: int = 60
     within: float = WITHIN
@@ -43,7 +45,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def require(packages: dict[str, str]) -> None:
-    """InvalidConfiguration: one of these programs, or what starts them, is not installed or not allowed."""
+    """Raises InvalidConfiguration if one of these programs, or a program that starts them, is not installed or not
+    allowed.
+    """
     for name, package in (_PACKAGES | packages).items():
         if shutil.which(name, path=PATH) is None:
             raise InvalidConfiguration(f"{name} is not installed (Debian package {package})")
@@ -56,10 +60,10 @@ def require(packages: dict[str, str]) -> None:
 
 
 def write_with(path: Path, command: Sequence[str], limits: Limits, *after: str, reading: int | None = None) -> None:
-    """Run a program on one file: `command`, the file's name there, and `after`. The file is made if need be, for this user alone.
-    `reading`: a descriptor that the program gets, too.
+    """Run a program on one file: its arguments are `command`, the name of the file, and `after`. The file is created if
+    needed, readable by this user only. `reading` is another descriptor that the program inherits.
 
-    Raises DiskFull; HypervisorUnavailable when the program fails, with its words.
+    Raises DiskFull, or HypervisorUnavailable with the program's error text if the program fails.
     """
     handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     as_nobody = os.geteuid() == 0
@@ -75,9 +79,10 @@ def write_with(path: Path, command: Sequence[str], limits: Limits, *after: str, 
 
 
 def convert(source: Path, path: Path, command: Sequence[str], limits: Limits) -> None:
-    """Run a program that reads one file and writes another: `command`, the source's name there, and the other's.
+    """Run a program that reads one file and writes another: its arguments are `command`, the name of the source, and
+    the name of the other file.
 
-    The source must be this process's own: the program gets it, too. Raises as `write_with`.
+    The source must belong to this process, since its ownership passes to the program. Raises as `write_with`.
     """
     handle = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -91,10 +96,11 @@ def convert(source: Path, path: Path, command: Sequence[str], limits: Limits) ->
 def copy_with(
     path: Path, source: Path, command: Sequence[str], limits: Limits, check: Callable[[], None] | None = None
 ) -> None:
-    """Run a program that reads `source`, whose name the command has, and writes one file, whose name it is given as the last word.
+    """Run a program that reads `source`, whose name is in the command, and writes one file, whose name is the last
+    argument.
 
-    Of a service that runs as root the program becomes a user without rights in the group of `source`, if that group may read it.
-    `check` is called several times a second; what it raises ends the program. Raises as `write_with`.
+    If the service runs as root, the program becomes a user without rights in the group of `source`, if that group may
+    read it. `check` is called several times a second; an exception of it ends the program. Raises as `write_with`.
     """
     handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     status = source.stat()
@@ -112,21 +118,21 @@ def copy_with(
 
 
 def run(command: Sequence[str], limits: Limits) -> None:
-    """With the rights of the service: it opens files by their names. Raises as `write_with`, and HypervisorUnavailable
-    if the command takes longer than its limit of CPU time.
+    """Run a program with the rights of the service, because it opens files by their names. Raises as `write_with`, and
+    HypervisorUnavailable if the command takes longer than its limit of CPU time.
     """
     _wait(_started(limited(command, limits, drop_rights=False), ()), command[0], None, float(limits.cpu))
 
 
 def let_read(folder: Path) -> None:
-    """Give a folder and all in it to the user that the programs run as."""
+    """Give a folder and everything in it to the user as which the programs run."""
     if os.geteuid() == 0:
         for path in (folder, *folder.rglob("*")):
             os.chown(path, NOBODY, NOBODY)
 
 
 def limited(command: Sequence[str], limits: Limits, *, drop_rights: bool, group: int = NOBODY) -> list[str]:
-    """The command behind `prlimit`, and behind `setpriv` if it is to lose the rights of root."""
+    """Returns the command prefixed with `prlimit`, and with `setpriv` if it must drop the rights of root."""
     words = [
         "prlimit",
         f"--cpu={limits.cpu}",
@@ -154,7 +160,7 @@ def _started(command: Sequence[str], handles: Sequence[int]) -> "subprocess.Pope
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
-        # Nothing of the service's own surroundings, which may hold secrets.
+        # Nothing of the service's own environment, which may contain secrets.
         env={"LC_ALL": "C", "PATH": PATH},
         stdin=subprocess.DEVNULL,
         cwd="/",
@@ -163,7 +169,7 @@ def _started(command: Sequence[str], handles: Sequence[int]) -> "subprocess.Pope
 
 
 def _wait(process: "subprocess.Popen[str]", name: str, check: Callable[[], None] | None, within: float | None) -> None:
-    """`within`: seconds; None: without end, as long as `check` raises nothing."""
+    """Wait for the program. `within` is the limit in seconds; None: no limit, as long as `check` raises nothing."""
     until = None if within is None else time.monotonic() + within
     with process:
         while True:

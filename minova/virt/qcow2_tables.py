@@ -1,7 +1,7 @@
-"""Whether all that a qcow2 file's header and tables name lies in the file.
+"""Checks that everything to which the header and tables of a qcow2 file point lies in the file.
 
-The reader of a hostile file must not work for longer than the file took to upload: every table is compared with the size of
-the file before it is read, every byte is read once at most, and entries are tested as columns.
+Reading a hostile file must not take longer than its upload: every table is compared with the size of the file before it
+is read, every byte is read at most once, and entries are tested as columns.
 """
 
 import os
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from minova.errors import ImageUnacceptable
 
-# The bit that QEMU sets on a file whose metadata it found damaged. Features that would change the tables are refused before.
+# The bit that QEMU sets on a file with damaged metadata. Features that would change the tables are refused before.
 _CORRUPT = 1 << 1
 # Limits of QEMU: bytes of the L1 table, number and bytes of snapshots, bytes of the header with its extensions.
 _L1_LIMIT = 32 << 20
@@ -26,7 +26,7 @@ _SNAPSHOT_BYTES = 40
 _OFFSET = 0x00FF_FFFF_FFFF_FE00
 _COMPRESSED = 1 << 62
 _HEADER_BYTES, _V2_HEADER_BYTES = 104, 72
-# Bytes that are read at a time. Tables that lie closer together are read with what lies between them.
+# Bytes read at a time. Tables that lie closer together are read together with the bytes between them.
 _WINDOW = 4 << 20
 _TRUNCATED = "corrupt or truncated: its tables point beyond the end of the file"
 
@@ -34,7 +34,7 @@ Offsets = npt.NDArray[np.uint64]
 
 
 class _Header(msgspec.Struct, frozen=True):
-    """What of a header matters here, in its order (QEMU's docs/interop/qcow2)."""
+    """The header fields that matter here, in their order (QEMU's docs/interop/qcow2)."""
 
     cluster_bits: int
     size: int
@@ -57,7 +57,9 @@ class _Layout(NamedTuple):
 
 
 def virtual_size(file: BinaryIO, file_size: int) -> int:
-    """What a guest sees, in bytes. ImageUnacceptable: the file is damaged, incomplete, or not one that is served."""
+    """Returns the size that a guest sees, in bytes. Raises ImageUnacceptable if the file is damaged, incomplete, or of
+    a kind that is not served.
+    """
     head = os.pread(file.fileno(), _HEADER_BYTES, 0)
     if len(head) < _V2_HEADER_BYTES:
         raise ImageUnacceptable(_TRUNCATED)
@@ -77,7 +79,9 @@ def virtual_size(file: BinaryIO, file_size: int) -> int:
 
 
 def _features(head: bytes) -> int:
-    """The incompatible features, and none of a version 2 file. Raises where the header's own length is no such."""
+    """Returns the incompatible features; none for a version 2 file. Raises ImageUnacceptable if the header's own length
+    is not valid.
+    """
     if struct.unpack_from(">I", head, 4)[0] < 3:
         return 0
     if len(head) < _HEADER_BYTES:
@@ -91,7 +95,7 @@ def _features(head: bytes) -> int:
 
 
 def _require_header_tables(header: _Header, layout: _Layout) -> None:
-    """Every table that the header names is complete, before any is read."""
+    """Raises ImageUnacceptable unless every table that the header names is complete. Runs before any table is read."""
     cluster = layout.cluster
     tables_needed = -(-header.size // (cluster * (cluster // 8)))
     if header.l1_size * 8 > _L1_LIMIT or header.l1_size < tables_needed:
@@ -113,7 +117,9 @@ def _require_header_tables(header: _Header, layout: _Layout) -> None:
 
 
 def _require_data(file: BinaryIO, header: _Header, layout: _Layout) -> None:
-    """Every L2 table is complete, and every cluster that one names begins in the file."""
+    """Raises ImageUnacceptable unless every L2 table is complete and every cluster in its entries begins in the
+    file.
+    """
     cluster = layout.cluster
     words = _words(file, header.l1_table_offset, header.l1_size * 8)
     words &= np.uint64(_OFFSET)
@@ -129,7 +135,7 @@ def _require_data(file: BinaryIO, header: _Header, layout: _Layout) -> None:
 
 
 def _windows(tables: Offsets) -> Iterator[Offsets]:
-    """The sorted tables, those together that lie within one window."""
+    """Yields the sorted tables, grouped by windows."""
     at = 0
     while at < tables.size:
         end = int(np.searchsorted(tables, tables[at] + np.uint64(_WINDOW)))
@@ -138,7 +144,7 @@ def _windows(tables: Offsets) -> Iterator[Offsets]:
 
 
 def _entries(file: BinaryIO, tables: Offsets, layout: _Layout) -> Offsets:
-    """The entries of tables that lie close together, in one reading."""
+    """Returns the entries of tables that lie close together, with one read."""
     first = int(tables[0])
     words = _words(file, first, int(tables[-1]) + layout.cluster - first)
     rows = words.reshape(-1, layout.cluster // 8)
@@ -149,14 +155,14 @@ def _entries(file: BinaryIO, tables: Offsets, layout: _Layout) -> Offsets:
 def _leads_outside(entries: Offsets, layout: _Layout) -> bool:
     """Whether any entry names a cluster that begins beyond the end of the file."""
     packed = (entries & np.uint64(_COMPRESSED)) != 0
-    # A packed cluster begins at any byte; the higher bits of its entry are its length.
+    # A compressed cluster can begin at any byte; the higher bits of its entry are its length.
     packed_offset = np.uint64((1 << (62 - (layout.cluster_bits - 8))) - 1)
     offsets = np.where(packed, entries & packed_offset, entries & np.uint64(_OFFSET))
     return bool((offsets >= np.uint64(layout.file_size)).any())
 
 
 def _words(file: BinaryIO, offset: int, length: int) -> Offsets:
-    """Read in place: a table may have 32 MB."""
+    """Returns the words, read in place: a table may have 32 MB."""
     words = np.empty(length // 8, dtype=np.uint64)
     if os.preadv(file.fileno(), [words.data], offset) < length:
         raise ImageUnacceptable(_TRUNCATED)

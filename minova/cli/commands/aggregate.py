@@ -1,4 +1,4 @@
-"""`minova aggregate ...`: hosts with metadata in common, and by them availability zones."""
+"""`minova aggregate ...`: groups of hosts with common metadata, which also define availability zones."""
 
 import argparse
 from collections.abc import Iterable, Sequence
@@ -88,7 +88,7 @@ class AggregateSet(Command):
         aggregate = find.aggregate(self.client, parsed_args.aggregate)
         if changes:
             self.client.put(f"{AGGREGATES}/{aggregate['id']}", {"aggregate": changes})
-        # The zone is a property, too, and stays.
+        # The zone is stored as a property, too, and stays.
         old = {*(aggregate.get("metadata") or {})} - {ZONE} if parsed_args.no_property else ()
         metadata = dict.fromkeys(sorted(old)) | dict(parsed_args.property)
         if metadata:
@@ -188,7 +188,7 @@ def _service(state: Json) -> str:
 
 
 def fields(aggregate: Json) -> dict[str, Any]:
-    """By the names of OpenStack's client. The zone is a property, too, and shown once."""
+    """Returns the fields with the names of OpenStack's client. The zone is also a property, and is shown only once."""
     metadata = {key: value for key, value in (aggregate.get("metadata") or {}).items() if key != ZONE}
     return {
         "id": aggregate["id"],

@@ -55,7 +55,8 @@ class FlavorCreate(ShowOne):
         given = {"description": parsed_args.description, "rxtx_factor": parsed_args.rxtx_factor}
         flavor |= {key: value for key, value in given.items() if value is not None}
         if parsed_args.property:
-            # minova's own: OpenStack sets them by a second request, which may fail and leave another flavor than asked.
+            # An extension of minova: OpenStack sets them by a second request, which may fail and leave a flavor without
+            # them.
             flavor["extra_specs"] = dict(parsed_args.property)
         created = self.client.post(f"{COMPUTE}/flavors", {"flavor": flavor})["flavor"]
         if project:
@@ -141,7 +142,7 @@ class FlavorSet(Command):
         specs = dict(parsed_args.property)
         if specs:
             self.client.post(_specs_of(flavor), {"extra_specs": specs})
-        # Old ones go last: a failure leaves too many, and a second try ends it.
+        # Old properties are deleted last: a failure leaves too many, and a second try removes them.
         for key in sorted({*(flavor.get("extra_specs") or {})} - specs.keys()) if parsed_args.no_property else ():
             self.client.delete(f"{_specs_of(flavor)}/{part(key)}")
         if project:
@@ -207,7 +208,7 @@ def _specs_of(flavor: Json) -> str:
 
 
 def fields(flavor: Json) -> dict[str, Any]:
-    """A flavor by the names of OpenStack's client. RAM and swap in MB, disks in GB."""
+    """Returns a flavor with the names of OpenStack's client. RAM and swap are in MB, disks in GB."""
     return {
         "id": flavor["id"],
         "name": flavor["name"],

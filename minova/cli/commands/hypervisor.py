@@ -1,4 +1,6 @@
-"""`minova hypervisor list|show|stats|audit`: what there is, how much of it is used, and whether the books are right."""
+"""`minova hypervisor list|show|stats|audit`: the resources, how much of them is used, and whether the records are
+right.
+"""
 
 import argparse
 import json
@@ -141,7 +143,7 @@ class HypervisorAudit(ShowOne):
 
 
 def _bars(of: Json, ratios: Json, out: TextIO) -> Json:
-    """What is used of the limits: what there is, times the ratio where one is known."""
+    """Returns bars of the usage. A limit is the total times the allocation ratio, if one is known."""
     limits = {"vcpus": "cpu", "memory_mb": "ram", "local_gb": "disk"}
     return {
         f"{what}_used": Bar(of.get(f"{what}_used"), (of.get(what) or 0) * ratios.get(ratio, 1.0), out)
@@ -156,7 +158,7 @@ def _contents(overview: Json) -> Json:
         "pci_device_pools": Pools(overview["pci_device_pools"]),
         "pci_devices": Devices(overview["pci_devices"], names),
         "servers": Servers(overview["servers"]),
-        # An older minova-api does not say it.
+        # An older minova-api does not return it.
         "bridges": KeyValues(overview.get("bridges") or {}),
         "ports": Ports(overview.get("ports") or [], names),
     }
@@ -199,7 +201,7 @@ def _row(hypervisor: Json) -> tuple[Any, ...]:
 
 
 def _cpu_info(info: Any) -> Json:
-    """JSON in a string before microversion 2.28, an object since."""
+    """Returns the CPU info: JSON in a string before microversion 2.28, an object since then."""
     if isinstance(info, str):
         try:
             info = json.loads(info)

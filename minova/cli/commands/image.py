@@ -19,7 +19,7 @@ from minova.cli.parser import add_key_values, natural, positive
 
 QCOW2_MAGIC = b"QFI\xfb"
 REPORT_INTERVAL = 0.2  # seconds
-# What the Image API has beside a user's own properties.
+# Fields of the Image API other than a user's own properties.
 OWN_FIELDS = (
     "id",
     "name",
@@ -96,7 +96,7 @@ class ImageDelete(Command):
 
 
 def fields(image: Json) -> dict[str, Any]:
-    """An image by the Image API's names; a user's own properties apart."""
+    """Returns an image with the Image API's names; a user's own properties are separate."""
     properties = {key: value for key, value in image.items() if key not in NOT_PROPERTIES}
     return {
         **{key: image.get(key) for key in OWN_FIELDS},
@@ -143,9 +143,11 @@ class ImageCreate(ShowOne):
 
 
 def open_image(path: str, disk_format: str) -> BinaryIO:
-    """The file, checked as far as can be before anything is sent. CliError says what is wrong with it."""
+    """Opens the file, and checks it as far as possible before anything is sent. Raises CliError if something is wrong
+    with it.
+    """
     try:
-        # A named pipe would block here for ever.
+        # Opening a named pipe would block forever.
         if not stat.S_ISREG(Path(path).stat().st_mode):
             kind = "a folder" if Path(path).is_dir() else "not a regular file"
             raise CliError(f"Cannot upload {path}: it is {kind}.")

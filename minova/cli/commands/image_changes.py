@@ -1,4 +1,6 @@
-"""`minova image set|unset|add project|remove project|member list`: what becomes of an image, and with whom it is shared."""
+"""`minova image set|unset|add project|remove project|member list`: changes of an image, and the projects that share
+it.
+"""
 
 import argparse
 from collections.abc import Iterable, Sequence
@@ -11,7 +13,7 @@ from minova.cli.commands.image import NOT_PROPERTIES
 from minova.cli.errors import CliError, UsageError
 from minova.cli.parser import add_key_values, natural
 
-# Options that stand for a value each: (attribute, {option: value}).
+# Options that each stand for a value: (attribute, {option: value}).
 FLAGS: Sequence[tuple[str, dict[str, Any]]] = (
     ("protected", {"protected": True, "unprotected": False}),
     ("os_hidden", {"hidden": True, "unhidden": False}),
@@ -149,7 +151,7 @@ def _with_project(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
 
 
 def _changes(parsed_args: argparse.Namespace, *, with_owner: bool) -> list[Json]:
-    """Operations of a PATCH, but for the tags."""
+    """Returns the operations of a PATCH, except those of tags."""
     plain = ("name", "min_disk", "min_ram", "disk_format", "container_format")
     values = {key: value for key in plain if (value := getattr(parsed_args, key)) is not None}
     for attribute, options in FLAGS:
@@ -161,12 +163,14 @@ def _changes(parsed_args: argparse.Namespace, *, with_owner: bool) -> list[Json]
 
 
 def _pointer(key: str) -> str:
-    """Of JSON Patch."""
+    """Returns a pointer of JSON Patch."""
     return "/" + key.replace("~", "~0").replace("/", "~1")
 
 
 def _image(client: Client, name_or_id: str, *, with_pending: bool) -> Json:
-    """By name only of the images that are listed: a stranger may share any image under any name."""
+    """Returns the image. A name is searched among the listed images first: other projects may share any image under any
+    name.
+    """
     try:
         return find.image(client, name_or_id)
     except CliError:
@@ -178,7 +182,7 @@ def _image(client: Client, name_or_id: str, *, with_pending: bool) -> Json:
 
 
 def _own_membership(client: Client, path: str) -> str:
-    """A member sees itself alone."""
+    """Returns the caller's own membership: a member sees only itself."""
     members = client.get(f"{path}/members")["members"]
     if len(members) != 1:
         raise CliError("Say with --project whose membership it is.")

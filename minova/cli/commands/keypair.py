@@ -1,4 +1,4 @@
-"""`minova keypair create|list|show|delete`: keys that servers are given, with which their user logs in."""
+"""`minova keypair create|list|show|delete`: keys that are installed on servers for the login of their user."""
 
 import argparse
 import os
@@ -57,7 +57,7 @@ or saved in the file that --private-key names, and is not sent to the cloud. A n
         return names, [made.get(name) for name in names]
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Any) -> int:
-        """Nothing beside a private key that was printed."""
+        """Prints no table if a private key was printed."""
         return super().produce_output(parsed_args, column_names, data) if column_names else 0
 
 
@@ -78,7 +78,7 @@ class KeypairList(Lister):
         return COLUMNS, [(each["name"], each["fingerprint"], each.get("type", "ssh")) for each in every]
 
     def _listings(self, parsed_args: argparse.Namespace) -> Iterator[Iterator[Json]]:
-        """One for each user."""
+        """Yields one listing for each user."""
         users: Sequence[str | None] = (_user(self.client, parsed_args),)
         if parsed_args.project:
             users = self.client.users_of(parsed_args.project, parsed_args.project_domain)
@@ -116,7 +116,7 @@ class KeypairShow(ShowOne):
         return tuple(fields), [*fields.values()]
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Any) -> int:
-        """Nothing beside a public key that was printed."""
+        """Prints no table if a public key was printed."""
         return super().produce_output(parsed_args, column_names, data) if column_names else 0
 
 
@@ -144,7 +144,7 @@ class KeypairDelete(Command):
 
 
 def _user(client: Client, parsed_args: argparse.Namespace) -> str | None:
-    """The ID of the named user; None: the caller."""
+    """Returns the ID of the named user; None for the caller."""
     return client.owner("user", parsed_args.user, parsed_args.user_domain) if parsed_args.user else None
 
 
@@ -158,7 +158,7 @@ def _create(client: Client, asked: Json) -> Json:
 
 
 def _create_and_save(client: Client, asked: Json, private_key: str | None, path: Path) -> Json:
-    """The file is made first, and only for its user: a key that cannot be saved is of no use."""
+    """Creates the file first, readable by its user only: a key that cannot be saved is useless."""
     try:
         handle = os.open(path.expanduser(), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
@@ -183,7 +183,7 @@ def _read(path: str) -> str:
 
 
 def _new_key() -> tuple[str, str]:
-    """Private and public."""
+    """Returns a new private key and its public key."""
     from cryptography.hazmat.primitives import serialization  # noqa: PLC0415 - other commands start faster without
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey  # noqa: PLC0415
 

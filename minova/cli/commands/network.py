@@ -65,7 +65,7 @@ class NetworkList(Lister):
 
 
 def shown(row: dict[str, Any], name: str) -> Any:
-    """In the words of OpenStack's client."""
+    """Returns the value as OpenStack's client shows it."""
     if name == "admin_state_up":
         return "UP" if row[name] else "DOWN"
     if name == "router:external":

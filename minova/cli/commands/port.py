@@ -1,4 +1,4 @@
-"""`minova port create|list|show|set|unset|delete`: the places of servers on networks."""
+"""`minova port create|list|show|set|unset|delete`: the connections of servers to networks."""
 
 import argparse
 from collections.abc import Iterable, Sequence
@@ -111,7 +111,7 @@ class PortShow(ShowOne):
 
 
 def _add_lists(parser: argparse.ArgumentParser) -> None:
-    """The options that `set` and `unset` have both."""
+    """Adds the options that `set` and `unset` have in common."""
     parser.add_argument("port", metavar="PORT", help="name or ID")
     parser.add_argument(
         "--fixed-ip",
@@ -212,7 +212,9 @@ class PortUnset(Command):
 
 
 def _left(field: str, has: list[Any], gone: list[Any]) -> list[Any]:
-    """An address or pair goes by any part of it. CliError: the port has no such one."""
+    """Returns the values without those to remove. Any part of an address or pair selects it. Raises CliError if the
+    port has no such value.
+    """
     left = list(has)
     for wanted in gone:
         matching = [one for one in left if one == wanted or (isinstance(one, dict) and wanted.items() <= one.items())]
@@ -237,7 +239,7 @@ class PortDelete(Command):
 
 
 def fixed_ip(text: str) -> dict[str, str]:
-    """`subnet=SUBNET,ip-address=ADDRESS`, as OpenStack's client takes it; one of them suffices."""
+    """Parses `subnet=SUBNET,ip-address=ADDRESS`, as in OpenStack's client; one of them suffices."""
     pairs = dict(pair.partition("=")[::2] for pair in text.split(","))
     if not pairs or not pairs.keys() <= {"subnet", "ip-address"}:
         raise UsageError(f"'{text}' is not an address such as subnet=NAME,ip-address=192.0.2.10.")

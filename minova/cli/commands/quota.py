@@ -26,7 +26,7 @@ LIMITS = {
     "image_count_total": "images",
     "image_size_total": "MB of images",
 }
-# (resource, what is used, limit) in the answer about the own project.
+# (resource, field of the usage, field of the limit) in the response for the caller's own project.
 OWN = (
     ("cores", "totalCoresUsed", "maxTotalCores"),
     ("instances", "totalInstancesUsed", "maxTotalInstances"),
@@ -36,7 +36,7 @@ OWN = (
     ("server_group_members", None, "maxServerGroupMembers"),
     ("server_groups", "totalServerGroupsUsed", "maxServerGroups"),
 )
-# What OpenStack's client calls a limit, where it is another word.
+# Options of OpenStack's client for a limit, if the name differs.
 SPELLINGS = {
     "metadata_items": "--properties",
     "injected_file_content_bytes": "--injected-file-size",

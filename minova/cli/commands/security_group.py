@@ -219,7 +219,7 @@ def ports(text: str) -> tuple[int, int]:
 
 
 def row_of(rule: Json) -> tuple[Any, ...]:
-    """As OpenStack's client shows it."""
+    """Returns the row of a rule as OpenStack's client shows it."""
     low, high = rule["port_range_min"], rule["port_range_max"]
     if rule["protocol"] in {"icmp", "icmpv6"}:
         shown = "" if low is None else f"type={low}" + ("" if high is None else f":code={high}")

@@ -1,4 +1,4 @@
-"""`minova server group create|list|show|delete`: servers that are to stand together, or apart."""
+"""`minova server group create|list|show|delete`: servers that must run together, or apart."""
 
 import argparse
 from collections.abc import Iterable, Sequence
@@ -99,7 +99,7 @@ class ServerGroupDelete(Command):
 
 
 def fields(group: Json) -> dict[str, Any]:
-    """By the names of OpenStack's client; `policies` is a list of one before microversion 2.64."""
+    """Returns the fields with the names of OpenStack's client; before microversion 2.64 `policies` is a list of one."""
     return {
         "id": group["id"],
         "name": group["name"],

@@ -107,7 +107,7 @@ class ServiceSet(Command):
 
 
 def ours(binary: str) -> str:
-    """OpenStack's clients say nova-compute."""
+    """Returns minova's name of a service: OpenStack's clients use names such as nova-compute."""
     return f"minova-{binary.removeprefix('nova-')}" if binary.startswith("nova-") else binary
 
 

@@ -100,7 +100,7 @@ class SubnetDelete(Command):
 
 
 def pool(text: str) -> Json:
-    """`start=ADDRESS,end=ADDRESS`, as OpenStack's client takes it."""
+    """Parses `start=ADDRESS,end=ADDRESS`, as in OpenStack's client."""
     pairs = dict(pair.partition("=")[::2] for pair in text.split(","))
     if pairs.keys() != {"start", "end"}:
         raise UsageError(f"'{text}' is not a pool such as start=192.0.2.10,end=192.0.2.20.")

@@ -1,4 +1,4 @@
-"""`minova usage list|show`: for how long projects had how many servers, CPUs, how much memory and disk."""
+"""`minova usage list|show`: the usage of servers, CPUs, memory and disk by projects over time."""
 
 import argparse
 from collections.abc import Iterable, Sequence
@@ -64,7 +64,7 @@ class UsageShow(ShowOne):
         return COLUMNS, _row(project, totals.get(project, {}))
 
     def _pages(self, path: str, query: Json) -> Iterable[Json]:
-        """The listing of one project is an object in each page, not a list."""
+        """Yields the pages of one project: its listing is an object in each page, not a list."""
         client = self.client.at(PAGED)
         marker: str | None = None
         while True:
@@ -100,7 +100,7 @@ def _period(parsed_args: argparse.Namespace) -> Json:
 
 
 def _totals(pages: Iterable[Json]) -> dict[str, Json]:
-    """By project: a project may be on several pages."""
+    """Returns the totals by project: a project may be on several pages."""
     found: dict[str, Json] = {}
     for usage in pages:
         total = found.setdefault(usage["tenant_id"], {"server_usages": [], **dict.fromkeys(TOTALS, 0.0)})

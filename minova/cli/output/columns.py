@@ -1,4 +1,4 @@
-"""Values as people see them on a terminal; programs get the value itself."""
+"""Formats values for a terminal; machine-readable formats get the value itself."""
 
 from typing import Any
 
@@ -6,12 +6,12 @@ from cliff.columns import FormattableColumn
 
 
 def printable(text: str) -> str:
-    """Replaces each control character, which could act on the terminal, by a space."""
+    """Replaces each control character by a space, since it could act on the terminal."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 class KeyValues(FormattableColumn[dict[str, Any]]):
-    """A mapping: `key='value', ...` for people, itself for programs."""
+    """A mapping: `key='value', ...` on a terminal, the mapping itself in machine-readable formats."""
 
     def human_readable(self) -> str:
         return printable(", ".join(f"{key}={_in_words(value)}" for key, value in sorted(self._value.items())))
@@ -24,7 +24,7 @@ def _in_words(value: Any) -> str:
 
 
 class Words(FormattableColumn[list[Any]]):
-    """A list: `a, b` for people, itself for programs."""
+    """A list: `a, b` on a terminal, the list itself in machine-readable formats."""
 
     def human_readable(self) -> str:
         return ", ".join(str(word) for word in self._value)

@@ -1,4 +1,4 @@
-"""The contents of a hypervisor: lines for people, the value itself for programs."""
+"""The contents of a hypervisor: lines on a terminal, the value itself in machine-readable formats."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from minova.cli.output.columns import printable
 
 
 class Lines(FormattableColumn[Any]):
-    """A list or mapping for programs; one line of each item for people."""
+    """A list or mapping: one line for each item on a terminal, the value itself in machine-readable formats."""
 
     def human_readable(self) -> str:
         items = self._value.items() if isinstance(self._value, dict) else self._value
@@ -39,7 +39,7 @@ class Pools(Lines):
 
 
 class Devices(Lines):
-    """`servers`: names by id. A device of a server that has none there is shown with the server's id."""
+    """`servers`: names by id. If the server of a device has no name there, its id is shown."""
 
     def __init__(self, devices: Any, servers: dict[str, str]) -> None:
         super().__init__(devices)
@@ -79,7 +79,7 @@ class Moves(Lines):
 
 
 class Corrections(Lines):
-    """Corrected figures and allocations. For an allocation the text says what was wrong and what was done."""
+    """Corrected figures and allocations. For an allocation the text describes the error and the correction."""
 
     def line(self, item: Json) -> str:
         if item["figure"] == "allocations":
@@ -95,12 +95,12 @@ class Orphans(Lines):
         return f"{item[0]}: {item[1]} MB"
 
 
-# Lists of an audit that have another name in the answers of the API.
+# Lists of an audit that have another name in the responses of the API.
 _TITLES = {"strays": "unexpected_domains"}
 
 
 def of_audit(audit: Json, prefix: str = "") -> Json:
-    """Rows of an audit: always the corrections, the other lists unless they are empty."""
+    """Returns the rows of an audit: always the corrections, and the other lists unless they are empty."""
     rows: Json = {f"{prefix}corrected": Corrections(audit["corrected"])}
     lists = {"conflicts": Lines, "orphans": Orphans, "strays": Lines, "power_states": Lines}
     rows.update(
@@ -110,7 +110,7 @@ def of_audit(audit: Json, prefix: str = "") -> Json:
 
 
 def cpus(numbers: list[int]) -> str:
-    """`0-3,7`, or `none`."""
+    """Returns the numbers as `0-3,7`, or `none`."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and runs[-1][1] == number - 1:

@@ -1,4 +1,4 @@
-"""Reports: a headline and tables for people, the complete record for programs."""
+"""Reports: a headline and tables on a terminal, the complete record in machine-readable formats."""
 
 import argparse
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ Rows = Sequence[tuple[Any, ...]]
 
 
 class Part(NamedTuple):
-    """One table under its title; left out when it has no row."""
+    """One table under its title; left out if it has no row."""
 
     title: str
     columns: Sequence[str]
@@ -26,7 +26,9 @@ def show(
     headline: str,
     parts: Sequence[Part],
 ) -> None:
-    """`formatters` has cliff's under `.obj`; any but json and yaml gives the tables."""
+    """Prints a report. `formatters` contain cliff's formatters in `.obj`. Every format other than json and yaml prints
+    the tables.
+    """
     if parsed_args.formatter in ("json", "yaml"):
         formatters[parsed_args.formatter].obj.emit_one(tuple(record), tuple(record.values()), out, parsed_args)
         return

@@ -18,14 +18,16 @@ NODE = "OS-EXT-SRV-ATTR:hypervisor_hostname"
 DOMAIN = "OS-EXT-SRV-ATTR:instance_name"
 ZONE = "OS-EXT-AZ:availability_zone"
 LAUNCHED = "OS-SRV-USG:launched_at"
-# Where a build, an image, a rebuild or a move may be in progress.
+# The statuses in which a build, an image, a rebuild or a move may be in progress.
 WITH_PROGRESS = frozenset({"BUILD", "ACTIVE", "REBUILD", "RESIZE", "MIGRATING"})
 
 EXTENDED = (ZONE, HOST, NODE, DOMAIN, POWER_STATE, TASK_STATE, STATE, LAUNCHED)
 
 
 def fault_text(server: Json) -> str | None:
-    """The message of the fault that put the server into ERROR, and its details, which administrators see."""
+    """Returns the message of the fault that put the server into ERROR, and its details, which only administrators see.
+    None if there is no fault.
+    """
     fault = server.get("fault")
     if not fault:
         return None
@@ -34,20 +36,20 @@ def fault_text(server: Json) -> str | None:
 
 
 class Power(FormattableColumn[int | None]):
-    """A word for people, Nova's number for programs."""
+    """A power state: a word on a terminal, Nova's number in machine-readable formats."""
 
     def human_readable(self) -> str:
         return "N/A" if self._value is None else POWER_STATES.get(self._value, str(self._value))
 
 
 def networks(server: Json) -> dict[str, list[str]]:
-    """Addresses by network name."""
+    """Returns addresses by network name."""
     addresses = server.get("addresses") or {}
     return {name: [str(port.get("addr")) for port in ports] for name, ports in addresses.items()}
 
 
 class Names:
-    """Names of flavors and images by ID. Reads each list at most once. Without a name it shows the ID."""
+    """Names of flavors and images by ID. Reads each list at most once. Shows the ID if there is no name."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -74,7 +76,7 @@ class Names:
 
 
 class OneServer(Names):
-    """The same for one server: reads only its flavor and image."""
+    """Names for one server: reads only its flavor and image."""
 
     def flavor(self, server: Json) -> str:
         flavor = server.get("flavor") or {}
@@ -96,7 +98,7 @@ class OneServer(Names):
 
 
 class NoNames(Names):
-    """IDs as they stand in the servers."""
+    """Shows the IDs as they are in the servers, without names."""
 
     def flavor(self, server: Json) -> str:
         flavor = server.get("flavor") or {}
@@ -108,7 +110,7 @@ class NoNames(Names):
 
 
 class EachName(Names):
-    """Reads each flavor and image of these servers once, and no list of all."""
+    """Reads each flavor and image of these servers once, and no complete list."""
 
     def __init__(self, client: Client) -> None:
         super().__init__(client)
@@ -135,7 +137,7 @@ class EachName(Names):
 
 
 def fields(server: Json, names: Names) -> dict[str, Any]:
-    """All of one server, in the order of `show`: what OpenStack's client shows, by its names."""
+    """Returns all fields of one server, in the order of `show`, with the names of OpenStack's client."""
     shown: dict[str, Any] = {
         "id": server["id"],
         "name": server.get("name"),
@@ -171,14 +173,16 @@ def fields(server: Json, names: Names) -> dict[str, Any]:
 
 
 class Fault(KeyValues):
-    """The reason for people; code, message and time for programs."""
+    """A fault: the reason on a terminal; code, message and time in machine-readable formats."""
 
     def human_readable(self) -> str:
         return printable(fault_text({"fault": self._value}) or "")
 
 
 class Networks(FormattableColumn[dict[str, list[str]]]):
-    """`front=10.0.0.5, fd00::5; back=10.1.0.2` for people; addresses by network for programs."""
+    """Networks: `front=10.0.0.5, fd00::5; back=10.1.0.2` on a terminal; addresses by network in machine-readable
+    formats.
+    """
 
     def human_readable(self) -> str:
         return printable("; ".join(f"{name}={', '.join(found)}" for name, found in sorted(self._value.items())))

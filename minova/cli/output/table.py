@@ -1,4 +1,6 @@
-"""Tables that fit the terminal: text is wrapped between words, and columns at the end give way before an ID is broken."""
+"""Tables that fit the terminal: text is wrapped between words, and the last columns are dropped before an ID is
+broken.
+"""
 
 import argparse
 import shutil
@@ -21,7 +23,7 @@ class Table(TableFormatter):
         stdout: TextIO,
         parsed_args: argparse.Namespace,
     ) -> None:
-        # Chosen columns and a chosen width are taken as they are.
+        # Columns and a width that the user chose are used unchanged.
         chosen = bool(getattr(parsed_args, "columns", ())) or parsed_args.max_width > 0
         if chosen or not stdout.isatty():
             super().emit_list(column_names, data, stdout, parsed_args)
@@ -37,7 +39,7 @@ class Table(TableFormatter):
 def fit(
     names: Sequence[str], rows: Sequence[Sequence[Any]], width: int
 ) -> tuple[Sequence[str], list[list[Any]], Sequence[str]]:
-    """Names and rows of the columns that fit into `width` characters, and the names of those that do not."""
+    """Returns names and rows of the columns that fit into `width` characters, and the names of those that do not."""
     least = [_widest(name, column, _longest_word) for name, column in _columns(names, rows)]
     kept = len(names)
     while kept > 1 and _total(least[:kept]) > width:

@@ -1,4 +1,4 @@
-"""How much of something is used: a bar on a terminal, and the plain number everywhere else."""
+"""Shows how much of a resource is used: a bar on a terminal, and the plain number everywhere else."""
 
 from typing import Any, TextIO
 
@@ -9,14 +9,16 @@ EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
 class Used(FormattableColumn[dict[str, Any]]):
-    """`3/8` for people, both numbers for programs."""
+    """Usage and total: `3/8` on a terminal, both numbers in machine-readable formats."""
 
     def human_readable(self) -> str:
         return f"{self._value['used']}/{self._value['total']}"
 
 
 class Bar(FormattableColumn[Any]):
-    """A number; on `out`, if that is a terminal, with a bar of its part of the limit. What is overcommitted fills it."""
+    """A number; if `out` is a terminal, with a bar of its share of the limit. An overcommitted resource fills the
+    bar.
+    """
 
     def __init__(self, used: Any, limit: Any, out: TextIO) -> None:
         super().__init__(used)
@@ -31,7 +33,9 @@ class Bar(FormattableColumn[Any]):
 
 
 def bar(part: float, *, blocks: bool = True) -> str:
-    """`part` of WIDTH characters is full: of block letters, or of # where the terminal has none."""
+    """Returns a bar of WIDTH characters of which `part` is full: with block characters, or with # if the terminal has
+    none.
+    """
     part = min(max(part, 0.0), 1.0)
     if not blocks:
         full = round(part * WIDTH)

@@ -1,4 +1,4 @@
-"""What an audit finds: the node's usage from scratch, and what is amiss. Pure.
+"""Computes the findings of an audit: the node's usage from scratch, and what is wrong. Pure.
 
 driver's view + what the database knows ----> node row, and what to do:
                                               destroy unexpected domains, begin lost builds, report power states
@@ -30,7 +30,7 @@ replace = msgspec.structs.replace
 
 
 class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the configuration says of every node of a host. `packing`: fill up used NUMA cells first."""
+    """The configured settings of every node of a host. `packing`: fill up used NUMA cells first."""
 
     host: str
     host_ip: str | None = None
@@ -41,13 +41,16 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """An audit's result: the new usage, which leaves domains alone that no row knows, and what is to be done.
+    """The result of an audit: the new usage, and what is to be done. Domains without a row count as orphans.
 
-    `conflicts`: what rows say that cannot be true together. `drift`: figures that the tracker had kept otherwise.
-    `restored`: allocations that were put right. `unexpected_domains`: domains to destroy; they count as in use until they are gone.
-    `purged`: our domains of instances that were purged. `outlived`: our domains of deleted instances, and for how many seconds those are deleted.
-    `power_states` are the rows' states of instances of which the hypervisor says otherwise. `to_stop` are domains of
-    instances that must not run (`objects.power_rules`), and the states of their rows.
+    - `conflicts`: facts in rows that cannot be true together.
+    - `drift`: figures for which the tracker had other values.
+    - `restored`: allocations that were corrected.
+    - `unexpected_domains`: domains to destroy; they count as in use until they are gone.
+    - `purged`: our domains of purged instances.
+    - `outlived`: our domains of deleted instances, with the seconds since the deletion.
+    - `power_states`: the rows' states of instances for which the hypervisor reports another state.
+    - `to_stop`: domains of instances that must not run (`objects.power_rules`), with the states of their rows.
     """
 
     node_usage: NodeUsage
@@ -64,7 +67,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def record(self) -> NodeAudit:
-        """The part that is stored for the API."""
+        """The part of the finding that is stored for the API."""
         return NodeAudit(
             corrected=self.drift + self.restored,
             conflicts=self.conflicts,
@@ -84,7 +87,9 @@ def audit_node(
     failed_builds: int = 0,
     metrics: tuple[dict[str, Any], ...] = (),
 ) -> Finding:
-    """`new_uuid` is the node's if it has no row yet; `overhead` answers for a flavor what the hypervisor adds."""
+    """Audit one node. `new_uuid` becomes the node's uuid if it has no row yet; `overhead` returns what the hypervisor
+    adds to a flavor.
+    """
     held = [
         TrackedInstance(
             instance=instance, usage=usage.usage_of(instance.flavor, overhead(instance.flavor), instance.numa_topology)
@@ -136,7 +141,9 @@ def _to_destroy(domain: DomainView, inputs: AuditInputs, policy: RunningDeleted)
 def _add_all(
     opened: NodeUsage, held: Iterable[TrackedInstance], sides: Iterable[TrackedMigration]
 ) -> tuple[NodeUsage, tuple[str, ...]]:
-    """Add them all. One whose CPUs another has too counts without its cells: an audit must come to an end."""
+    """Add all instances and migration sides. One whose CPUs are taken already counts without its cells: an audit must
+    complete.
+    """
     conflicts = []
     for tracked in held:
         try:
@@ -154,7 +161,7 @@ def _add_all(
 
 
 def differing(instances: Iterable[Instance], domains: Iterable[DomainView]) -> dict[str, PowerState]:
-    """The rows' states of idle instances whose domain is in another, or is missing."""
+    """Returns the rows' power states of idle instances whose domain is in another state, or is missing."""
     seen = {domain.uuid: domain.power_state for domain in domains}
     return {
         instance.uuid: instance.power_state
@@ -164,7 +171,7 @@ def differing(instances: Iterable[Instance], domains: Iterable[DomainView]) -> d
 
 
 def to_stop(instances: Iterable[Instance], domains: Iterable[DomainView]) -> tuple[tuple[DomainView, VmState], ...]:
-    """Domains of idle instances that this host must stop, with the states of their rows."""
+    """Returns domains of idle instances that this host must stop, with the states of their rows."""
     own_domains = {domain.uuid: domain for domain in domains if domain.ours}
     return tuple(
         (own_domains[instance.uuid], instance.vm_state)
@@ -176,7 +183,9 @@ def to_stop(instances: Iterable[Instance], domains: Iterable[DomainView]) -> tup
 
 
 def oversized(instances: Iterable[Instance], domains: Iterable[DomainView]) -> list[str]:
-    """Idle instances whose domain has more memory than their row counts: what others may claim is not free."""
+    """Returns a conflict for each idle instance whose domain has more memory than its row counts: memory that others
+    may claim is not free.
+    """
     has = {domain.uuid: domain.memory_mb for domain in domains}
     return [
         f"the domain of instance {instance.uuid} has {has[instance.uuid]} MB, its flavor {instance.flavor.memory_mb} MB"
@@ -188,7 +197,9 @@ def oversized(instances: Iterable[Instance], domains: Iterable[DomainView]) -> l
 def bare_node(
     view: HypervisorView, row: ComputeNode | None, settings: NodeSettings, new_uuid: str, failed_builds: int
 ) -> ComputeNode:
-    """The node with what the host keeps for itself, and no instance yet. What only the row knows is kept."""
+    """Returns the node with the reserved resources and without instances. Values that only the row contains are
+    kept.
+    """
     reserved = settings.reserved
     cpu, ram, disk = ratios_for(settings.ratios, row)
     return ComputeNode(

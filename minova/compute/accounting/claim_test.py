@@ -1,4 +1,6 @@
-"""Does a request still fit on this node? Pure: the limits that the scheduler sent against the usage kept here."""
+"""Tests whether a request still fits on this node. Pure: compares the scheduler's limits with the usage tracked
+here.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
@@ -34,7 +36,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def reason(self) -> str | None:
-        """Why it does not fit, or nothing."""
+        """Why the request does not fit, or None."""
         if self.limit is None:
             return None
         free = self.limit - self.used
@@ -43,7 +45,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
         return f"Free {self.kind} {free:.2f} {self.unit} < requested {self.requested} {self.unit}"
 
     def lines(self) -> tuple[str, ...]:
-        """What the log says of it, in Nova's words."""
+        """Returns the log lines of this check, in Nova's words."""
         total = f"Total {self.kind}: {self.total} {self.unit}, used: {self.used:.2f} {self.unit}"
         if self.limit is None:
             return total, f"{self.kind} limit not specified, defaulting to unlimited"
@@ -52,7 +54,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def checks_of(node: ComputeNode, wanted: Usage, limits: HostLimits) -> tuple[Check, ...]:
-    """One Check for each of memory, disk and vcpu. `node` is as it was before the claim."""
+    """Returns one Check for each of memory, disk and vcpu. `node` is as it was before the claim."""
     return (
         Check(
             kind="memory",
@@ -89,7 +91,9 @@ class Misfit(NamedTuple):
 
 
 class HardwareFit(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a guest's cells would go on this node; None for a guest without, or a node that tells no cells."""
+    """How a guest fits the cells and devices of this node. `numa_topology` is None for a guest without cells, or for a
+    node that reports none.
+    """
 
     numa_topology: InstanceNUMATopology | None = None
     misfits: tuple[Misfit, ...] = ()
@@ -107,9 +111,9 @@ def hardware_fit(
     *,
     packing: bool = False,
 ) -> HardwareFit:
-    """The NUMA and PCI tests of a claim; each reason is in Nova's words, and in brackets what is short.
+    """Runs the NUMA and PCI tests of a claim. Each reason is in Nova's words, followed by what is short in brackets.
 
-    As in Nova a node that tells no cells takes every guest: the scheduler has seen to it.
+    As in Nova, a node that reports no cells takes every guest: the scheduler has checked it.
     """
     pci = PciNeeds(pools=node.pci_device_pools, requests=tuple(requests))
     misfits = []
@@ -127,7 +131,9 @@ def hardware_fit(
 
 
 class Demand(msgspec.Struct, frozen=True, kw_only=True):
-    """What a claim asks for. `usage` without cells; `numa_topology` as asked, not fitted yet."""
+    """The resources that a claim requests. `usage` is without cells; `numa_topology` is as requested, not fitted
+    yet.
+    """
 
     usage: Usage
     numa_topology: InstanceNUMATopology | None = None
@@ -135,9 +141,10 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fit(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to a claim: the fitted cells and {address of a device: request it serves}; or why not.
+    """The result of a claim: the fitted cells and {address of a device: request it serves}, or the `reason` of the
+    refusal.
 
-    `refused` has the kinds of resource that are short, `lines` what the log says.
+    `refused` contains the kinds of resource that are short, `lines` the log lines.
     """
 
     numa_topology: InstanceNUMATopology | None = None
@@ -148,7 +155,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fit_of(node: ComputeNode, demand: Demand, limits: HostLimits, *, packing: bool = False) -> Fit:
-    """Run all five tests. The answer has every reason, not only the first."""
+    """Run all five tests. The result contains every reason, not only the first."""
     checks = checks_of(node, demand.usage, limits)
     hardware = hardware_fit(node, demand.numa_topology, demand.pci_requests, limits, packing=packing)
     short = tuple(check for check in checks if check.reason is not None)
@@ -162,7 +169,7 @@ def fit_of(node: ComputeNode, demand: Demand, limits: HostLimits, *, packing: bo
             refused=(*(check.kind for check in short), *(misfit.kind for misfit in misfits)),
             lines=lines,
         )
-    # A node that tells no cells takes the guest as it asks.
+    # A node that reports no cells takes the guest as requested.
     fitted = hardware.numa_topology or demand.numa_topology
     return Fit(numa_topology=fitted, devices=devices, lines=lines)
 
@@ -170,7 +177,9 @@ def fit_of(node: ComputeNode, demand: Demand, limits: HostLimits, *, packing: bo
 def _devices_for(
     node: ComputeNode, demand: Demand, hardware: HardwareFit
 ) -> tuple[dict[str, str | None], tuple[Misfit, ...]]:
-    """The devices of the claim, or why there are none: pools do not tell that a PF goes with its VFs."""
+    """Returns the devices of the claim, or why there are none: pools do not show that a PF is taken together with its
+    VFs.
+    """
     if hardware.misfits or not demand.pci_requests:
         return {}, ()
     cells = pci_pools.cells_of(node.numa_topology, hardware.numa_topology)
@@ -181,6 +190,6 @@ def _devices_for(
 
 
 def reasons_against(checks: Iterable[Check], hardware: Iterable[str] = ()) -> str | None:
-    """Every reason against the claim, those of its `HardwareFit` too, joined; nothing when it fits."""
+    """Returns every reason against the claim, including those of its `HardwareFit`, joined; None if it fits."""
     reasons = [check.reason for check in checks if check.reason is not None]
     return "; ".join((*reasons, *hardware)) or None

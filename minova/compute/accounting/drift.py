@@ -1,4 +1,4 @@
-"""How far the figures kept since the last audit were from what an audit finds. Pure."""
+"""Compares the figures tracked since the last audit with those that an audit finds. Pure."""
 
 from collections.abc import Iterable
 
@@ -8,16 +8,16 @@ from minova.objects.build import AuditInputs
 from minova.objects.compute_node import ComputeNode
 from minova.objects.node_audit import Drift
 
-# What instances and moves take; the rest of a node is the hypervisor's to say.
+# Figures that instances and moves determine; the hypervisor determines the rest of a node.
 FIGURES = ("memory_mb_used", "local_gb_used", "vcpus_used", "running_vms", "current_workload")
 
 
-# What else of a row is the compute's alone to write.
+# Other columns of a row that only the compute writes.
 TOTALS = ("memory_mb", "local_gb", "vcpus", "free_ram_mb", "free_disk_gb")
 
 
 def drift_of(kept: ComputeNode | None, found: ComputeNode) -> tuple[Drift, ...]:
-    """Nothing for a node that was not known before."""
+    """Returns the figures that differ; empty for a node that was not known before."""
     if kept is None:
         return ()
     was, now = _figures(kept), _figures(found)
@@ -25,7 +25,7 @@ def drift_of(kept: ComputeNode | None, found: ComputeNode) -> tuple[Drift, ...]:
 
 
 def edited(written: ComputeNode | None, row: ComputeNode | None, found: ComputeNode) -> tuple[Drift, ...]:
-    """Changes of the row since this process wrote it; empty if its last write is not known."""
+    """Returns changes of the row since this process wrote it; empty if its last write is not known."""
     if written is None:
         return ()
     if row is None:

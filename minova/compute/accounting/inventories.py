@@ -1,4 +1,4 @@
-"""What a node offers to Placement. Pure."""
+"""The inventories that a node offers to Placement. Pure."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
 
 
 class Reserved(msgspec.Struct, frozen=True, kw_only=True):
-    """What the host keeps for itself (`reserved_host_*`)."""
+    """The resources that the host keeps for itself (`reserved_host_*`)."""
 
     memory_mb: int = 0
     disk_gb: int = 0
@@ -17,7 +17,9 @@ class Reserved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def require_capacity(view: HypervisorView, reserved: Reserved) -> None:
-    """Raises InvalidConfiguration if more is reserved than the node has: it could take no guest, without a word of warning."""
+    """Raises InvalidConfiguration if more is reserved than the node has: the node could take no guest, and nothing
+    would say why.
+    """
     for option, kept, total in (
         ("reserved_host_memory_mb", reserved.memory_mb, view.memory_mb),
         ("reserved_host_disk_mb", reserved.disk_gb * 1024, view.local_gb * 1024),
@@ -28,7 +30,9 @@ def require_capacity(view: HypervisorView, reserved: Reserved) -> None:
 
 
 class Ratios(msgspec.Struct, frozen=True, kw_only=True):
-    """Allocation ratios: `None` or 0 where the operator set none, and the ones that a new node begins with."""
+    """Allocation ratios: `None` or 0 where the operator set none. `initial_*` are the ratios with which a new node
+    begins.
+    """
 
     cpu: float | None = None
     ram: float | None = None
@@ -45,9 +49,10 @@ class AllocationRatios(NamedTuple):
 
 
 def ratios_for(ratios: Ratios, row: ComputeNode | None) -> AllocationRatios:
-    """By Nova's rule: the operator's; else what the node has in Placement; else the initial one.
+    """Returns the ratios by Nova's rule: the operator's, else the one that the node has in Placement, else the initial
+    one.
 
-    `row`: the node with the ratios of its inventories.
+    `row` is the node with the ratios of its inventories.
     """
     known = (
         (row.cpu_allocation_ratio, row.ram_allocation_ratio, row.disk_allocation_ratio)
@@ -60,8 +65,8 @@ def ratios_for(ratios: Ratios, row: ComputeNode | None) -> AllocationRatios:
 def inventories_of(
     view: HypervisorView, node: ComputeNode, reserved: Reserved, ratios: Ratios
 ) -> tuple[Inventory, ...]:
-    """One for each resource class of which the node has any, with the node's ratios; see `keeps_ratio` for those that
-    the operator has not set here.
+    """Returns one inventory for each resource class of which the node has any, with the node's ratios. `keeps_ratio`
+    marks ratios that the operator has not set on this host.
     """
     offered = (
         ("VCPU", view.vcpus, reserved.vcpus, node.cpu_allocation_ratio, not ratios.cpu),

@@ -1,8 +1,8 @@
-"""What a migration holds on a node beside its instance. Pure; Nova's rules.
+"""The resources that a migration holds on a node beside its instance. Pure; Nova's rules.
 
-The instance counts where its row says it is, with the flavor its row has. A move in progress holds the other side too:
-at the destination the new size until the instance is there, at the source the old one for a possible way back. On one
-node alone, a resize holds whichever of the two the instance has not.
+The instance counts on the node that its row names, with the flavor of its row. A move in progress also holds the other
+side: at the destination the new size until the instance is there, at the source the old size for a possible revert. A
+resize within one node holds the one of the two sizes that the instance does not have.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from minova.objects.migration import Migration, MigrationType
 from minova.objects.numa import InstanceNUMATopology
 from minova.objects.states import TaskState, VmState, is_resource_free
 
-# An instance in none of these is not moving, whatever its migration's row says.
+# An instance in none of these task states is not moving, whatever its migration's row says.
 _RESIZING = frozenset(
     {
         TaskState.RESIZE_PREP,
@@ -40,7 +40,7 @@ def holds_resources(instance: Instance, host: str, node: str) -> bool:
 
 
 class MigrationSide(msgspec.Struct, frozen=True, kw_only=True):
-    """What one end of a migration holds."""
+    """The resources that one end of a migration holds."""
 
     migration: Migration
     flavor: Flavor
@@ -50,8 +50,10 @@ class MigrationSide(msgspec.Struct, frozen=True, kw_only=True):
 def sides_held(
     migrations: Iterable[Migration], instances: Mapping[str, Instance], host: str, node: str
 ) -> dict[str, MigrationSide]:
-    """By migration uuid, what is held on this node beside the instances. `instances` are those that the migrations move,
-    by uuid, wherever they are; one that is not among them is gone. Of several moves of an instance the newest counts.
+    """Returns by migration uuid what is held on this node beside the instances.
+
+    `instances` contains by uuid the instances that the migrations move, on any host; an instance that is not in it is
+    gone. If an instance has several moves, the newest counts.
     """
     newest: dict[str, Migration] = {}
     for migration in migrations:
@@ -70,7 +72,7 @@ def sides_held(
 
 
 def side_of(migration: Migration, here: bool, host: str, node: str) -> MigrationSide | None:
-    """What the migration holds on this node; `here`: the instance itself counts there already."""
+    """Returns what the migration holds on this node, if anything. `here`: the instance itself counts there already."""
     incoming, outgoing = migration.dest == (host, node), migration.source == (host, node)
     new = MigrationSide(migration=migration, flavor=migration.new_flavor, numa_topology=migration.new_numa_topology)
     old = MigrationSide(migration=migration, flavor=migration.old_flavor, numa_topology=migration.old_numa_topology)
@@ -82,7 +84,7 @@ def side_of(migration: Migration, here: bool, host: str, node: str) -> Migration
 
 
 def is_moving(instance: Instance, migration: Migration) -> bool:
-    """Whether the instance's own state says that it is being moved, or was and may yet go back."""
+    """Whether the instance's own state says that it is being moved, or that it was moved and may still be reverted."""
     state, task = instance.vm_state, instance.task_state
     if state is VmState.RESIZED:
         return True
@@ -94,6 +96,6 @@ def is_moving(instance: Instance, migration: Migration) -> bool:
 
 
 def _age(migration: Migration) -> str:
-    """Comparable, also where a row was never updated."""
+    """Returns a comparable time, also for a row that was never updated."""
     at = migration.updated_at or migration.created_at
     return at.isoformat() if at is not None else ""

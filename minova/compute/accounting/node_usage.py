@@ -1,7 +1,9 @@
-"""The usage of one node between audits: its figures, and the instances and migrations behind them. Pure: each step returns a new NodeUsage.
+"""The usage of one node between audits: its figures, and the instances and migrations that cause them.
 
-An audit makes one from the rows; claims, removals and migrations change it by the same steps of `usage`, so that
-both ways must come to the same figures.
+Pure: each step returns a new NodeUsage.
+
+An audit creates a NodeUsage from the rows. Claims, removals and migrations change it by the same steps of `usage`, so
+that both ways must lead to the same figures.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -25,7 +27,7 @@ replace = msgspec.structs.replace
 
 
 class TrackedMigration(msgspec.Struct, frozen=True, kw_only=True):
-    """What one end of a migration holds here, beside its instance."""
+    """The resources that one end of a migration holds on this node, beside those of its instance."""
 
     side: MigrationSide
     usage: Usage
@@ -36,8 +38,11 @@ class TrackedMigration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeUsage(msgspec.Struct, frozen=True, kw_only=True):
-    """`instances` and `migrations` by uuid; `orphans`: memory in MB of domains that no row knows. `reserved` is in the
-    node's figures.
+    """The usage of one node.
+
+    `instances` and `migrations` are keyed by uuid.
+    `orphans` is the memory in MB of domains without a row.
+    The node's figures include `reserved`.
     """
 
     node: ComputeNode
@@ -48,7 +53,7 @@ class NodeUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def with_reserved(node_usage: NodeUsage, reserved: Reserved) -> NodeUsage:
-    """The host keeps this much for itself, and no longer what it did."""
+    """Returns the usage with `reserved` in place of the previous reserved amounts."""
     before = node_usage.reserved
     more = Usage(
         memory_mb=reserved.memory_mb - before.memory_mb,
@@ -59,14 +64,14 @@ def with_reserved(node_usage: NodeUsage, reserved: Reserved) -> NodeUsage:
 
 
 def with_instance(node_usage: NodeUsage, tracked: TrackedInstance) -> NodeUsage:
-    """An instance came. Its usage so far, or that of its orphaned domain, is subtracted first."""
+    """Returns the usage with the instance. Its previous usage, or that of its orphaned domain, is subtracted first."""
     before = without_instance(node_usage, tracked.instance.uuid)
     node = usage.with_added(before.node, tracked)
     return replace(before, node=node, instances={**before.instances, tracked.instance.uuid: tracked})
 
 
 def without_instance(node_usage: NodeUsage, instance_uuid: str) -> NodeUsage:
-    """It holds nothing here any more, neither as an instance nor as an orphan. Its devices it keeps."""
+    """Returns the usage without the instance, whether it is tracked or an orphan. It keeps its devices."""
     node = node_usage.node
     tracked = node_usage.instances.get(instance_uuid)
     if tracked is not None:
@@ -83,7 +88,7 @@ def without_instance(node_usage: NodeUsage, instance_uuid: str) -> NodeUsage:
 
 
 def with_updated_instance(node_usage: NodeUsage, instance: Instance) -> NodeUsage:
-    """A tracked instance changed its state."""
+    """Returns the usage with the new state of a tracked instance."""
     tracked = node_usage.instances.get(instance.uuid)
     if tracked is None:
         return node_usage
@@ -93,7 +98,9 @@ def with_updated_instance(node_usage: NodeUsage, instance: Instance) -> NodeUsag
 
 
 def with_migration(node_usage: NodeUsage, tracked: TrackedMigration) -> NodeUsage:
-    """A move holds something here. Noted again, it takes its own place."""
+    """Returns the usage with a move that holds resources here. Idempotent: a move that is added again replaces
+    itself.
+    """
     uuid = tracked.side.migration.uuid
     before = without_migration(node_usage, uuid)
     node = usage.with_resources(before.node, tracked.usage)
@@ -115,9 +122,10 @@ def after_migration_step(
     place: tuple[str, str],
     overhead: Callable[[Flavor], Overhead],
 ) -> NodeUsage:
-    """The usage of the node `place` (host, node) after a step of a migration, or its end."""
+    """Returns the usage of the node `place` (host, node) after a step or the end of a migration."""
     is_here = holds_resources(instance, *place)
-    # Both at once: what was the side's a moment ago may be the instance's now, down to the CPU.
+    # Remove both first: resources that belonged to the side a moment ago may belong to the instance now, down to the
+    # same CPUs.
     node_usage = without_migration(without_instance(node_usage, instance.uuid), migration.uuid)
     if is_here:
         numa = instance.numa_topology
@@ -139,7 +147,9 @@ def tracked_migration(side: MigrationSide, overhead: Callable[[Flavor], Overhead
 def _devices_after_step(
     node_usage: NodeUsage, instance_uuid: str, migration: Migration, place: tuple[str, str], *, here: bool, moving: bool
 ) -> NodeUsage:
-    """Claimed devices are the new side's, allocated ones the old's; what is left when all is over is allocated."""
+    """Update the devices after a step. Claimed devices belong to the new side, allocated ones to the old side. When the
+    move is over, the remaining devices are allocated.
+    """
     both = migration.source == migration.dest == place
     if moving:
         return with_allocated(node_usage, instance_uuid) if here and migration.switched and not both else node_usage
@@ -156,13 +166,15 @@ def _devices_after_step(
 
 
 def with_devices(node: ComputeNode, devices: Iterable[PciDevice]) -> ComputeNode:
-    """The node with these devices, and the pools of what of them is free."""
+    """Returns the node with these devices, and with the pools of those that are free."""
     every = tuple(devices)
     return replace(node, pci_devices=every, pci_device_pools=pci_devices.pools_of(every))
 
 
 def with_claimed(node_usage: NodeUsage, instance_uuid: str, taken: Mapping[str, str | None]) -> NodeUsage:
-    """`taken`: {address: request id}. ValueError: one of them is not free."""
+    """Returns the usage with these devices claimed. `taken` is {address: request id}. Raises ValueError if a device is
+    not free.
+    """
     return (
         _devices(node_usage, pci_devices.claimed(node_usage.node.pci_devices, instance_uuid, taken))
         if taken
@@ -175,7 +187,7 @@ def with_allocated(node_usage: NodeUsage, instance_uuid: str) -> NodeUsage:
 
 
 def with_freed(node_usage: NodeUsage, instance_uuid: str, *statuses: str) -> NodeUsage:
-    """`statuses`: only devices in one of these; default: all of the instance's."""
+    """Returns the usage with devices of the instance freed: those in one of `statuses`, or by default all."""
     if not any(device.instance_uuid == instance_uuid for device in node_usage.node.pci_devices):
         return node_usage
     return _devices(node_usage, pci_devices.freed(node_usage.node.pci_devices, instance_uuid, *statuses))

@@ -1,7 +1,7 @@
-"""What becomes of domains whose instances were deleted while this host could not be asked. Pure.
+"""What to do with domains whose instances were deleted while this host could not be reached. Pure.
 
-It is Nova's `running_deleted_instance_action`. Domains that must go for another reason, because their instance is on another
-host or their attempt was given up, are none of its business: they are always removed.
+It implements Nova's `running_deleted_instance_action`. Domains that must go for another reason are not covered: if
+their instance is on another host, or their attempt was given up, they are always removed.
 """
 
 import msgspec
@@ -11,9 +11,10 @@ from minova.objects.states import PowerState
 
 
 class RunningDeleted(msgspec.Struct, frozen=True, kw_only=True):
-    """`action`: noop, log, shutdown or reap, for instances deleted for `timeout` seconds; without `looks` never.
+    """`action` is noop, log, shutdown or reap. It applies to instances deleted for at least `timeout` seconds; without
+    `looks` it never applies.
 
-    `interval`: seconds between two looks.
+    `interval` is the number of seconds between two checks.
     """
 
     action: str = "reap"
@@ -22,11 +23,11 @@ class RunningDeleted(msgspec.Struct, frozen=True, kw_only=True):
     interval: float = 0.0
 
     def reaps(self, seconds: float) -> bool:
-        """Whether the domain of an instance deleted so long ago is to be removed."""
+        """Whether to remove the domain of an instance that was deleted `seconds` ago."""
         return self.looks and self.action == "reap" and seconds >= self.timeout
 
     def asked_of(self, domain: DomainView, seconds: float) -> str | None:
-        """What to do with it: `log`, `shutdown` or `reap`; None: nothing."""
+        """Returns what to do with the domain: `log`, `shutdown` or `reap`, or None for nothing."""
         if not self.looks or self.action == "noop" or seconds < self.timeout or not domain.ours:
             return None
         if self.action == "shutdown" and domain.power_state == PowerState.SHUTDOWN:
@@ -34,9 +35,10 @@ class RunningDeleted(msgspec.Struct, frozen=True, kw_only=True):
         return self.action
 
     def asked_of_purged(self, domain: DomainView, known_for: float) -> str | None:
-        """What to do with the domain of an instance that was purged, and of which this host has known so many seconds.
+        """Returns what to do with the domain of a purged instance, which this host has known for `known_for` seconds.
 
-        It is stopped when it is found and removed at a later look, so that people can still object.
+        With `reap`, the domain is stopped when it is found and removed at a later check, so that operators can still
+        object.
         """
         if not self.looks or self.action == "noop" or not domain.ours:
             return None

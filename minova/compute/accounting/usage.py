@@ -1,4 +1,6 @@
-"""What instances take from a node. Pure; the audit and the bookkeeping between audits use the same steps."""
+"""The resources that instances take from a node. Pure: the audit and the bookkeeping between audits use the same
+steps.
+"""
 
 from collections.abc import Iterable
 
@@ -13,7 +15,7 @@ from minova.objects.states import TaskState, VmState
 
 # Counters that stay in the stats of an idle node, as 0.
 ALWAYS = ("failed_builds", "io_workload", "num_instances")
-# Tasks that read and write much, which with builds make Nova's io_workload.
+# Tasks with heavy I/O. Together with builds they make up Nova's io_workload.
 HEAVY = frozenset(
     {
         TaskState.RESIZE_PREP,
@@ -27,7 +29,9 @@ HEAVY = frozenset(
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """What one instance takes. `numa`: its topology as fitted to the host's cells; None without cells."""
+    """The resources that one instance takes. `numa` is its topology as fitted to the host's cells; None without
+    cells.
+    """
 
     memory_mb: int
     disk_gb: int
@@ -36,14 +40,14 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrackedInstance(msgspec.Struct, frozen=True, kw_only=True):
-    """An instance that holds resources here, and how much."""
+    """An instance that holds resources on this node, and how much."""
 
     instance: Instance
     usage: Usage
 
 
 def usage_of(flavor: Flavor, overhead: Overhead, numa: InstanceNUMATopology | None = None) -> Usage:
-    """The flavor and what the hypervisor itself spends on it."""
+    """Returns the resources of the flavor plus the overhead of the hypervisor."""
     return Usage(
         memory_mb=flavor.memory_mb + overhead.memory_mb,
         disk_gb=flavor.disk_gb + overhead.disk_gb,
@@ -53,33 +57,37 @@ def usage_of(flavor: Flavor, overhead: Overhead, numa: InstanceNUMATopology | No
 
 
 def with_added(node: ComputeNode, held: TrackedInstance) -> ComputeNode:
-    """The node after an instance came."""
+    """Returns the node after an instance was added."""
     return _changed(node, held, +1)
 
 
 def with_removed(node: ComputeNode, held: TrackedInstance) -> ComputeNode:
-    """The node after an instance went: exactly what it was before it came."""
+    """Returns the node after an instance was removed: exactly as it was before the instance was added."""
     return _changed(node, held, -1)
 
 
 def with_memory(node: ComputeNode, memory_mb: int) -> ComputeNode:
-    """The node with `memory_mb` more in use, by a domain that no row knows (Nova counts its memory only)."""
+    """Returns the node with `memory_mb` more in use, for a domain without a row (Nova counts only the memory of such a
+    domain).
+    """
     used = node.memory_mb_used + memory_mb
     return msgspec.structs.replace(node, memory_mb_used=used, free_ram_mb=node.memory_mb - used)
 
 
 def with_failed_builds(node: ComputeNode, count: int) -> ComputeNode:
-    """The node with its builds failed in a row, from which schedulers take warning."""
+    """Returns the node with its number of builds failed in a row, which schedulers weigh."""
     return msgspec.structs.replace(node, stats={**node.stats, "failed_builds": str(count)})
 
 
 def empty_stats(failed_builds: int) -> dict[str, str]:
-    """The stats of a node without instances."""
+    """Returns the stats of a node without instances."""
     return {**dict.fromkeys(ALWAYS, "0"), "failed_builds": str(failed_builds)}
 
 
 def with_resources(node: ComputeNode, used: Usage, sign: int = +1) -> ComputeNode:
-    """The node with (`sign` 1) or without (-1) what a move holds there; a move is in no statistics."""
+    """Returns the node with (`sign` 1) or without (-1) the resources that a move holds there. A move does not count in
+    the statistics.
+    """
     memory_mb_used = node.memory_mb_used + sign * used.memory_mb
     local_gb_used = node.local_gb_used + sign * used.disk_gb
     return msgspec.structs.replace(
@@ -107,7 +115,7 @@ def _changed(node: ComputeNode, held: TrackedInstance, sign: int) -> ComputeNode
 
 
 def _keys_of(instance: Instance) -> Iterable[str]:
-    """The counters that an instance is in, by Nova's names; the architecture's is our own."""
+    """Yields the counters in which an instance counts, by Nova's names; the counter of the architecture is our own."""
     properties = instance.image.properties if instance.image is not None else {}
     yield "num_instances"
     yield f"num_vm_{instance.vm_state}"

@@ -1,9 +1,9 @@
-"""The base images of this host: fetched once over HTTP, checked, and kept under the digest of what they hold.
+"""The base images of this host. Each is fetched once over HTTP, checked, and stored under the digest of its content.
 
     image service --> DIGEST.part --size, sha256, format--> DIGEST, then DIGEST.json (its mark: size, time, what is in it)
 
-A name is never given to half a file, and overlays name a file that never changes. One lock per image holds across
-processes, since several computes may share a cache.
+A file gets its final name only when it is complete, and a file that overlays refer to never changes. There is one lock
+per image, which works across processes, since several computes may share a cache.
 """
 
 import contextlib
@@ -36,7 +36,7 @@ from minova.virt.image_format import ImageFacts
 LOG = logging.getLogger(__name__)
 CHUNK = 1 << 20
 LONGEST_PAUSE = 5.0
-# Seconds between two looks whether a build that waits for an image is still wanted.
+# Seconds between two checks whether a build that waits for an image is still wanted.
 CHECK_INTERVAL = 0.2
 ALGORITHMS = ("sha256", "sha512")
 _DIGEST = re.compile(r"[0-9a-f]{64,128}")
@@ -44,10 +44,11 @@ _UUID_LIKE = re.compile(r"[0-9A-Za-z-]{1,64}")
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
-    """How a cached file looked when its digest was checked, and what the inspection found in it.
+    """The state of a cached file when its digest was checked, and what the inspection found in it.
 
-    `rules` of the inspection; 0: an older release has written the mark, and nothing was found. With `refused` there is no file:
-    what has this digest is not served as `disk_format`, and is not fetched again to find that out.
+    `rules` is the version of the inspection rules; 0 if an older release wrote the mark without an inspection.
+    `refused` is the reason why content of this digest is not served as `disk_format`. Then there is no file, and the
+    image is not fetched again by the same rules.
     """
 
     size: int
@@ -62,23 +63,23 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
         return (status.st_size, status.st_mtime_ns) == (self.size, self.mtime_ns)
 
     def facts(self, declared: str | None) -> ImageFacts | None:
-        """What an inspection by the same rules has found; None: the file is to be inspected."""
+        """Returns what an inspection by the same rules found, or None if the file has to be inspected."""
         if self.refused or (self.rules, self.disk_format) != (image_format.RULES, declared):
             return None
         return ImageFacts(disk_format=self.disk_format, virtual_size=self.virtual_size)
 
     def require_served(self, image: Image) -> None:
-        """ImageUnacceptable: these bytes were refused before."""
+        """Raises ImageUnacceptable if these bytes were refused before."""
         if self.refused and (self.rules, self.disk_format) == (image_format.RULES, image.disk_format):
             raise errors.ImageUnacceptable(f"Image {image.id}: {self.refused}")
 
 
 class Broken(Exception):
-    """A download that may succeed when it is tried again."""
+    """A failed download that may succeed when it is tried again."""
 
 
 class Mismatch(Broken):
-    """All bytes came, and they are not the image's."""
+    """The downloaded bytes are not the bytes of the image."""
 
 
 class Unwanted(Exception):
@@ -86,7 +87,7 @@ class Unwanted(Exception):
 
 
 class _Fetch:
-    """One image on its way into the cache, and how many builds wait for it, with the `tokens` that they have for it."""
+    """The download of one image into the cache: the number of builds that wait for it, and their `tokens` for it."""
 
     def __init__(self) -> None:
         self.waiting = 0
@@ -96,7 +97,7 @@ class _Fetch:
         self.error: BaseException | None = None
 
     def require_wanted(self) -> None:
-        """Unwanted: no build waits any more."""
+        """Raises Unwanted if no build waits for the image any more."""
         if not self.waiting:
             raise Unwanted
 
@@ -108,9 +109,10 @@ class _Fetch:
 
 
 class ImageCache:
-    """Safe for threads and processes. `pause` waits so many seconds between tries.
+    """Safe for threads and processes. `pause` waits the given number of seconds between tries.
 
-    Builds that want the same image wait together for one download in a thread of its own. It ends when none waits any more.
+    Builds that want the same image wait together for one download in a separate thread. The download ends when no build
+    waits for it any more.
     """
 
     def __init__(self, conf: cfg.ConfigOpts, *, pause: Callable[[float], None] = time.sleep) -> None:
@@ -130,7 +132,7 @@ class ImageCache:
         )
 
     def is_cached(self, image: Image) -> bool:
-        """Whether `fetch` will most likely find the image here: its file is still to be checked."""
+        """Whether `fetch` will most likely find the image in the cache. This does not check the digest of the file."""
         try:
             path = self.folder / _digest(image)
             mark = _read_mark(path)
@@ -139,10 +141,10 @@ class ImageCache:
             return False
 
     def fetch(self, image: Image, check: Callable[[], None] = lambda: None, token: ImageToken | None = None) -> Path:
-        """The checked file of the image, from the cache if it is there. `token`: for its download.
+        """Returns the checked file of the image, from the cache if it is there. `token` is used for the download.
 
-        `check` is called several times a second meanwhile: what it raises ends the wait, and this raises it.
-        ImageUnacceptable, DiskFull, ServiceUnavailable: why there is none.
+        While it waits it calls `check` several times a second. An exception of `check` ends the wait and is raised.
+        Raises ImageUnacceptable, DiskFull or ServiceUnavailable if the file cannot be had.
         """
         digest = _digest(image)
         refused = image_format.format_refused(image.disk_format, image.container_format or "bare")
@@ -168,7 +170,7 @@ class ImageCache:
             work = lambda: self._run(fetch, image, digest)  # noqa: E731
             try:
                 threading.Thread(target=work, name="image", daemon=True).start()
-            except RuntimeError:  # no thread can be had
+            except RuntimeError:  # no thread can be started
                 self._leave(key, fetch, token)
                 raise
         return fetch
@@ -187,7 +189,7 @@ class ImageCache:
         except BaseException as error:  # noqa: BLE001  - the builds that wait raise it
             fetch.error = error
         with self._lock:
-            # A build that comes from now on looks at the cache anew.
+            # A build that comes from now on looks into the cache itself.
             if self._fetches.get((digest, image.id)) is fetch:
                 del self._fetches[digest, image.id]
         fetch.done.set()
@@ -202,13 +204,13 @@ class ImageCache:
                     mark.require_served(image)
                 if not self._holds(path, mark, image):
                     self._download(fetch, path, image)
-                mark_file(path).touch()  # asked for now: see image_sweep
+                mark_file(path).touch()  # it was requested now: see `sweep`
                 return path
 
     def _holds(self, path: Path, mark: Mark | None, image: Image) -> bool:
-        """Whether the cached file is the image: by its mark, or by its digest where the mark does not tell.
+        """Whether the cached file is the image: by its mark, or by its digest if the mark does not match the file.
 
-        The file is inspected where the mark does not tell what is in it.
+        Inspects the file if the mark does not say what is in it.
         """
         try:
             size = path.stat().st_size
@@ -242,7 +244,9 @@ class ImageCache:
         LOG.info("Image %s is cached: %d bytes", image.id, path.stat().st_size)
 
     def _accepted(self, part: Path, path: Path, image: Image) -> ImageFacts:
-        """What is in the checked bytes. ImageUnacceptable, which is written down: they are not to be served."""
+        """Returns what is in the checked bytes. Raises ImageUnacceptable, and records the refusal in the mark, if they
+        must not be served.
+        """
         try:
             return _inspected(part, image)
         except errors.ImageUnacceptable as error:
@@ -267,12 +271,13 @@ class ImageCache:
                 self._pause(min(LONGEST_PAUSE, 0.2 * 2**number))
         if isinstance(last, Mismatch):
             raise errors.ImageUnacceptable(f"Image {image.id}: {last}") from last
-        # Where the image service is stands in the log; this text becomes the fault of the server, which people read.
+        # The URL of the image service is only logged: the text of the exception becomes the fault of the server, which
+        # users read.
         LOG.error("Image %s cannot be fetched from %s: %s", image.id, self._url, last)
         raise errors.ServiceUnavailable(f"Image {image.id} cannot be fetched from the image service.") from last
 
     def _try(self, fetch: _Fetch, part: Path, image: Image) -> None:
-        # The id comes from the image service itself, yet what would lead elsewhere has no place in a URL.
+        # The id comes from the image service itself, but an id that would change the path must not get into a URL.
         if not _UUID_LIKE.fullmatch(image.id):
             raise errors.ImageUnacceptable(f"Image id {image.id!r} is none")
         with self._get(f"{self._url}/v2/images/{image.id}/file", fetch) as response, part.open("wb") as file:
@@ -289,13 +294,15 @@ class ImageCache:
         self._require_room(CHUNK)
 
     def _require_room(self, wanted: int) -> None:
-        """DiskFull, before the disk is filled and not after."""
+        """Raises DiskFull before the disk is full, not after."""
         reserve = int(self._conf.free_space_reserve_mb) << 20
         require_room(self.folder, wanted, reserve, f"No room for an image in {self.folder}")
 
     @contextlib.contextmanager
     def _get(self, url: str, fetch: _Fetch) -> Iterator[urllib3.BaseHTTPResponse]:
-        """The answer to the first credentials that the image service accepts, or that to the last ones."""
+        """Yields the response to the first credentials that the image service accepts, or else the response to the last
+        ones.
+        """
         response = None
         for credentials in self._credentials(fetch):
             if response is not None:
@@ -308,11 +315,13 @@ class ImageCache:
         try:
             yield response
         finally:
-            # What was not read to its end cannot serve another request.
+            # A connection whose response was not read to its end cannot be reused.
             response.close()
 
     def _credentials(self, fetch: _Fetch) -> Iterator[dict[str, str]]:
-        """Headers to try in turn: the password of the configuration, or tokens; without either an image service may ask for none."""
+        """Yields headers to try in turn: the configured password, or else tokens. Without either it yields empty
+        headers, since an image service may need no credentials.
+        """
         if self._password:
             yield self._password
             return
@@ -359,7 +368,9 @@ def _password(conf: cfg.ConfigOpts) -> dict[str, str]:
 
 
 def _digest(image: Image) -> str:
-    """The name in the cache. ImageUnacceptable: the image has no bytes yet, or nothing to check them by."""
+    """Returns the name in the cache. Raises ImageUnacceptable if the image has no bytes yet, or no digest to check
+    them.
+    """
     if image.os_hash_algo not in ALGORITHMS or not _DIGEST.fullmatch(image.os_hash_value or ""):
         raise errors.ImageUnacceptable(
             f"Image {image.id} has no os_hash_value by {' or '.join(ALGORITHMS)} to check it against"
@@ -372,7 +383,9 @@ def locked(folder: Path, digest: str) -> contextlib.AbstractContextManager[objec
 
 
 def _save(response: urllib3.BaseHTTPResponse, file: BinaryIO, image: Image, check: Callable[[], None]) -> str:
-    """The digest of what came. Broken: too many bytes came, or too few. `check` may raise between two chunks."""
+    """Saves the response and returns its digest. Raises Broken if too many or too few bytes came. `check` may raise
+    between two chunks.
+    """
     digest = hashlib.new(image.os_hash_algo or ALGORITHMS[0])
     limit = math.inf if image.size is None else image.size
     for chunk in response.stream(CHUNK, decode_content=False):

@@ -1,4 +1,4 @@
-"""Base images that no disk stands on any more are removed from the cache (`[image_cache]`)."""
+"""Removes base images from the cache that no disk is based on any more (`[image_cache]`)."""
 
 import logging
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 from minova.compute.images.cache import locked, mark_file
 
 LOG = logging.getLogger(__name__)
-# Seconds from the fetching of a base until the disk on it is surely made: qemu-img may take two minutes.
+# Seconds from the download of a base image until a disk based on it surely exists: qemu-img may take two minutes.
 GRACE = 300.0
 _DIGEST = re.compile(r"([0-9a-f]{64,128})(\.json|\.part|\.json\.part)?")
 
@@ -18,7 +18,7 @@ _DIGEST = re.compile(r"([0-9a-f]{64,128})(\.json|\.part|\.json\.part)?")
 def sweep(folder: Path, in_use: Container[str], minimum_age: float, now: float) -> tuple[str, ...]:
     """Remove bases and partial downloads that were not requested for `minimum_age` seconds. Returns their names.
 
-    `in_use` are names of bases, read before this is called: what was fetched since is too young to go.
+    `in_use` contains names of bases and is read before this call: bases fetched since then are too young to be removed.
     """
     if not folder.exists():
         return ()
@@ -39,7 +39,9 @@ def sweep(folder: Path, in_use: Container[str], minimum_age: float, now: float) 
 
 
 def time_in(folder: Path) -> float:
-    """The time by the file system's clock, which dates the files: hosts that share the folder may disagree."""
+    """Returns the time of the file system's clock, which dates the files: the clocks of hosts that share the folder may
+    differ.
+    """
     if not folder.exists():
         return 0.0
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".clock-") as probe:
@@ -49,12 +51,12 @@ def time_in(folder: Path) -> float:
 def _files(path: Path) -> tuple[Path, ...]:
     mark = mark_file(path)
     part = path.with_name(f"{path.name}.part")
-    # The base last: if that fails, the rest is found again by its name.
+    # The base comes last: if a removal fails, its name still leads to the other files.
     return (mark, mark.with_suffix(".json.part"), part, path)
 
 
 def _last_asked(path: Path) -> float:
-    """The newest time of its files: the mark is touched whenever the image is asked for."""
+    """Returns the newest time of the image's files: the mark is touched whenever the image is requested."""
     return max((file.stat().st_mtime for file in _files(path) if file.exists()), default=0.0)
 
 

@@ -1,6 +1,8 @@
-"""What a download shows to the image service: the password of `[glance]`, or tokens of the builds that wait for the image.
+"""Credentials for downloads from the image service: the password of `[glance]`, or tokens of the builds that wait for
+the image.
 
-minova's own Image API needs no password: a conductor signs a token for one image, valid for minutes, and sends it with the build.
+minova's own Image API needs no password: a conductor signs a token for one image and sends it with the build. The token
+is valid for minutes.
 """
 
 import logging
@@ -12,18 +14,18 @@ LOG = logging.getLogger(__name__)
 
 
 class ImageToken:
-    """The token of one build for its image. `renew` asks a conductor for a fresh one."""
+    """The token of one build for its image. `renew` requests a fresh token from a conductor."""
 
     def __init__(self, value: str | None, renew: Callable[[], str]) -> None:
         self.value = value
         self._renew = renew
 
     def fresh(self) -> None:
-        """Raises what the conductor raises."""
+        """Fetches a fresh token. Raises the errors of the conductor."""
         self.value = self._renew()
 
     def renewed(self) -> str | None:
-        """None: the conductors do not give one, which is logged."""
+        """Fetches and returns a fresh token. Logs it and returns None if the conductors do not give one."""
         try:
             self.value = self._renew()
         except errors.MinovaError as error:
@@ -33,12 +35,13 @@ class ImageToken:
 
 
 def in_turn(waiting: Callable[[], Sequence[ImageToken]]) -> Iterator[str]:
-    """What to try while the image service refuses: the newest token that a build has, and then the first fresh one that a build gets.
+    """Yields tokens to try while the image service refuses: the newest token that a build has, then the first fresh
+    token that a build gets.
 
-    `waiting`: the tokens of the builds that wait now.
+    `waiting` returns the tokens of the builds that wait now.
     """
     yield from [token.value for token in waiting() if token.value is not None][-1:]
-    # A build may have been given up meanwhile, and gets none; another one may have come.
+    # A build may have been given up meanwhile and gets no token; another build may have come.
     fresh = next((value for token in waiting() if (value := token.renewed()) is not None), None)
     if fresh is not None:
         yield fresh

@@ -1,8 +1,9 @@
-"""The upload of an image that this host has made, to the service that images are fetched from.
+"""Uploads an image that this host has made to the image service.
 
 PUT /v2/images/ID/file --> 204: it is active
                        --> 401: once more with a fresh token
-                       --> 409: an earlier upload was complete, or broke off and is not given up yet: the conductor knows
+                       --> 409: an earlier upload is complete, or it broke off and is not given up yet: the conductor
+                       knows which
                        --> 404, 410: the image was deleted meanwhile
 """
 
@@ -22,7 +23,8 @@ from minova.objects.image import Image
 
 LOG = logging.getLogger(__name__)
 CHUNK = 1 << 20
-# Seconds between two tries, and for which an image service is waited for that is away or still has a broken upload.
+# PAUSE: seconds between two tries. PATIENCE: seconds to wait for an image service that is away or still has a broken
+# upload.
 PAUSE = 2.0
 PATIENCE = 120.0
 _CHECK_EVERY = 0.2
@@ -37,19 +39,20 @@ _REFUSALS: Mapping[int, type[errors.MinovaError]] = {
 
 
 class Uploads(Protocol):
-    """Where images go that this host makes."""
+    """The destination of images that this host makes."""
 
     def upload(self, image: Image, path: Path, token: ImageToken, check: Callable[[], None]) -> None:
-        """All bytes of the file; the image is active then. `check` is called again and again; what it raises ends the upload.
+        """Uploads all bytes of the file; the image is active afterwards. `check` is called repeatedly; an exception of
+        it ends the upload.
 
-        ImageDeleted, ImageQuotaExceeded, DiskFull, ImageUnacceptable, ServiceUnavailable. Raises what
-        `token` raises where the image takes no bytes now.
+        Raises ImageDeleted, ImageQuotaExceeded, DiskFull, ImageUnacceptable or ServiceUnavailable. Raises the errors of
+        `token.fresh` if the image service answers 409.
         """
         ...
 
 
 class ImageUploads:
-    """Over HTTP. `pause` waits so many seconds between tries; `clock`: seconds, monotonic."""
+    """Uploads over HTTP. `pause` waits the given number of seconds between tries. `clock` returns monotonic seconds."""
 
     def __init__(
         self,
@@ -78,7 +81,7 @@ class ImageUploads:
             self._wait(check)
 
     def _try(self, image: Image, path: Path, token: ImageToken, check: Callable[[], None]) -> str | None:
-        """None: it is there. Else why it may be tried again."""
+        """Returns None if the upload succeeded, else the reason why it should be tried again."""
         try:
             response = self._put(image, path, token, check)
             if response.status == 401 and token.renewed() is not None:
@@ -114,7 +117,7 @@ class ImageUploads:
 
 
 class _Checked:
-    """A file whose reader asks `check` before each piece."""
+    """A file that calls `check` before each read."""
 
     def __init__(self, file: BinaryIO, check: Callable[[], None]) -> None:
         self._file = file

@@ -1,7 +1,7 @@
-"""How a compute leaves work that does not end in time: as a crash would leave it, so that the next start resumes it.
+"""Abandons work that does not end in time. The work stays as a crash would leave it, so that the next start resumes it.
 
-Driver and conductor are reached through a Gate. Once it is closed every call of work that still runs ends with Abandoned,
-which is no Exception: nothing undoes the work, and no failure is reported.
+Work calls driver and conductor through a Gate. Once the gate is closed, every such call ends with Abandoned. Abandoned
+is not an Exception: no handler undoes the work, and no failure is reported.
 """
 
 import threading
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Abandoned(BaseException):
-    """The process ends, and this work with it."""
+    """The process ends and abandons this work."""
 
 
 class Gate:
@@ -24,12 +24,12 @@ class Gate:
         self._closed.set()
 
     def check(self) -> None:
-        """Abandoned: the gate is closed."""
+        """Raises Abandoned if the gate is closed."""
         if self._closed.is_set():
             raise Abandoned
 
     def guard(self, thing: T) -> T:
-        """The thing, whose methods raise Abandoned as soon as the gate is closed, before and after they work."""
+        """Returns a wrapper of `thing`. Its methods raise Abandoned if the gate is closed before or after the call."""
         return cast(T, _Guarded(thing, self))
 
 

@@ -1,9 +1,11 @@
-"""Server actions on this host: each is an operation of the driver, between a question to the conductor and a report.
+"""Server actions on this host. Each asks the conductor whether to begin, runs an operation of the driver and reports
+the result.
 
 begin_action (is it still in progress?) -> the operation (`operations`) -> action_succeeded or action_failed
 
-All of it happens under the lock of the instance. So a message that comes twice, or after the action has ended, changes nothing.
-How an operation has ended is written down until a conductor has heard it: asked again, the host only reports.
+All of it happens under the lock of the instance, so a message that comes twice, or after the action has ended, changes
+nothing. The result of an operation is stored until a conductor has received it: if the action is requested again, the
+host only reports.
 """
 
 import logging
@@ -30,7 +32,7 @@ from minova.objects.states import PowerState, TaskState
 from minova.private_files import make_folder
 
 LOG = logging.getLogger(__name__)
-# Seconds that a report is repeated; afterwards the conductor asks for the action again.
+# Seconds for which a report is repeated; afterwards the conductor requests the action again.
 REPORT_PATIENCE = 60.0
 
 
@@ -40,7 +42,9 @@ class _Running(NamedTuple):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """How an action of an instance has ended here. `reason` None: it is done. `power_state` None: it is not known."""
+    """The result of an action of an instance on this host. `reason` is None if the action succeeded; `power_state` is
+    None if it is not known.
+    """
 
     instance_uuid: str
     action_id: int
@@ -54,7 +58,9 @@ _RESULT = Decoder(Result)
 
 
 class UnreportedResults:
-    """Of the last action of each instance, until a conductor has heard it. With a folder they outlive the process."""
+    """Results of the last action of each instance, until a conductor has received them. With a folder they outlive the
+    process.
+    """
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
@@ -68,7 +74,7 @@ class UnreportedResults:
         return instance_uuid in self._results
 
     def keep(self, result: Result) -> None:
-        """What cannot be written is kept in memory, and logged."""
+        """Keep a result. One that cannot be written to the folder is logged and kept in memory."""
         self.forget(result.instance_uuid)
         self._results[result.instance_uuid] = result
         if self._folder is None:
@@ -105,7 +111,7 @@ class UnreportedResults:
 
 
 class InstanceActions:
-    """`power_state` asks the driver for that of an instance."""
+    """`power_state` reads the power state of an instance from the driver."""
 
     def __init__(
         self,
@@ -139,7 +145,7 @@ class InstanceActions:
         action_id: int,
         arguments: Mapping[str, Any],
     ) -> None:
-        """Raises ServiceUnavailable: no conductor has answered; it asks for the action again."""
+        """Raises ServiceUnavailable if no conductor has answered; then the conductor requests the action again."""
         with self._domains.locked(instance.uuid):
             order = Order(
                 ctx, action_id, instance, arguments, lambda step: self._confirm(ctx, instance.uuid, action_id, step)
@@ -151,18 +157,20 @@ class InstanceActions:
                 del self._running[instance.uuid]
 
     def is_unreported(self, instance_uuid: str) -> bool:
-        """Whether something was done here that no conductor has heard of."""
+        """Whether an action ended here whose result no conductor has received."""
         return self._results.has(instance_uuid)
 
     def cancel(self, instance_uuid: str) -> None:
-        """The instance is to be removed: an action that waits for its guest ends at once."""
+        """Cancel the action of an instance that is to be removed: an action that waits for its guest ends at once."""
         self._results.forget(instance_uuid)
         running = self._running.get(instance_uuid)
         if running is not None:
             running.order.cancelled.set()
 
     def cancel_before(self, instance_uuid: str, action_id: int) -> None:
-        """An action that ends earlier ones has come: one of them that waits for its guest ends at once."""
+        """Cancel an earlier action because one has come that ends earlier ones: an action that waits for its guest ends
+        at once.
+        """
         running = self._running.get(instance_uuid)
         if running is not None and running.action_id < action_id:
             running.order.cancelled.set()
@@ -189,7 +197,7 @@ class InstanceActions:
         self._results.forget(uuid)
 
     def _act(self, action: ServerAction, action_id: int, order: Order) -> Result:
-        """ActionEnded: it is not wanted any more."""
+        """Raises ActionEnded if the action is not wanted any more."""
         uuid = order.instance.uuid
         try:
             power_state = self._operations.run(action.kind, order)
@@ -216,7 +224,7 @@ class InstanceActions:
         return Result(instance_uuid=uuid, action_id=action_id, power_state=int(power_state))
 
     def _confirm(self, ctx: RequestContext, instance_uuid: str, action_id: int, step: TaskState | None) -> None:
-        """StaleAttempt: the action has ended. ServiceUnavailable: no conductor answers."""
+        """Raises StaleAttempt if the action has ended, ServiceUnavailable if no conductor answers."""
         asked: dict[str, Any] = {"instance_uuid": instance_uuid, "action_id": action_id, "host": self._host}
         if step is None:
             ask = lambda: self._conductor.begin_action(ctx, **asked, again=True)  # noqa: E731
@@ -226,7 +234,8 @@ class InstanceActions:
             self._repeat("action_progressed", progressed, REPORT_PATIENCE)
 
     def _report_success(self, ctx: RequestContext, action: ServerAction, result: Result) -> None:
-        # A power state that was read before the operation must arrive before the action has ended.
+        # A power state that was read before the operation must reach the conductor before the report that ends the
+        # action.
         self._power_states.finish_sending()
         uuid, power_state = result.instance_uuid, PowerState(result.power_state or PowerState.NOSTATE)
         self._repeat(
@@ -240,7 +249,7 @@ class InstanceActions:
         for tracker in self._nodes.trackers():
             tracked = tracker.holds(uuid)
             if tracked is not None and action is SHELVE_OFFLOAD:
-                # An audit took it in again from the row, before that knew.
+                # An audit has counted the instance again from its row before the row was updated.
                 self._nodes.release(ctx, uuid)
             elif tracked is not None:
                 vm_state = action.after_success(tracked.vm_state)

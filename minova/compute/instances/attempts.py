@@ -1,9 +1,9 @@
-"""Which build attempts this host has seen, and how they ended: what makes builds idempotent by (uuid, attempt).
+"""The build attempts that this host has seen, and how they ended. They make builds idempotent by (uuid, attempt).
 
       begin             end
     (nothing) --> RUNNING --> SUCCEEDED | FAILED | STALE      a higher attempt begins anew; a lower one is ignored
 
-It lives in memory only: after a restart `init_host` and the first audit find out from domains and rows.
+They are kept in memory only: after a restart `init_host` and the first audit derive them from domains and rows.
 """
 
 import threading
@@ -17,7 +17,7 @@ from minova.objects.states import PowerState
 
 
 class End(Enum):
-    """How an attempt stands."""
+    """The state of an attempt."""
 
     RUNNING = "running"
     SUCCEEDED = "succeeded"
@@ -26,9 +26,10 @@ class End(Enum):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The report of an ended attempt to the conductor; repeated until the conductor has it.
+    """The report of an ended attempt to the conductor; it is repeated until the conductor has it.
 
-    `kind`: of `objects/failures.py`. `fault_of_host` False: the failure does not count against the host, for other builds may do well here.
+    `kind` is one of `objects/failures.py`. If `fault_of_host` is False, the failure does not count against the host,
+    because other builds may succeed here.
     """
 
     end: End
@@ -56,7 +57,7 @@ class Attempts:
         self._lock = threading.Lock()
 
     def begin(self, instance_uuid: str, attempt: int, node: str) -> bool:
-        """Whether this attempt is new here; then it counts as running from now on."""
+        """Returns whether this attempt is new here; then it counts as running from now on."""
         with self._lock:
             seen = self._seen.get(instance_uuid)
             if seen is not None and attempt <= seen.attempt:
@@ -71,13 +72,13 @@ class Attempts:
                 self._seen[instance_uuid] = _Seen(attempt=attempt, node=node, outcome=outcome)
 
     def outcome(self, instance_uuid: str, attempt: int) -> Outcome | None:
-        """How this very attempt stands; nothing when it was not seen."""
+        """Returns the outcome of exactly this attempt; None if it was not seen here."""
         with self._lock:
             seen = self._seen.get(instance_uuid)
             return seen.outcome if seen is not None and seen.attempt == attempt else None
 
     def latest(self, instance_uuid: str) -> int | None:
-        """The number of the latest attempt that was seen here."""
+        """Returns the number of the latest attempt seen here, or None."""
         with self._lock:
             seen = self._seen.get(instance_uuid)
             return seen.attempt if seen is not None else None
@@ -90,9 +91,10 @@ class Attempts:
             return seen is not None and alive and attempt is not None and seen.attempt > attempt
 
     def forget_ended(self, node: str, still_open: Container[str]) -> None:
-        """Drop ended attempts of a node that the conductor does not count as open: they are heard and settled.
+        """Drop ended attempts of a node that the conductor does not count as open: the conductor has received their
+        reports.
 
-        A late repetition of a dropped one is refused by `claim_instance`.
+        `claim_instance` refuses a late repetition of a dropped attempt.
         """
         with self._lock:
             self._seen = {

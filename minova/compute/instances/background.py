@@ -1,4 +1,4 @@
-"""What a compute does in the background, in the context of the request that it belongs to."""
+"""Runs work of a compute in the background, in the context of the request to which it belongs."""
 
 import logging
 from collections.abc import Callable
@@ -37,7 +37,7 @@ class Background:
             raise
 
     def run(self, ctx: RequestContext, what: What, work: Callable[[], None]) -> None:
-        """Removals and actions: the same work is in progress once at a time."""
+        """Run a removal or an action; the same work is in progress once at a time."""
         self._workers.remove(what, lambda: _in_request(ctx, lambda _: work()))
 
 

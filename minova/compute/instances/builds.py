@@ -1,4 +1,4 @@
-"""How an instance is built here, and how it is removed.
+"""Builds and removes instances on this host.
 
 claim -> image -> disks and domain -> domain runs -> build_succeeded
   any error: domain removed, claim given back -> build_failed (or nothing, when the attempt is stale)
@@ -35,29 +35,33 @@ from minova.virt.image_format import unfit
 from minova.virt.inspections import inspect_once
 
 LOG = logging.getLogger(__name__)
-# Seconds after its claim for which an attempt counts as this host's without being asked again.
+# Seconds after its claim for which an attempt counts as this host's without another request to the conductor.
 FRESH_CLAIM = 5.0
-# Seconds that a removal repeats its report; afterwards the conductor asks for the removal again.
+# Seconds for which a removal repeats its report; afterwards the conductor requests the removal again.
 REMOVAL_PATIENCE = 60.0
 
 
 class Images(Protocol):
-    """Where base images come from."""
+    """The source of base images."""
 
     def is_cached(self, image: Image) -> bool:
-        """Whether `fetch` will most likely find it here."""
+        """Whether `fetch` will most likely find the image in the cache."""
         ...
 
     def fetch(self, image: Image, check: Callable[[], None] = ..., token: ImageToken | None = ...) -> Path:
-        """The file of the checked image. ImageUnacceptable, DiskFull, ServiceUnavailable: why there is none.
+        """Returns the file of the checked image. Raises ImageUnacceptable, DiskFull or ServiceUnavailable if it cannot
+        be had.
 
-        `check` is called again and again while it waits; what that raises ends the wait. `token`: for a download.
+        While it waits it calls `check` repeatedly; an exception of `check` ends the wait. `token` is used for a
+        download.
         """
         ...
 
 
 class Builder:
-    """Builds and removes instances, one thing at a time for each instance. `check` ends a build that waits: it raises."""
+    """Builds and removes instances, one operation at a time for each instance. `check` raises to end a build that
+    waits.
+    """
 
     def __init__(
         self,
@@ -76,7 +80,7 @@ class Builder:
         self._fresh_claim = fresh_claim
         self.attempts = Attempts()
         self._check = check
-        # {instance uuid: its last attempt when its removal was asked for}
+        # {instance uuid: its last attempt when its removal was requested}
         self._cancelled: dict[str, int] = {}
         self.domains = Domains(driver)
         self._reports = ReportQueue(host, conductor, repeat)
@@ -92,7 +96,7 @@ class Builder:
     # -- build -----------------------------------------------------------------------------------------------------
 
     def build(self, ctx: RequestContext, message: BuildMessage) -> None:
-        """Build and report. Call it once for each attempt that `attempts.begin` called new."""
+        """Build and report. Call it once for each attempt for which `attempts.begin` returned True."""
         instance_uuid = message.instance.uuid
         with self.domains.locked(instance_uuid):
             outcome = self._outcome(ctx, message)
@@ -100,7 +104,9 @@ class Builder:
             self._report(ctx, message, outcome)
 
     def cancel(self, instance_uuid: str) -> None:
-        """The instance is to be removed: its build ends at its next step, and stops waiting for its image."""
+        """Cancel the build of an instance that is to be removed: it ends at its next step, and stops waiting for its
+        image.
+        """
         attempt = self.attempts.latest(instance_uuid)
         if attempt is not None:
             self._cancelled[instance_uuid] = attempt
@@ -111,7 +117,7 @@ class Builder:
             raise errors.StaleAttempt(f"instance {message.instance.uuid} is being deleted")
 
     def report(self, ctx: RequestContext, message: BuildMessage) -> None:
-        """Say again how an attempt ended: the conductor has not heard of it."""
+        """Report again how an attempt ended, because the conductor has not received it."""
         with self.domains.locked(message.instance.uuid):
             outcome = self.attempts.outcome(message.instance.uuid, message.attempt)
             if outcome is not None:
@@ -141,28 +147,30 @@ class Builder:
         known = tracker.holds(message.instance.uuid)
         if known is not None and not is_being_built(known.vm_state):
             raise errors.StaleAttempt(f"instance {known.uuid} is {known.vm_state} here")
-        # As it was asked for: an attempt before this one may have fitted it to another host.
+        # Use the requested topology: an earlier attempt may have fitted it to another host.
         wanted = msgspec.structs.replace(message.instance, numa_topology=message.request_spec.numa_topology)
         step = self._first_step(message.instance.image)
         asked_at = self._clock()
         with tracker.instance_claim(ctx, wanted, message.attempt, message.limits, step) as claim:
             try:
-                # The image of a shelved server is not the one of its row.
+                # The image of a shelved server differs from the image of its row.
                 instance = msgspec.structs.replace(claim.instance, image=message.instance.image)
                 return self._spawn(ctx, message, instance, asked_at)
             except BaseException:
-                # Before the claim is given back: what the domain takes must be free by then.
+                # Clean up before the claim is given back: the domain's resources must be free by then.
                 self.clean_up(ctx, message.instance.uuid)
                 raise
 
     def _first_step(self, image: Image | None) -> TaskState:
-        """What the claim says that the build begins with: without a download it is spawning soon after it."""
+        """Returns the first step of the build, which the claim sets: without a download the build spawns soon after the
+        claim.
+        """
         if self._driver.needs_image() and not (image is not None and self._images.is_cached(image)):
             return TaskState.BLOCK_DEVICE_MAPPING
         return TaskState.SPAWNING
 
     def _spawn(self, ctx: RequestContext, message: BuildMessage, instance: Instance, claimed_at: float) -> PowerState:
-        # The claim has noted the first step, and that this attempt is ours.
+        # The claim has recorded the first step, and that this attempt belongs to this host.
         token = ImageToken(message.image_token, lambda: self._fresh_token(ctx, instance))
         path = self._image_path(instance, lambda: self._require_wanted(message), token)
         self._require_wanted(message)
@@ -175,7 +183,8 @@ class Builder:
             self._reports.begin(ctx, message.instance.uuid, message.attempt, TaskState.SPAWNING)
         if not self.plugging.must_wait(instance):
             return self._driver.power_on(instance)
-        # Its interfaces are there with the domain, and an agent of Neutron wires them: the guest is not to run before.
+        # The interfaces exist once the domain does, and then an agent of Neutron wires them: the guest must not run
+        # before.
         self._driver.power_on(instance, paused=True)
         self.plugging.wait(ctx, instance, message.attempt, lambda: self._require_wanted(message))
         return self._driver.unpause(instance.uuid)
@@ -197,7 +206,9 @@ class Builder:
     # -- reports ---------------------------------------------------------------------------------------------------
 
     def _report(self, ctx: RequestContext, message: BuildMessage, outcome: Outcome) -> None:
-        """Nothing is lost when no conductor answers: the attempt stays open there, and an audit says it again."""
+        """Report the outcome. Nothing is lost if no conductor answers: the attempt stays open there, and an audit
+        reports it again.
+        """
         try:
             if outcome.end is End.SUCCEEDED:
                 self._succeeded(ctx, message, outcome)
@@ -219,9 +230,9 @@ class Builder:
     def _failed(self, ctx: RequestContext, message: BuildMessage, outcome: Outcome) -> None:
         try:
             self._repeat("build_failed", lambda: self._say_failed(ctx, message, outcome, outcome.kind))
-        except errors.PeerTooOld:  # an older conductor knows no kinds
+        except errors.PeerTooOld:  # an older conductor does not accept kinds
             self._repeat("build_failed", lambda: self._say_failed(ctx, message, outcome, ""))
-        # An audit between the clean-up and this report took it in again from the row.
+        # An audit between the clean-up and this report has counted the instance again from its row.
         self._nodes.release(ctx, message.instance.uuid)
         for tracker in self._nodes.trackers():
             if tracker.nodename == message.node and outcome.fault_of_host:
@@ -241,7 +252,9 @@ class Builder:
     # -- removal ---------------------------------------------------------------------------------------------------
 
     def terminate(self, ctx: RequestContext, instance_uuid: str) -> None:
-        """Remove domain and disks, give back what it held, report. Raises what the driver raises: it is asked again."""
+        """Remove domain and disks, release the resources, report. Raises the errors of the driver; then the conductor
+        requests the removal again.
+        """
         with self.domains.locked(instance_uuid):
             self.domains.destroy(instance_uuid, self._row_of_removal(ctx, instance_uuid))
             self._nodes.release(ctx, instance_uuid)
@@ -250,18 +263,20 @@ class Builder:
                 lambda: self._conductor.instance_deleted(ctx, instance_uuid=instance_uuid, host=self._host),
                 REMOVAL_PATIENCE,
             )
-            # An audit between the two took it in again from the row.
+            # An audit between the release and the report has counted the instance again from its row.
             self._nodes.release(ctx, instance_uuid)
             self._cancelled.pop(instance_uuid, None)
             LOG.info("Instance %s is removed", instance_uuid)
 
     def remove_disks(self, ctx: RequestContext, instance_uuid: str) -> None:
-        """As `operations.Disks` has it, under the lock of the instance. Should it fail, no audit tries again: it may run from them yet."""
+        """Implements `operations.Disks`, under the lock of the instance. If it fails, no audit tries again: the guest
+        may still run from the disks.
+        """
         self._driver.destroy(instance_uuid, self._row_of_removal(ctx, instance_uuid))
         self._nodes.release(ctx, instance_uuid)
 
     def remove_left(self, ctx: RequestContext, instance_uuid: str) -> None:
-        """Try again to remove what could not be removed, unless a build has made it anew."""
+        """Try again to remove a domain that could not be removed, unless a build has created it anew."""
         with self.domains.locked(instance_uuid):
             if instance_uuid in self.domains.left() and self.clean_up(ctx, instance_uuid):
                 self._nodes.release(ctx, instance_uuid)
@@ -284,16 +299,16 @@ class Builder:
                 self._nodes.release(ctx, domain.uuid)
 
     def clean_up(self, ctx: RequestContext, instance_uuid: str) -> bool:
-        """Remove domain and disks, or only the domain where the disks are another host's. Whether it is done.
+        """Remove domain and disks, or only the domain if the disks belong to another host. Returns whether it is done.
 
-        Whose the disks are is asked now: since the work began the instance may have gone to another host.
+        The owner of the disks is queried now: since the work began, the instance may have moved to another host.
         """
         return self.domains.try_destroy(instance_uuid, self._row(ctx, instance_uuid))
 
     def _row(self, ctx: RequestContext, instance_uuid: str) -> RowHost:
         try:
             hosts = self._conductor.hosts_of_instances(ctx, instance_uuids=(instance_uuid,))
-        except errors.PeerTooOld:  # during an upgrade: a conductor before 1.6 runs, which cannot answer
+        except errors.PeerTooOld:  # during an upgrade: a conductor before 1.6 runs and cannot answer
             return RowHost(known=False)
         except errors.MinovaError as error:
             LOG.warning("Which host instance %s is on could not be asked: %s", instance_uuid, error)
@@ -301,7 +316,9 @@ class Builder:
         return RowHost(host=hosts.get(instance_uuid))
 
     def _row_of_removal(self, ctx: RequestContext, instance_uuid: str) -> RowHost:
-        """The conductor has asked this host. Where others share the disks, that may have been long ago."""
+        """Returns the row's host for a removal that the conductor requested of this host. If hosts share the disks it
+        queries again, since the request may be old.
+        """
         this_host = RowHost(host=self._host)
         if not self._driver.shares_disks():
             return this_host
@@ -315,7 +332,7 @@ class Builder:
                 self._driver.power_off(domain.uuid)
 
     def stop_again(self, ctx: RequestContext, domain: DomainView) -> None:
-        """Stop a domain that must not run, if that still holds by the row and the hypervisor: a start may have come since."""
+        """Stop a domain that must not run, if row and hypervisor still say so: it may have been started meanwhile."""
         with self.domains.locked(domain.uuid):
             if self.attempts.newer(domain.uuid, domain.attempt):
                 return
@@ -342,8 +359,8 @@ def data_of(message: BuildMessage) -> GuestData:
 
 
 def failed(error: errors.MinovaError) -> Outcome:
-    """What is said of an attempt that ended so. That conductor, broker or image service are away is no fault of this host, nor is
-    what it never offered or what the request itself has caused.
+    """Returns the outcome of an attempt that ended with this error. These are no faults of this host: an absent
+    conductor, broker or image service, hardware that the host never offered, and errors caused by the request.
     """
     kind = kind_of(error)
     by_request = kind in CAUSED_BY_REQUEST
@@ -358,7 +375,9 @@ def failed(error: errors.MinovaError) -> Outcome:
 
 
 def checked_file(image: Image, flavor: Flavor, fetch: Callable[[], Path | None]) -> Path | None:
-    """The file of an image that an instance is to run from. ImageUnacceptable: by its record, before anything is fetched, or by its bytes."""
+    """Returns the file of an image from which an instance is to run. Raises ImageUnacceptable if the image does not fit
+    the flavor, by its record before anything is fetched, or by its bytes.
+    """
     _refuse(unfit(image, flavor), image)
     path = fetch()
     if path is not None:
@@ -367,6 +386,6 @@ def checked_file(image: Image, flavor: Flavor, fetch: Callable[[], Path | None])
 
 
 def _refuse(reasons: tuple[str, ...], image: Image) -> None:
-    """ImageUnacceptable, if there is any reason."""
+    """Raises ImageUnacceptable if there is any reason."""
     if reasons:
         raise errors.ImageUnacceptable(f"Image {image.id} does not fit the flavor: {'; '.join(reasons)}")

@@ -1,4 +1,6 @@
-"""What builds, deletions and audits share of a host: locks by instance, and domains that could not be removed yet."""
+"""State that builds, deletions and audits of a host share: locks by instance, and domains that could not be removed
+yet.
+"""
 
 import logging
 import threading
@@ -14,7 +16,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Domains:
-    """Removes domains; those that would not go are remembered and tried again. Safe for threads."""
+    """Removes domains; remembers those that could not be removed, to try them again. Safe for threads."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -39,7 +41,7 @@ class Domains:
             yield
 
     def destroy(self, instance_uuid: str, row: RowHost) -> None:
-        """Raises what the driver raises; then the domain is remembered."""
+        """Remove the domain. Raises the errors of the driver; then the domain stays in `left`."""
         with self._lock:
             self._left.add(instance_uuid)
         self._driver.destroy(instance_uuid, row)
@@ -47,7 +49,9 @@ class Domains:
             self._left.discard(instance_uuid)
 
     def try_destroy(self, instance_uuid: str, row: RowHost) -> bool:
-        """Whether it is gone. Never raises: an error is logged, and an audit tries again."""
+        """Remove the domain and return whether it is gone. Never raises: an error is logged, and an audit tries
+        again.
+        """
         try:
             self.destroy(instance_uuid, row)
         except Exception as error:  # noqa: BLE001  - a clean-up that fails must not hide why it was needed
@@ -56,11 +60,11 @@ class Domains:
         return True
 
     def reused(self, instance_uuid: str) -> None:
-        """A build makes the domain anew: what was left of it needs no removal any more."""
+        """A build creates the domain anew, so its remains need no removal any more."""
         with self._lock:
             self._left.discard(instance_uuid)
 
     def left(self) -> tuple[str, ...]:
-        """Those that could not be removed yet."""
+        """Returns the instances whose domains could not be removed yet."""
         with self._lock:
             return tuple(sorted(self._left))

@@ -1,4 +1,6 @@
-"""What a compute finds at its start: which domains are finished builds, which are half of one, which are to run again. Pure."""
+"""Sorts the domains that a compute finds at its start: finished builds, half-finished builds, and guests to start
+again. Pure.
+"""
 
 from collections.abc import Iterable
 
@@ -12,9 +14,12 @@ from minova.objects.states import PowerState
 
 
 class Adoption(msgspec.Struct, frozen=True, kw_only=True):
-    """`finished`: their domain runs, and only the report is missing. `half_built`: their domain is undone, and the
-    first audit begins them again, as it begins those that have no domain at all. `switched_off`: idle instances whose
-    guests ran when they were last seen, and are off.
+    """What to do with the instances found at the start.
+
+    `finished`: the domain runs, and only the report is missing.
+    `half_built`: the domain is undone, and the first audit begins the build again, as it does for builds without a
+    domain.
+    `switched_off`: idle instances whose guests ran when they were last seen and are off now.
     """
 
     finished: tuple[BuildMessage, ...] = ()
@@ -23,7 +28,7 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def adopt(known: HostInstances, domains: Iterable[DomainView]) -> Adoption:
-    """Which open attempts of this host ended before its restart. Domains of no open attempt are the audit's."""
+    """Sort the open attempts of this host by their domains. The audit handles domains without an open attempt."""
     by_uuid = {domain.uuid: domain for domain in domains}
     finished = []
     half_built = []

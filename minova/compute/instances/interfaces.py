@@ -1,7 +1,7 @@
-"""The interfaces of this host's instances, kept as the conductor says: what they let through, and which a guest has.
+"""Keeps the interfaces of this host's instances as the conductor says: their filters, and which interfaces a guest has.
 
-An attachment or detachment that was cut off leaves a guest with more or fewer interfaces than its instance. That is put right
-under the lock of the instance, by what the conductor says then.
+An interrupted attachment or detachment leaves a guest with more or fewer interfaces than its instance. This module
+corrects it under the lock of the instance, by the conductor's data at that time.
 """
 
 import logging
@@ -19,13 +19,14 @@ from minova.objects.vif import GroupMembers, Vif
 from minova.virt.driver import Driver
 
 LOG = logging.getLogger(__name__)
-# Seconds that a guest has to let go of an interface: others wait for this one. It is asked again the next time.
+# Seconds that a guest has to release an interface, since other instances wait meanwhile. The next refresh tries again.
 PATIENCE = 3.0
 
 
 class Interfaces:
-    """Safe for threads. Requests that come while one is worked on are worked on once, after it. `is_unreported`: whether something
-    was done to an instance that no conductor has heard of. `clock`: seconds, monotonic.
+    """Safe for threads. Requests that come during a refresh are served together by one more refresh.
+    `is_unreported` returns whether an instance has a result that no conductor has received.
+    `clock` returns monotonic seconds.
     """
 
     def __init__(
@@ -50,11 +51,13 @@ class Interfaces:
         self._is_known = False
 
     def request(self) -> None:
-        """The next `refresh` works, also one that works already."""
+        """Make the next `refresh` run; a `refresh` in progress runs once more."""
         self._wanted = True
 
     def learn(self, members: Iterable[GroupMembers]) -> None:
-        """The next `refresh` lets these members of groups in. The driver knows which interfaces name the groups, once they were all told."""
+        """Make the next `refresh` allow traffic from these members of groups. After one full refresh the driver knows
+        which interfaces refer to the groups.
+        """
         with self._members_lock:
             for told in members:
                 known = self._members.get(told.group_id)
@@ -83,7 +86,7 @@ class Interfaces:
     def _refresh(self) -> None:
         try:
             vifs = self._conductor.interfaces_of_host(service_context(), host=self._host)
-        except errors.PeerTooOld:  # during an upgrade: it knows no interfaces
+        except errors.PeerTooOld:  # during an upgrade: it lacks this method
             return
         going = {uuid: [vif for vif in of_instance if vif.going] for uuid, of_instance in vifs.items()}
         kept = {uuid: tuple(vif for vif in of_instance if not vif.going) for uuid, of_instance in vifs.items()}
@@ -100,12 +103,14 @@ class Interfaces:
                 LOG.info("The interfaces of instance %s are put right later: %s", instance_uuid, error)
 
     def _match(self, instance_uuid: str) -> None:
-        """Of a locked instance: no action of it is in progress here, nor can one begin."""
+        """Correct the interfaces of the guest. The instance is locked: no action of it is in progress here, and none
+        can begin.
+        """
         if self._is_unreported(instance_uuid):
             return
         known = self._conductor.instances_of_host(service_context(), host=self._host).instances
         instance = next((one for one in known if one.uuid == instance_uuid), None)
-        # Others are defined anew before they run, are on their way, or go.
+        # Other instances are defined anew before they run, are in transition, or are being removed.
         if instance is None or instance.task_state is not None or instance.vm_state not in ATTACH_INTERFACE.vm_states:
             return
         self._detach_others(instance)
@@ -115,11 +120,14 @@ class Interfaces:
                 LOG.warning(
                     "Instance %s has interface %s, and its guest does not: it is attached", instance_uuid, vif.port_id
                 )
-            # Also one that is half done: nothing happens to one that is whole.
+            # Attach again even if the guest has it, since it may be half attached. The call changes nothing if it is
+            # complete.
             self._driver.attach_interface(instance, vif)
 
     def _report_gone(self, instance_uuid: str, going: Sequence[Vif]) -> None:
-        """Of a locked instance: those that its guest has not got go for good. Again each time, until the conductor names them no more."""
+        """Report detached interfaces that the guest no longer has, so that the conductor deletes them. Repeated at each
+        refresh until the conductor no longer lists them. The instance is locked.
+        """
         if not going or self._is_unreported(instance_uuid):
             return
         try:

@@ -1,10 +1,10 @@
-"""What each server action does on the host: an operation of the driver for each kind in `objects/server_actions.py`.
+"""The operations of server actions on the host: one for each kind in `objects/server_actions.py`.
 
-An operation may be begun again after it was interrupted, so each looks at what is there first, or leaves it to a method of the
-driver that does. It answers the guest's power state when it is done.
+An operation may begin again after an interruption, so each first checks the existing state, or calls a driver method
+that does. It returns the guest's power state when it is done.
 
-One that has waited, for its guest or for an image, calls `Order.confirm` before each further step that changes the guest: the
-action may have ended meanwhile. What it prepares before the first such step is done in `Order.preparing`.
+An operation that has waited for its guest or for an image calls `Order.confirm` before each further step that changes
+the guest: the action may have ended meanwhile. Preparations before the first such step run inside `Order.preparing`.
 """
 
 import logging
@@ -30,7 +30,7 @@ from minova.objects.vif import Vif
 from minova.virt.driver import Driver
 
 LOG = logging.getLogger(__name__)
-# Seconds of an action that no wait for the guest may take: the rest of it needs them.
+# Seconds of an action's time that no wait for the guest may use: the other steps need them.
 ACTION_MARGIN = 60.0
 
 
@@ -38,10 +38,12 @@ Operation = Callable[[Order], PowerState]
 
 
 class Disks(Protocol):
-    """What removes guests."""
+    """Removes guests."""
 
     def remove_disks(self, ctx: RequestContext, instance_uuid: str) -> None:
-        """The domain and the disks go, and what they took of the host is free. Idempotent. Raises what the driver raises."""
+        """Remove the domain and the disks, and free their resources on the host. Idempotent. Raises the errors of the
+        driver.
+        """
         ...
 
 
@@ -71,7 +73,8 @@ class Operations:
         self._plugging = plugging or Plugging(host, conductor)
         self._by_kind: Mapping[str, Operation] = {
             known.STOP.kind: self._stop,
-            # As in Nova: whatever domain was left, the guest runs as its instance says, and from its own disk.
+            # As in Nova, a hard reboot: whatever domain was left, the guest runs as its instance says, and from its own
+            # disk.
             known.START.kind: self._hard_reboot,
             known.REBOOT_SOFT.kind: self._reboot_soft,
             known.REBOOT_HARD.kind: self._hard_reboot,
@@ -87,7 +90,7 @@ class Operations:
             known.ATTACH_INTERFACE.kind: self._attach_interface,
             known.DETACH_INTERFACE.kind: self._detach_interface,
             known.SOFT_DELETE.kind: self._stop,
-            # Likewise: it may have been rescued when it was deleted.
+            # A hard reboot too: the guest may have been rescued when it was deleted.
             known.RESTORE.kind: self._hard_reboot,
             known.CREATE_IMAGE.kind: snapshots.take,
             known.CREATE_BACKUP.kind: snapshots.take,
@@ -97,7 +100,7 @@ class Operations:
         }
 
     def run(self, kind: str, order: Order) -> PowerState:
-        """Raises what the driver raises."""
+        """Raises the errors of the driver."""
         return self._by_kind[kind](order)
 
     def _stop(self, order: Order) -> PowerState:
@@ -105,7 +108,9 @@ class Operations:
         return self._power_state(order.instance.uuid)
 
     def _reboot_soft(self, order: Order) -> PowerState:
-        """As Nova: the guest shuts itself down and is started; one that does not in time is rebooted hard."""
+        """As in Nova: the guest shuts itself down and is started again. A guest that does not shut down in time is
+        rebooted hard.
+        """
         timeout = self._within_action(self._conf.libvirt.wait_soft_reboot_seconds)
         is_down = self._driver.shut_down(order.instance.uuid, timeout, order.cancelled)
         order.confirm()
@@ -118,7 +123,7 @@ class Operations:
         return self._driver.hard_reboot(self._plugging.bound_if_lost(order.ctx, order.instance))
 
     def _rescue(self, order: Order) -> PowerState:
-        """The disk first: without it the guest is left as it is."""
+        """Prepare the rescue disk first: if that fails, the guest is left as it is."""
         instance = self._plugging.bound_if_lost(order.ctx, order.instance)
         image: Image | None = order.arguments.get("rescue_image") or instance.image
         with order.preparing():
@@ -131,8 +136,8 @@ class Operations:
         return self._driver.rescue(instance)
 
     def _rebuild(self, order: Order) -> PowerState:
-        """The image first: without it the guest is left as it is. Once its guest is off the conductor is told that the disks
-        change: until then it keeps the old image and attributes, to put them back.
+        """Fetch the image first: if that fails, the guest is left as it is. Once the guest is off, report to the
+        conductor that the disks change: until then the conductor keeps the old image and attributes, to restore them.
         """
         instance, waiting = order.instance, TaskState.REBUILD_BLOCK_DEVICE_MAPPING
         image = instance.image
@@ -150,7 +155,9 @@ class Operations:
         return self._driver.power_on(instance)
 
     def _shelve(self, order: Order) -> PowerState:
-        """Off first, as in Nova: what the image has is then all that there is. A guest that is paused cannot shut itself down."""
+        """Power off first, as in Nova, so that the image contains everything. A paused guest cannot shut itself
+        down.
+        """
         begun, pending, uploading = known.SHELVE.progress
         if order.instance.vm_state is VmState.PAUSED:
             self._driver.power_off(order.instance.uuid)
@@ -160,13 +167,13 @@ class Operations:
         return self._snapshots.take(order, Steps(pending, uploading))
 
     def _offload(self, order: Order) -> PowerState:
-        """Its image is all that stays of the guest."""
+        """Remove everything of the guest but its image."""
         self._driver.power_off(order.instance.uuid)
         self._disks.remove_disks(order.ctx, order.instance.uuid)
         return PowerState.SHUTDOWN
 
     def _change_password(self, order: Order) -> PowerState:
-        """As in Nova, one that is paused or off behind our back is refused."""
+        """As in Nova, refuse a guest that was paused or powered off outside minova."""
         uuid = order.instance.uuid
         state = self._power_state(uuid)
         if state is not PowerState.RUNNING:
@@ -186,12 +193,12 @@ class Operations:
         try:
             return self._driver.attach_interface(instance, vif)
         except Exception as error:
-            # Its addresses stay taken unless it is certain that the guest does not have the interface.
+            # The addresses of the interface stay taken unless it is certain that the guest does not have the interface.
             order.untouched = not self._may_have(instance.uuid, vif, error)
             raise
 
     def _may_have(self, instance_uuid: str, vif: Vif, error: Exception) -> bool:
-        if vif.is_neutrons:  # which hosts do not tell of
+        if vif.is_neutrons:  # the driver's interfaces do not include it
             return not isinstance(error, errors.InterfaceAttachFailed | errors.HardwareNotOffered)
         try:
             return vif.mac_address in {each.mac_address for each in self._driver.interfaces(instance_uuid)}
@@ -205,11 +212,14 @@ class Operations:
         vif = _vif_of(order)
         if vif is None:
             return self._power_state(order.instance.uuid)
-        # The guest has to let go of it, and is asked for as long as its operator wants: longer, maybe, than an action may take.
+        # The guest has to release the interface. The operator configures how long to try; that may be longer than an
+        # action may take.
         return self._driver.detach_interface(order.instance.uuid, vif, self._progress.waiting(order))
 
     def _fetch(self, order: Order, image: Image, step: TaskState) -> Path | None:
-        """The file of the image, if the hypervisor needs one. A download reports that the action is in this step and goes on."""
+        """Returns the file of the image, or None if the hypervisor needs none. A download reports that the action is in
+        this step and goes on.
+        """
         if not self._driver.needs_image():
             return None
         instance, image_id = order.instance, image.id
@@ -225,9 +235,10 @@ class Operations:
             raise ActionEnded(str(error)) from error
 
     def _power_off(self, order: Order, step: TaskState | None = None) -> None:
-        """The guest has its time to shut itself down. ActionEnded: it is not wanted any more; the guest may be off.
+        """Power off after the guest has had its time to shut itself down. Raises ActionEnded if the action is not
+        wanted any more; the guest may be off then.
 
-        `step`: as `Order.confirm` has it.
+        `step`: see `Order.confirm`.
         """
         uuid = order.instance.uuid
         timeout = self._within_action(shutdown_timeout(order.instance, self._conf.shutdown_timeout))
@@ -240,7 +251,7 @@ class Operations:
         self._driver.power_off(uuid)
 
     def _within_action(self, seconds: float) -> float:
-        """No wait may take so long that the conductor ends the action meanwhile."""
+        """Returns the seconds, limited so that the conductor does not end the action during the wait."""
         most = float(self._conf.conductor.action_timeout)
         return min(float(seconds), max(most - ACTION_MARGIN, most / 2))
 
@@ -249,14 +260,14 @@ class Operations:
 
 
 def _vif_of(order: Order, instance: Instance | None = None) -> Vif | None:
-    """None: the instance has no interface of this port."""
+    """Returns the interface of the port, or None if the instance has none."""
     return next(
         (vif for vif in (instance or order.instance).network_info if vif.port_id == order.arguments["port_id"]), None
     )
 
 
 def shutdown_timeout(instance: Instance, default: float) -> float:
-    """Seconds that the guest has to shut itself down: as its image says, else as configured."""
+    """Returns the seconds that the guest has to shut itself down: from its image, else as configured."""
     from_image = instance.image.properties.get("os_shutdown_timeout") if instance.image is not None else None
     if from_image is None:
         return float(default)

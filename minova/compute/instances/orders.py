@@ -1,4 +1,4 @@
-"""What an operation of a server action is given, and how it tells of its progress."""
+"""The input of an operation of a server action, and the reports of its progress."""
 
 import logging
 import threading
@@ -15,22 +15,26 @@ from minova.objects.instance import Instance
 from minova.objects.states import TaskState
 
 LOG = logging.getLogger(__name__)
-# Seconds between reports that the work goes on: the action then gets its whole time again.
+# Seconds between reports that the work goes on; each report restarts the time limit of the action.
 BEAT = 60.0
-# Seconds for which a conductor is waited for.
+# Seconds to wait for a conductor.
 PATIENCE = 60.0
 
 
 class ActionEnded(Exception):
-    """The action is not to be gone on with; the guest stays as it is. The conductor has ended it, or asks for it again."""
+    """The action must not continue; the guest stays as it is. The conductor has ended the action, or will request it
+    again.
+    """
 
 
 class Order:
-    """What is to be done. `cancelled` is set once it is not wanted any more: what waits for the guest ends then.
+    """One server action to run. `cancelled` is set once the action is not wanted any more; waits for the guest then
+    end.
 
-    `arguments`: those of the compute's method beside the instance and the action's id. `untouched`: a failure now leaves the
-    guest as it was. `ask` asks the conductor whether the action is in progress, for the task state given to `confirm`:
-    StaleAttempt, ServiceUnavailable.
+    `arguments` are those of the compute's method other than the instance and the action's id.
+    `untouched`: a failure now leaves the guest as it was.
+    `ask` asks the conductor whether the action is still in progress, with the task state given to `confirm`. It raises
+    StaleAttempt or ServiceUnavailable.
     """
 
     def __init__(
@@ -50,14 +54,17 @@ class Order:
         self._ask = ask
 
     def require_wanted(self) -> None:
-        """ActionEnded: it is not wanted any more. Cheap: what waits calls it again and again."""
+        """Raises ActionEnded if the action is not wanted any more. Cheap, so that waiting code can call it
+        repeatedly.
+        """
         if self.cancelled.is_set():
             raise ActionEnded(f"The action of instance {self.instance.uuid} is not wanted any more")
 
     def confirm(self, step: TaskState | None = None) -> None:
-        """Before a step that changes the guest, after a wait. ActionEnded: the action has ended, or no conductor answers.
+        """Call this after a wait, before a step that changes the guest. Raises ActionEnded if the action has ended, or
+        if no conductor answers.
 
-        `step`: the action is still there. None: in the one of its entry's `changes_at`, if it has one.
+        `step` is the task state that the action is still in; None: the state `changes_at` of its entry, if it has one.
         """
         self.require_wanted()
         try:
@@ -67,14 +74,16 @@ class Order:
 
     @contextmanager
     def preparing(self) -> Iterator[None]:
-        """What happens in it changes nothing of the guest."""
+        """Work inside this block does not change the guest."""
         self.untouched = True
         yield
         self.untouched = False
 
 
 class Progress:
-    """Tells the conductor how far an action is, and that it goes on. `clock`: seconds, monotonic."""
+    """Reports to the conductor which step an action has reached, and that it goes on. `clock` returns monotonic
+    seconds.
+    """
 
     def __init__(
         self,
@@ -90,9 +99,10 @@ class Progress:
         self._repeat = repeat or ConductorRetry()
 
     def check(self, order: Order, step: TaskState) -> Callable[[], None]:
-        """Reports the step now; what is answered is called by long work, and reports from time to time that it goes on.
+        """Reports the step now, and returns a function for long work to call: it reports from time to time that the
+        work goes on.
 
-        Both raise StaleAttempt and ActionEnded.
+        Both raise StaleAttempt or ActionEnded.
         """
         self._repeat("action_progressed", lambda: self._report(order, step), PATIENCE)
         last = self._clock()
@@ -102,14 +112,15 @@ class Progress:
             order.require_wanted()
             if self._clock() - last >= BEAT:
                 last = self._clock()
-                with suppress(errors.ServiceUnavailable):  # the next one may be heard
+                with suppress(errors.ServiceUnavailable):  # the next report may succeed
                     self._report(order, step)
 
         return check
 
     def waiting(self, order: Order) -> Callable[[], None]:
-        """What is answered is called while a guest is waited for, of an action without task states: from time to time it asks the
-        conductor, which gives the action its whole time again. Raises ActionEnded.
+        """Returns a function to call while waiting for a guest, for an action without task states. From time to time it
+        confirms the action with the conductor, which restarts the time limit of the action. The function raises
+        ActionEnded.
         """
         last = self._clock()
 
@@ -124,7 +135,9 @@ class Progress:
 
     @contextmanager
     def during(self, order: Order, step: TaskState) -> Iterator[None]:
-        """Reports from a thread that work goes on which calls nothing. An action that has ended is no longer reported."""
+        """Reports from a thread that the work goes on, for work that calls no function meanwhile. Stops when the action
+        has ended.
+        """
         is_over = threading.Event()
 
         def beat() -> None:

@@ -1,7 +1,8 @@
-"""Interfaces on networks of Neutron while a guest is built: its ports are bound to this host, then its agent wires them.
+"""Interfaces on networks of Neutron while a guest is built: Neutron binds the ports to this host, then its agent wires
+them.
 
-The agent sees an interface only when the domain has it, so the guest is started with its CPUs held. Neutron's event
-`network-vif-plugged` is a hint to ask again; without one this host asks from time to time.
+The agent sees an interface only when the domain has it, so the guest is started paused. Neutron's event
+`network-vif-plugged` is a hint to query again; without an event this host polls.
 """
 
 import logging
@@ -19,16 +20,19 @@ from minova.objects.instance import Instance
 from minova.objects.vif import UNBOUND, Vif
 
 LOG = logging.getLogger(__name__)
-# Seconds between two questions without an event.
+# Seconds between two polls without an event.
 POLL = 3.0
-# Seconds in which each conductor is asked once or more, but for one that is not there. If all of them say that they have no Neutron, none has.
+# Seconds in which each running conductor gets at least one request. If all answers say that Neutron is not configured,
+# no conductor has it.
 UNCONFIGURED = 20.0
-# Seconds between looks whether the build is still wanted.
+# Seconds between checks whether the build is still wanted.
 LOOK = 0.5
 
 
 class Plugging:
-    """Safe for threads. `timeout`: seconds that a guest waits for its wires; 0: none waits. `is_fatal`: a build fails without them."""
+    """Safe for threads. `timeout` is how many seconds a guest waits for its interfaces to be wired; 0: no guest waits.
+    `is_fatal`: a build fails if they are not wired in time.
+    """
 
     def __init__(
         self,
@@ -52,7 +56,7 @@ class Plugging:
         self._waiting: dict[str, threading.Event] = {}
 
     def changed(self, instance_uuid: str) -> None:
-        """Neutron has told of a change of its interfaces."""
+        """Wake a build that waits, because Neutron reported a change of its interfaces."""
         with self._lock:
             event = self._waiting.get(instance_uuid)
         if event is not None:
@@ -61,30 +65,36 @@ class Plugging:
     def bound(
         self, ctx: RequestContext, instance: Instance, attempt: int, check: Callable[[], None] = lambda: None
     ) -> Instance:
-        """With its interfaces as Neutron has bound them to this host. Raises as `bind_interfaces`, and what `check` raises, which is
-        called before each try. NoNetworkService: no conductor is configured for Neutron.
+        """Returns the instance with its interfaces as Neutron has bound them to this host. `check` is called before
+        each try.
+
+        Raises the errors of `bind_interfaces` and of `check`, and NoNetworkService if no conductor is configured for
+        Neutron.
         """
         if not any(vif.is_neutrons for vif in instance.network_info):
             return instance
         vifs = iter(self._bind(ctx, instance, attempt, check))
-        # In their order, beside those of minova's own networks.
+        # Keep the order of the interfaces, including those of minova's own networks.
         known = [next(vifs, None) if vif.is_neutrons else vif for vif in instance.network_info]
         return msgspec.structs.replace(instance, network_info=(*(vif for vif in known if vif is not None), *vifs))
 
     def bound_if_lost(self, ctx: RequestContext, instance: Instance) -> Instance:
-        """As `bound`, if Neutron has an interface that is bound to no host: a guest cannot be defined with it."""
+        """As `bound` if an interface of Neutron is bound to no host, because a guest cannot be defined with it. Else
+        returns the instance unchanged.
+        """
         if all(not vif.is_neutrons or vif.vif_type not in UNBOUND for vif in instance.network_info):
             return instance
         return self.bound(ctx, instance, instance.attempt)
 
     def must_wait(self, instance: Instance) -> bool:
-        """Whether its guest is not to run yet."""
+        """Whether the guest must not run yet."""
         return self._timeout > 0 and not _are_wired(instance.network_info)
 
     def wait(self, ctx: RequestContext, instance: Instance, attempt: int, check: Callable[[], None]) -> None:
-        """Until its interfaces are wired. `check` is called again and again; what that raises ends the wait.
+        """Wait until the interfaces are wired. `check` is called repeatedly; an exception of it ends the wait.
 
-        VirtualInterfaceCreateException: they are not in time, and that is fatal. StaleAttempt: it is built elsewhere now.
+        Raises VirtualInterfaceCreateException if they are not wired in time and `is_fatal` is set, StaleAttempt if the
+        instance is now built elsewhere.
         """
         event = threading.Event()
         with self._lock:
@@ -132,20 +142,20 @@ class Plugging:
                 if self._clock() - since >= UNCONFIGURED:
                     raise errors.NoNetworkService(f"No conductor has [neutron] backend = neutron: {error}") from None
                 raise
-            except errors.ServiceUnavailable:  # one may be configured
+            except errors.ServiceUnavailable:  # a conductor that is away may be configured for Neutron
                 since = None
                 raise
 
         return self._repeat("bind_interfaces", ask)
 
     def _ask(self, ctx: RequestContext, instance: Instance, attempt: int, check: Callable[[], None]) -> tuple[Vif, ...]:
-        # A server that is deleted while Neutron or the conductor is away is not to wait for them.
+        # A server that is deleted while Neutron or the conductor is away must not wait for them.
         check()
         return self._conductor.bind_interfaces(ctx, instance_uuid=instance.uuid, attempt=attempt, host=self._host)
 
 
 def _is_wired(vif: Vif) -> bool:
-    """A port that is down by its administrator stays so."""
+    """Whether the interface needs no more wiring. A port that its administrator has set down stays down."""
     return not vif.is_neutrons or vif.active or not vif.admin_state_up
 
 

@@ -1,4 +1,4 @@
-"""Power states on their way to the conductor: many domain events, few messages."""
+"""Sends power states to the conductor: many domain events, few messages."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ from minova.objects.states import PowerState
 class PowerStates:
     """The newest state of each instance that changed. `changed` is called from the driver's own thread.
 
-    `now` asks the hypervisor for the state of a domain.
+    `now` reads the state of a domain from the hypervisor.
     """
 
     def __init__(self, host: str, conductor: ConductorApi, now: Callable[[str], PowerState | None]) -> None:
@@ -28,8 +28,8 @@ class PowerStates:
             self._waiting[instance_uuid] = state
 
     def compare(self, in_rows: Mapping[str, PowerState], now: Callable[[str], PowerState | None]) -> None:
-        """Of instances that seemed to be in another state than their rows say: what was seen is older than the rows, so
-        ask again before anything is said.
+        """Queue the states of instances that still differ from their rows. `in_rows` comes from an observation that may
+        be older than the rows, so the hypervisor is asked again first.
         """
         for instance_uuid, in_row in in_rows.items():
             state = now(instance_uuid) or PowerState.NOSTATE
@@ -37,12 +37,14 @@ class PowerStates:
                 self.changed(instance_uuid, state)
 
     def finish_sending(self) -> None:
-        """Wait until no message is under way."""
+        """Wait until no message is being sent."""
         with self._sending:
             pass
 
     def send(self, ctx: RequestContext) -> None:
-        """One message with all that waits, none when nothing does; what cannot be delivered waits on."""
+        """Send all waiting states in one message, or no message if none waits. States that cannot be delivered keep
+        waiting.
+        """
         with self._sending:
             self._send(ctx)
 
@@ -62,5 +64,7 @@ class PowerStates:
             raise
 
     def _settled(self, instance_uuid: str, state: PowerState) -> PowerState:
-        """A guest that seems to be off stops its instance: that it is not on again is asked just before."""
+        """Returns the state to report. A guest that is off stops its instance, so its state is read again just before
+        the report.
+        """
         return (self._now(instance_uuid) or state) if state in OFF else state

@@ -1,6 +1,7 @@
-"""What builds report of their steps and their success. Reports that wait behind a message go together in the next.
+"""Reports of builds about their steps and their success. Reports that wait while a message is sent go together in the
+next.
 
-The reports of success bring the usage of their nodes with them.
+Reports of success carry the usage of their nodes.
 """
 
 import logging
@@ -22,20 +23,20 @@ from minova.objects.states import PowerState, TaskState
 
 LOG = logging.getLogger(__name__)
 
-# Reports in one message.
+# The largest number of reports in one message.
 MOST_TOGETHER = 64
 
 
 class Report(msgspec.Struct, frozen=True, eq=False):
-    """`tracker`: of the instance's node, of a success."""
+    """One report. A report of success has the `tracker` of the instance's node."""
 
     report: BuildReport
     tracker: ResourceTracker | None = None
 
 
 class ReportQueue:
-    """Of one host. Each method raises StaleAttempt if the attempt is no longer this host's, ServiceUnavailable if no
-    conductor answers.
+    """The reports of one host. `begin` and `succeed` raise StaleAttempt if the attempt no longer belongs to this host,
+    ServiceUnavailable if no conductor answers.
     """
 
     def __init__(self, host: str, conductor: ConductorApi, repeat: ConductorRetry | None = None) -> None:
@@ -45,13 +46,13 @@ class ReportQueue:
         self._queue: BatchQueue[Report, None] = BatchQueue(self.send, MOST_TOGETHER)
 
     def begin(self, ctx: RequestContext, instance_uuid: str, attempt: int, step: TaskState) -> None:
-        """The build begins a step."""
+        """Report that the build begins a step."""
         self._queue.ask(Report(BuildReport(ctx=ctx, instance_uuid=instance_uuid, attempt=attempt, step=step)))
 
     def succeed(
         self, ctx: RequestContext, instance_uuid: str, attempt: int, power_state: PowerState, tracker: ResourceTracker
     ) -> None:
-        """The domain runs. Afterwards the tracker has it as active."""
+        """Report that the domain runs. Afterwards the instance is active in the tracker."""
         report = BuildReport(ctx=ctx, instance_uuid=instance_uuid, attempt=attempt, power_state=int(power_state))
         self._queue.ask(Report(report, tracker))
 
@@ -84,7 +85,7 @@ class ReportQueue:
             entry.served(refused_with)
 
     def _report_builds(self, reports: Sequence[BuildReport], nodes: tuple[ComputeNode, ...]) -> list[Exception | None]:
-        """Of each report: why it was not written, if it was not."""
+        """Returns for each report the reason why it was not written, or None."""
         try:
             answers = self._repeat(
                 "report_builds",
@@ -124,7 +125,7 @@ class ReportQueue:
         tracker.succeeded(active, write, written=written)
 
     def _report_success(self, report: BuildReport, write: NodeWrite | None) -> bool:
-        """Whether the node went with the report: an older conductor takes none."""
+        """Report a success and return whether the node was sent with it: an older conductor accepts none."""
 
         def send(node: ComputeNode | None) -> None:
             self._repeat(

@@ -1,8 +1,9 @@
-"""Images of servers: the driver writes the root disk into a file of this host, which then goes to the image service.
+"""Images of servers: the driver writes the root disk into a file of this host, which is then uploaded to the image
+service.
 
     token (is the image still wanted?) -> image_pending_upload -> driver.snapshot -> image_uploading -> upload -> file removed
 
-A host that was interrupted does all of it again: the file is its own, and the image takes bytes once.
+An interrupted host repeats all of it: the file belongs to this host alone, and the image accepts bytes only once.
 """
 
 import logging
@@ -28,7 +29,7 @@ FOLDER = "snapshots"
 
 
 class Steps(NamedTuple):
-    """The task states while the disk is written into a file, and while that is uploaded."""
+    """The task states while the disk is written into a file, and while the file is uploaded."""
 
     pending: TaskState
     uploading: TaskState
@@ -59,11 +60,14 @@ class Snapshots:
         self._progress = progress
 
     def clean(self) -> None:
-        """At the start: what an earlier process has left goes."""
+        """Remove files that an earlier process left. Called at the start."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def take(self, order: Order, steps: Steps = _OF_SNAPSHOTS) -> PowerState:
-        """`steps`: the task states on the way. ActionEnded: it is not wanted any more. ImageDeleted, DiskFull, ServiceUnavailable."""
+        """Make the image and upload it. `steps` are the task states to report.
+
+        Raises ActionEnded if the action is not wanted any more, ImageDeleted, DiskFull, ServiceUnavailable.
+        """
         image: Image = order.arguments["image"]
         uuid = order.instance.uuid
         try:
@@ -76,7 +80,7 @@ class Snapshots:
         return self._driver.power_state(uuid) or PowerState.SHUTDOWN
 
     def _make(self, order: Order, image: Image, steps: Steps) -> None:
-        """Conflict: it was made before."""
+        """Raises Conflict if the image was made before."""
         uuid = order.instance.uuid
         token = ImageToken(None, lambda: self._token(order, image))
         token.fresh()

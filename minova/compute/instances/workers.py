@@ -1,4 +1,6 @@
-"""The threads of a compute: builds are bounded, removals do not wait for them, and nothing waits in a thread for its turn."""
+"""The threads of a compute. The number of builds is bounded, removals do not wait for builds, and no work occupies a
+thread while it waits for its turn.
+"""
 
 import logging
 import math
@@ -17,14 +19,14 @@ Work = Callable[[], None]
 Spawn = Callable[[Work], None]
 
 REMOVALS = 10
-# Seconds after which a removal counts as stuck: it no longer keeps others from being begun.
+# Seconds after which a removal counts as stuck: it no longer prevents other removals from starting.
 STUCK_AFTER = 20.0
 
 
 class Pool:
-    """Runs up to `size` pieces of work at the same time, each in a thread of its own; 0 is unlimited.
+    """Runs up to `size` pieces of work at the same time, each in its own thread; 0 is unlimited.
 
-    Work that runs longer than `stuck_after` seconds no longer counts. An error that work lets through is logged. The threads
+    Work that runs longer than `stuck_after` seconds no longer counts. Uncaught errors of work are logged. The threads
     are daemons: the process may end while they work.
     """
 
@@ -39,7 +41,9 @@ class Pool:
         self._stopped = False
 
     def spawn(self, work: Work) -> None:
-        """After `stop` nothing is begun: the next start finds what is open. RuntimeError: no thread can be had."""
+        """Run the work as soon as a thread is free. After `stop` no work begins: the next start finds open work. Raises
+        RuntimeError if no thread can be started.
+        """
         with self._changed:
             if self._stopped:
                 return
@@ -52,7 +56,9 @@ class Pool:
                     raise
 
     def stop(self, until: float) -> int:
-        """Begin nothing more, and wait until then (`time.monotonic`) for what runs. Answers how many still run."""
+        """Begin no more work, and wait until `until` (`time.monotonic`) for running work. Returns how many pieces still
+        run.
+        """
         with self._changed:
             self._stopped = True
             self._waiting.clear()
@@ -61,12 +67,12 @@ class Pool:
             return len(self._running)
 
     def _begin(self) -> None:
-        """Begin what may begin now. The lock is held."""
+        """Begin the work that may begin now. The caller holds the lock."""
         now = time.monotonic()
         while self._waiting and self._fresh(now) < self._size:
             token, work = object(), self._waiting[0]
             threading.Thread(target=self._run, args=(token, work), name=self._name, daemon=True).start()
-            # The thread waits for the lock before it says that it has ended.
+            # The thread needs the lock to report its end, so it cannot do so before this entry exists.
             self._running[token] = now
             self._waiting.popleft()
         if self._waiting and self._look_again is None and self._stuck_after < math.inf:
@@ -111,9 +117,9 @@ class _Item(msgspec.Struct, eq=False):
 
 
 class InstanceQueues:
-    """Work for one instance is done piece by piece, in the order in which it came.
+    """Runs the work for one instance piece by piece, in the order of arrival.
 
-    Only the first piece of an instance is handed to its pool; so none holds a thread while it waits for another.
+    Only the first piece of an instance is handed to its pool, so no piece occupies a thread while it waits for another.
     """
 
     def __init__(self) -> None:
@@ -121,7 +127,7 @@ class InstanceQueues:
         self._lock = threading.Lock()
 
     def add(self, instance_uuid: str, spawn: Spawn, work: Work) -> None:
-        """Raises what `spawn` raises, if it is this one's turn."""
+        """Raises the errors of `spawn` if this piece of work is the first of its instance."""
         item = _Item(spawn, work)
         with self._lock:
             queue = self._queues.setdefault(instance_uuid, deque())
@@ -131,7 +137,7 @@ class InstanceQueues:
             self._offer(instance_uuid, item, spawn)
 
     def hurry(self, instance_uuid: str, spawn: Spawn) -> None:
-        """What waits for a thread gets one of `spawn`, too; the first of the two that is free does it."""
+        """Offer work that waits for a thread to `spawn` as well; whichever thread is free first runs it."""
         with self._lock:
             queue = self._queues.get(instance_uuid)
             item = queue[0] if queue and not queue[0].begun else None
@@ -166,7 +172,9 @@ class InstanceQueues:
             self._go_on(instance_uuid, following)
 
     def _go_on(self, instance_uuid: str, following: _Item) -> None:
-        """In this thread if no other can be had: its sender has the answer that it is under way."""
+        """Run the following work, in this thread if no other can be started: its sender has already received the answer
+        that it was accepted.
+        """
         try:
             following.spawn(lambda: self._run(instance_uuid, following))
         except RuntimeError as error:
@@ -175,7 +183,7 @@ class InstanceQueues:
 
 
 class Workers:
-    """Where builds and removals run: pools of this host, or `spawn` when it is given."""
+    """Runs builds and removals in pools of this host, or by `spawn` if it is given."""
 
     def __init__(self, max_concurrent_builds: int, spawn: Spawn | None) -> None:
         self._builds = Pool("builds", max_concurrent_builds)
@@ -183,24 +191,26 @@ class Workers:
         self._queues = InstanceQueues()
         self._for_builds: Spawn = spawn or self._builds.spawn
         self._for_removals: Spawn = spawn or self._removals.spawn
-        # A removal that waits for its turn is asked for again meanwhile.
+        # The conductor repeats its request while a removal waits for its turn.
         self._once = SingleFlight(self._for_removals)
 
     def build(self, instance_uuid: str, work: Work) -> None:
         self._queues.add(instance_uuid, self._for_builds, work)
 
     def remove(self, what: tuple[str, str], work: Work) -> None:
-        """`what`: the kind of work and its instance. The same is under way once at a time."""
+        """Run a removal or an action. `what` is the kind of work and its instance; the same work is in progress once at
+        a time.
+        """
         self._once(what, work, lambda whole: self._queues.add(what[1], self._for_removals, whole))
 
     def hurry(self, instance_uuid: str) -> None:
-        """A build that waits for a thread, and that has been cancelled, ends in a thread of removals."""
+        """Let a cancelled build that waits for a thread end in a thread of removals."""
         self._queues.hurry(instance_uuid, self._for_removals)
 
     def stop(self, seconds: float) -> int:
-        """Begin nothing more, and wait so many seconds for what runs. Answers how many pieces of work still run."""
+        """Begin no more work, and wait up to `seconds` for running work. Returns how many pieces of work still run."""
         until = time.monotonic() + seconds
-        # Both refuse new work before either is waited for.
+        # Both pools must refuse new work before this waits for either.
         self._removals.stop(0.0)
         still = self._builds.stop(until)
         return still + self._removals.stop(until)

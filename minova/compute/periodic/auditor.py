@@ -1,4 +1,4 @@
-"""Audits every node of the host and does what they find to be done."""
+"""Audits every node of the host and acts on the findings."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -25,8 +25,8 @@ Outlived = tuple[tuple[DomainView, float], ...]
 
 
 class Auditor:
-    """`background` runs what may wait for an instance's lock, and builds whose messages were lost. `ticks`: this host's
-    monotonic clock.
+    """`background` runs work that may wait for an instance's lock, and builds whose messages were lost.
+    `ticks` is this host's monotonic clock.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Auditor:
         self._power_states = power_states
         self._background = background
         self._ticks = ticks
-        # What goes wrong is logged once, and not at each audit.
+        # An error is logged once, not at each audit.
         self._finding_nodes = FailureLog("Finding nodes", "Resources cannot be updated")
         self._dropping_nodes = FailureLog("Deleting nodes that have vanished", "No node is deleted")
         self._audits: dict[str, FailureLog] = {}
@@ -54,7 +54,7 @@ class Auditor:
         self._purged_since: dict[str, float] = {}
 
     def update_available_resource(self, ctx: RequestContext) -> tuple[Exception, ...]:
-        """Audit each node. A node's failure is logged, and is no other node's; answers the failures."""
+        """Audit each node and return the failures. A failure is logged and does not stop the audits of other nodes."""
         if not self._driver.reports_resources:
             return ()
         try:
@@ -95,8 +95,8 @@ class Auditor:
         return tuple(failures)
 
     def has_told(self, bridges: Mapping[str, str]) -> bool:
-        """Whether the conductor knows of these bridges of the host and of no others. An audit reads them itself: what it has sent
-        may be older or newer than what its caller saw.
+        """Whether the last audits sent exactly these bridges to the conductor. An audit reads the bridges itself, so
+        what it sent may be older or newer than `bridges`.
         """
         return all(tracker.told_bridges == bridges for tracker in self._nodes.trackers())
 
@@ -114,11 +114,15 @@ class Auditor:
         return self._audit(ctx, nodename).finding.record
 
     def outlived(self) -> Outlived:
-        """Domains of deleted instances as the last audits found them, and for how many seconds those were deleted then."""
+        """Returns domains of deleted instances as the last audits found them, with the seconds for which the instances
+        were deleted then.
+        """
         return tuple(domain for of_node in list(self._outlived.values()) for domain in of_node)
 
     def purged(self) -> Outlived:
-        """Domains of purged instances as the last audits found them, and for how many seconds this host has known of each."""
+        """Returns domains of purged instances as the last audits found them, with the seconds for which this host has
+        known each.
+        """
         now = self._ticks()
         by_uuid = {domain.uuid: domain for of_node in list(self._purged.values()) for domain in of_node}
         self._purged_since = {uuid: self._purged_since.get(uuid, now) for uuid in by_uuid}
@@ -141,7 +145,9 @@ class Auditor:
         return audited
 
     def stop_domains(self, ctx: RequestContext, domains: Iterable[tuple[DomainView, VmState]]) -> None:
-        """Stop domains that run though their instances are stopped; what was seen is looked at again just before."""
+        """Stop domains that run although their instances are stopped. Each is checked again just before it is
+        stopped.
+        """
         for domain, vm_state in domains:
             LOG.warning("Instance %s is %s and its domain is not: stopping it", domain.uuid, vm_state)
             self._background.run(
@@ -151,7 +157,7 @@ class Auditor:
             )
 
     def _heal_attempts(self, ctx: RequestContext, nodename: str, finding: Finding) -> None:
-        """Begin builds whose cast was lost; say again how those ended whose report was lost."""
+        """Begin builds whose cast was lost. Report the result again of builds whose report was lost."""
         attempts = self._builder.attempts
         attempts.forget_ended(nodename, {message.instance.uuid for message in finding.attempts})
         for message in finding.attempts:

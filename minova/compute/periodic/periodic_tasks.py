@@ -23,20 +23,22 @@ from minova.service import PeriodicTask
 from minova.virt.driver import Driver
 
 LOG = logging.getLogger(__name__)
-# Nova's, of a periodic task whose interval is 0.
+# Nova's default for a periodic task whose interval is 0.
 DEFAULT_INTERVAL = 60.0
 # A serial port writes some 10 MB in this time at most.
 CONSOLE_LOG_INTERVAL = 10.0
-# Messages say at once what has changed.
+# Messages report changes at once; this task covers lost messages.
 INTERFACES_INTERVAL = 60.0
-# Until the scheduler knows that a bridge has gone, hosts refuse builds that need it.
+# Until the scheduler knows that a bridge has vanished, the host refuses builds that need it.
 BRIDGES_INTERVAL = 1.0
-# A guest whose snapshot is not ended writes into a file that nothing else needs.
+# While its snapshot is not ended, a guest writes into a file that nothing else needs.
 SNAPSHOTS_INTERVAL = 60.0
 
 
 class PeriodicTasks:
-    """Options that may change while it runs are read each time. `background` runs what may wait for an instance's lock."""
+    """Options that may change at run time are read each time. `background` runs work that may wait for an instance's
+    lock.
+    """
 
     def __init__(
         self,
@@ -62,7 +64,7 @@ class PeriodicTasks:
         self._background = background
 
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
-        """Those that the options switch on."""
+        """Returns the tasks that the options switch on."""
         conf = self._conf
         bound = self._driver.bound_console_logs
         tasks = [PeriodicTask(name="bound_console_logs", interval=CONSOLE_LOG_INTERVAL, work=bound)]
@@ -93,19 +95,25 @@ class PeriodicTasks:
     # -- interfaces ------------------------------------------------------------------------------------------------
 
     def refresh_interfaces(self) -> None:
-        """A message that interfaces have changed may have been lost, and so may libvirt's filters."""
+        """Refresh all interfaces: a message about a change may have been lost, and libvirt's filters may have
+        vanished.
+        """
         self._interfaces.request()
         self._interfaces.refresh()
 
     def watch_bridges(self) -> None:
-        """Audit when one has come or gone, again until an audit has told the conductor."""
+        """Audit when a bridge has appeared or vanished, and again until an audit has sent the change to the
+        conductor.
+        """
         if not self._auditor.has_told(self._driver.bridges()):
             self._auditor.update_available_resource(service_context())
 
     # -- snapshots -------------------------------------------------------------------------------------------------
 
     def end_snapshots(self) -> None:
-        """End those that were interrupted, or whose commit has failed. One in progress holds the lock until it has ended."""
+        """End snapshots that were interrupted or whose commit failed. A snapshot in progress holds the instance's lock
+        until it ends.
+        """
         ctx = service_context()
         for instance_uuid in self._driver.open_snapshots():
             self._background.run(ctx, ("snapshot", instance_uuid), partial(self._end_snapshot, instance_uuid))
@@ -117,7 +125,9 @@ class PeriodicTasks:
     # -- power states ----------------------------------------------------------------------------------------------
 
     def sync_power_states(self) -> None:
-        """Tell the conductor of instances that are in another state than their rows say. Audits do so for their node."""
+        """Report instances whose power state differs from their row to the conductor. An audit does the same for its
+        node.
+        """
         ctx = service_context()
         known = self._conductor.instances_of_host(ctx, host=self._host)
         domains = self._driver.domains()
@@ -135,7 +145,9 @@ class PeriodicTasks:
     # -- domains of deleted instances ------------------------------------------------------------------------------
 
     def cleanup_running_deleted_instances(self) -> None:
-        """Audit, which removes what is to be reaped, and log or stop the other domains that have outlived their instances."""
+        """Audit, which removes the domains to be reaped. Log or stop the other domains that have outlived their
+        instances.
+        """
         policy, ctx = running_deleted_from(self._conf), service_context()
         if policy.action == "noop":
             return
@@ -165,7 +177,7 @@ class PeriodicTasks:
     # -- the image cache -------------------------------------------------------------------------------------------
 
     def clean_image_cache(self) -> None:
-        """Remove bases that no disk of this host stands on, once they are old enough."""
+        """Remove base images that no disk of this host is based on, once they are old enough."""
         options = self._conf.image_cache
         if not options.remove_unused_base_images:
             return

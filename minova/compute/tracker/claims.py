@@ -1,4 +1,4 @@
-"""Resources held on a node for something that is under way: leaving the `with` by an exception gives them back."""
+"""Resources held on a node for work in progress. Leaving the `with` block by an exception gives them back."""
 
 import logging
 from types import TracebackType
@@ -18,8 +18,10 @@ LOG = logging.getLogger(__name__)
 
 
 def check_claim(node: ComputeNode, instance_uuid: str, demand: Demand, limits: HostLimits, *, packing: bool) -> Fit:
-    """How the demand fits what is free of the node, told in the log and counted. ComputeResourcesUnavailable: not at all."""
-    # oslo.log puts it before the message, as in Nova's log.
+    """Test whether the demand fits the free resources of the node, log and count the result. Raises
+    ComputeResourcesUnavailable if it does not fit.
+    """
+    # oslo.log writes the instance before the message, as in Nova's log.
     of_instance = {"instance_uuid": instance_uuid}
     wanted = demand.usage
     LOG.info(
@@ -42,7 +44,7 @@ def check_claim(node: ComputeNode, instance_uuid: str, demand: Demand, limits: H
 
 
 class Holder(Protocol):
-    """Where it is held: a ResourceTracker."""
+    """The holder of a claim's resources: a ResourceTracker."""
 
     def release(self, ctx: RequestContext, instance_uuid: str) -> None: ...
 
@@ -50,7 +52,7 @@ class Holder(Protocol):
 
 
 class Claim:
-    """An instance's; `instance` is as the conductor made it with the claim."""
+    """The claim of an instance; `instance` is as the conductor wrote it with the claim."""
 
     def __init__(self, tracker: Holder, ctx: RequestContext, instance: Instance) -> None:
         self.instance = instance
@@ -72,16 +74,17 @@ class Claim:
 
 
 class NopClaim(Claim):
-    """With a driver that reports no resources nothing is held."""
+    """A claim that holds nothing, for a driver that reports no resources."""
 
     def abort(self) -> None:
         pass
 
 
 class MoveClaim(Claim):
-    """The destination's of a resize, migration or evacuation; `migration` is as the conductor made it with the claim.
+    """The destination's claim of a resize, migration or evacuation; `migration` is as the conductor wrote it with the
+    claim.
 
-    It stays until the move is confirmed, reverted or fails.
+    The claim stays until the move is confirmed, reverted or fails.
     """
 
     def __init__(self, tracker: Holder, ctx: RequestContext, instance: Instance, migration: Migration) -> None:
@@ -94,7 +97,7 @@ class MoveClaim(Claim):
 
 
 class NopMoveClaim(MoveClaim):
-    """As NopClaim."""
+    """As NopClaim, for moves."""
 
     def abort(self) -> None:
         pass

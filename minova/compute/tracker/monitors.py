@@ -1,7 +1,7 @@
-"""Monitors of a host's CPUs, for the metrics of its nodes, which the scheduler can filter and weigh by.
+"""CPU monitors of a host. They fill the metrics of its nodes, by which the scheduler can filter and weigh.
 
-`compute_monitors = cpu.virt_driver`, as in Nova; off unless it is set. Percentages are of the time since the audit before, from
-0 to 1; of the first one, since the host was started.
+`compute_monitors = cpu.virt_driver`, as in Nova; off unless it is set. Percentages go from 0 to 1 and cover the time
+since the previous audit; those of the first audit cover the time since the host was started.
 """
 
 import logging
@@ -21,7 +21,9 @@ NONE = CpuTimes(user=0, kernel=0, idle=0, iowait=0, frequency=0)
 
 
 def metrics_of(now: CpuTimes, before: CpuTimes, at: datetime, source: str) -> Metrics:
-    """Nova's names and shape. Percentages are whole ones, cut off as Nova does; none of them without time between."""
+    """Returns metrics with Nova's names and shape. Percentages are cut off to whole percents as in Nova; there are none
+    if no time has passed.
+    """
     kinds = ("user", "kernel", "idle", "iowait")
     values: dict[str, float] = {"cpu.frequency": now.frequency}
     values |= {f"cpu.{kind}.time": getattr(now, kind) for kind in kinds}
@@ -35,7 +37,7 @@ def metrics_of(now: CpuTimes, before: CpuTimes, at: datetime, source: str) -> Me
 
 
 class Monitors:
-    """Asked once in each audit of a node. InvalidConfiguration: there is no such monitor."""
+    """Called once in each audit of a node. Raises InvalidConfiguration if there is no such monitor."""
 
     def __init__(self, wanted: Sequence[str], driver: Driver, *, source: str, clock: Callable[[], float]) -> None:
         for name in wanted:
@@ -50,7 +52,7 @@ class Monitors:
         self._before: dict[str, CpuTimes] = {}
 
     def metrics(self, nodename: str) -> Metrics:
-        """None where nothing is monitored, or cannot be: an audit does not fail for that."""
+        """Returns an empty tuple if nothing is monitored, or if the monitor fails: an audit does not fail for that."""
         if not self._wanted:
             return ()
         try:

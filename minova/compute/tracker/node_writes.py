@@ -6,9 +6,10 @@ from minova.objects.compute_node import ComputeNode
 
 
 class WriteOrder:
-    """Numbers what this process writes of one node, so that a write that comes late cannot undo a newer one.
+    """Numbers the writes of this process for one node, so that a late write cannot undo a newer one.
 
-    Used under the tracker's lock. `epoch` comes with the registration; 0 while the conductors do not count.
+    Used under the tracker's lock. `epoch` comes with the registration; it is 0 while the conductors do not number
+    processes.
     """
 
     def __init__(self) -> None:
@@ -25,12 +26,12 @@ class WriteOrder:
         )
 
     def acknowledge(self, node: ComputeNode) -> None:
-        """This stamped node was written, or came after a later write."""
+        """Record that this stamped node was written, or that it arrived after a later write."""
         self._acknowledged = max(self._acknowledged, node.write_number)
 
 
 class NodeWrite(msgspec.Struct, frozen=True, eq=False):
-    """A node on its way to the conductor with reports. `saved`: its row as it was known then."""
+    """A node that is sent to the conductor with reports. `saved` is its row as known at that time."""
 
     node: ComputeNode
     sent: ComputeNode

@@ -23,7 +23,7 @@ MB_IN_GB = 1024
 
 
 def settings_from(conf: cfg.ConfigOpts, host: str) -> NodeSettings:
-    """What the configuration says of the nodes of this host."""
+    """Returns the configured settings of the nodes of this host."""
     return NodeSettings(
         host=host,
         host_ip=str(conf.my_ip),
@@ -71,20 +71,22 @@ class Nodes:
         self._monitored = monitored
         self._repeat = repeat or ConductorRetry()
         self._trackers: dict[str, ResourceTracker] = {}
-        # They outlive the trackers: numbers of a process never begin anew.
+        # The orders outlive the trackers: the numbers of a process never start again.
         self._orders: dict[str, WriteOrder] = {}
         self._compute_id: str | None = None
         self._epoch = 0
         self._lock = threading.Lock()
 
     def require_capacity(self, settings: NodeSettings | None = None) -> None:
-        """For the start, or for other settings. InvalidConfiguration: a node is smaller than what is reserved of it."""
+        """Raises InvalidConfiguration if more is reserved than a node has. Called at the start and before other
+        settings apply.
+        """
         if self._driver.reports_resources:
             for nodename in self._driver.available_nodes():
                 require_capacity(self._driver.host_view(nodename), (settings or self._settings).reserved)
 
     def tracker(self, nodename: str) -> ResourceTracker:
-        """NotFound: the driver does not report this node."""
+        """Raises NotFound if the driver does not report this node."""
         with self._lock:
             known = self._trackers.get(nodename)
         if known is not None:
@@ -103,20 +105,22 @@ class Nodes:
                 self._monitored,
                 self._repeat,
                 order=order,
-                # Of several nodes none can have the host's.
+                # With several nodes, none of them can have the identity of the host.
                 compute_id=self._compute_id if len(available) == 1 else None,
             )
             return self._trackers.setdefault(nodename, made)
 
     def registered(self, compute_id: str | None, epoch: int) -> None:
-        """The host's identity, and the number of this process among those of the host."""
+        """Record the host's identity, and the number of this process among the processes of the host."""
         with self._lock:
             self._compute_id, self._epoch = compute_id, epoch
             for order in self._orders.values():
                 order.epoch = epoch
 
     def reconfigure(self, settings: NodeSettings) -> None:
-        """Reserved amounts, ratios and so on, from the next audits on. Errors as `require_capacity`; then all stays as it was."""
+        """Apply reserved amounts, ratios and so on from the next audits on. Raises as `require_capacity`; then all
+        settings stay in force.
+        """
         self.require_capacity(settings)
         with self._lock:
             self._settings = settings
@@ -124,7 +128,7 @@ class Nodes:
             tracker.reconfigure(settings)
 
     def trackers(self) -> tuple[ResourceTracker, ...]:
-        """Those in use."""
+        """Returns the trackers in use."""
         with self._lock:
             return tuple(self._trackers.values())
 
@@ -139,9 +143,9 @@ class Nodes:
             tracker.save(ctx)
 
     def drop_vanished(self, ctx: RequestContext, available: Iterable[str], in_rows: Iterable[str]) -> None:
-        """Forget what the driver no longer reports: rows and providers through the conductor, then the trackers.
+        """Delete nodes that the driver no longer reports: rows and providers through the conductor, then the trackers.
 
-        HostIdentityConflict: one of them holds something; then all of them stay.
+        Raises HostIdentityConflict if one of them holds something; then all of them stay.
         """
         remaining = set(available)
         with self._lock:

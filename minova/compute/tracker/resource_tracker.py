@@ -1,4 +1,6 @@
-"""The usage of one hypervisor node: claims and audits under one lock, the node's row written through the conductor."""
+"""The usage of one hypervisor node. Claims and audits take one lock; the node's row is written through the
+conductor.
+"""
 
 import logging
 import threading
@@ -38,12 +40,12 @@ LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 replace = msgspec.structs.replace
 
-# Claims in one message.
+# The largest number of claims in one message.
 MOST_TOGETHER = 64
 
 
 class Audited(NamedTuple):
-    """The result of an audit, and every node that the database has of this host."""
+    """The result of an audit, and every node of this host that the database has."""
 
     finding: Finding
     host_nodes: tuple[str, ...]
@@ -71,7 +73,8 @@ class _ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
 class ResourceTracker:
     """The tracker of one node. Public methods that change the usage take the lock, so none of them calls another.
 
-    `compute_id`: the uuid of a node that has no row yet; None: made of its names.
+    `compute_id` is the uuid of a node that has no row yet; if it is None, the uuid is derived from the names of host
+    and node.
     """
 
     def __init__(
@@ -98,32 +101,33 @@ class ResourceTracker:
         self._claims: BatchQueue[_ClaimRequest, Instance] = BatchQueue(self._serve_claims, MOST_TOGETHER)
         self._failed_builds = 0
         self._node_usage: NodeUsage | None = None
-        self._saved: ComputeNode | None = None  # the row as last written; None when that is not known
-        # As the last audit has sent them: its traits are made of them. None: it may not have arrived.
+        self._saved: ComputeNode | None = None  # the row as last written; None if that is not known
+        # The bridges as the last audit sent them, which determine the traits. None if the audit may not have arrived.
         self.told_bridges: Mapping[str, str] | None = None
 
     @property
     def node(self) -> ComputeNode | None:
-        """The node as it is kept now; nothing before the first audit."""
+        """The node as it is tracked now; None before the first audit."""
         return self._node_usage.node if self._node_usage is not None else None
 
     def holds(self, instance_uuid: str) -> Instance | None:
-        """The instance as known here, if it holds resources."""
+        """Returns the instance as known here, or None if it holds no resources."""
         held = self._node_usage.instances.get(instance_uuid) if self._node_usage is not None else None
         return held.instance if held is not None else None
 
     def reconfigure(self, settings: NodeSettings) -> None:
-        """From the next claim or audit on; one that goes on ends as it began."""
+        """Apply settings from the next claim or audit on. One in progress ends with the settings it began with."""
         with self._lock:
             self._settings = settings
 
     # -- the audit -------------------------------------------------------------------------------------------------
 
     def update_available_resource(self, ctx: RequestContext, host_nodes: tuple[str, ...] = ()) -> Audited:
-        """Compute the usage anew and write it: two calls to the conductor, the lock held from before the first.
+        """Compute the usage anew and write it, with two calls to the conductor. Holds the lock from before the first
+        call.
 
-        `host_nodes`: all that the driver reports; empty when they are not known. Answers what was found, and every node that
-        the database has of this host. The usage is right even when the last write fails.
+        `host_nodes` are all nodes that the driver reports; empty if they are not known. Returns the finding, and every
+        node of this host that the database has. The tracked usage is right even if the last write fails.
         """
         LOG.debug("Auditing locally available compute resources for node %s", self.nodename)
         view = replace(validated(self._driver.host_view(self.nodename)), host_nodes=host_nodes)
@@ -141,7 +145,7 @@ class ResourceTracker:
             )
             before, written = self._node_usage, self._saved
             self._node_usage, self._saved, self.told_bridges = finding.node_usage, None, None
-            # Other reserved amounts since then are the operator's wish, no drift.
+            # Reserved amounts changed since then are the operator's decision, not drift.
             kept = steps.with_reserved(before, finding.node_usage.reserved).node if before else inputs.node
             drift = drift_of(kept, finding.node_usage.node)
             finding = replace(finding, drift=drift + edited(written, inputs.node, finding.node_usage.node))
@@ -167,11 +171,13 @@ class ResourceTracker:
         limits: HostLimits,
         step: TaskState = TaskState.BLOCK_DEVICE_MAPPING,
     ) -> Claim:
-        """Test against the limits and write the claim, under the lock. Claims that wait for it are written together.
+        """Test against the limits and write the claim, under the lock. Claims that wait for the lock are written
+        together.
 
-        `step` is the instance's task_state from then on; of an older conductor it is block_device_mapping.
-        ComputeResourcesUnavailable: it does not fit. StaleAttempt: this attempt is no longer this host's.
-        ServiceUnavailable: no conductor answers. After each of these errors the usage is as it was.
+        `step` is the instance's task_state from then on; an older conductor sets block_device_mapping.
+
+        Raises ComputeResourcesUnavailable if the instance does not fit, StaleAttempt if this attempt no longer belongs
+        to this host, ServiceUnavailable if no conductor answers. After each of these errors the usage is as before.
         """
         request = _ClaimRequest(ctx=ctx, instance=instance, attempt=attempt, limits=limits, step=step)
         if not self._driver.reports_resources:
@@ -189,7 +195,9 @@ class ResourceTracker:
         return self._noted(made)
 
     def _claim_together(self, queued: Sequence[QueuedRequest[_ClaimRequest, Instance]]) -> None:
-        """Serve all in one message, or none: one that does not fit is refused alone, with its reason."""
+        """Serve all claims in one message, or none of them. If one does not fit, each is then served alone, so that
+        only that one is refused, with its reason.
+        """
         node_usage, claims = self._audited(), []
         try:
             for entry in queued:
@@ -213,7 +221,7 @@ class ResourceTracker:
                 assert answer.instance is not None
                 entry.served(self._noted(answer.instance))
                 continue
-            # The row counts it; the next `save` writes the node without it.
+            # The row counts this instance; the next `save` writes the node without it.
             uuid = entry.request.instance.uuid
             self._node_usage = steps.with_freed(steps.without_instance(self._node_usage, uuid), uuid)
             entry.served(refused)
@@ -237,16 +245,18 @@ class ResourceTracker:
             return self._repeat("claim_instance", lambda: write(None))
 
     def _noted(self, made: Instance) -> Instance:
-        """The instance as the conductor has written it, with its devices, in the usage too."""
+        """Put the instance as the conductor has written it, with its devices, into the usage, and return it."""
         assert self._node_usage is not None
         made = replace(made, pci_devices=pci_devices.owned_by(self._node_usage.node.pci_devices, made.uuid))
         self._node_usage = steps.with_updated_instance(self._node_usage, made)
         return made
 
     def _with_claim(self, node_usage: NodeUsage, request: _ClaimRequest) -> tuple[NodeUsage, Instance]:
-        """The usage with the claim, and the claimed instance. Raises ComputeResourcesUnavailable if it does not fit."""
+        """Returns the usage with the claim, and the claimed instance. Raises ComputeResourcesUnavailable if it does not
+        fit.
+        """
         instance = request.instance
-        # A build begun again after a restart is counted already: its new claim replaces that one.
+        # A build that begins again after a restart is counted already: its new claim replaces the old one.
         free = steps.with_freed(steps.without_instance(node_usage, instance.uuid), instance.uuid)
         demand = Demand(
             usage=self._usage(instance),
@@ -261,7 +271,7 @@ class ResourceTracker:
                 instance.host,
                 instance.node,
             )
-        # As the conductor will make it with the claim, so that its row is counted right at once.
+        # As the conductor will write it with the claim, so that the node's row counts it right at once.
         vm_state, task_state = build_state(instance.vm_state, request.step)
         claimed = replace(
             instance,
@@ -278,9 +288,9 @@ class ResourceTracker:
     def move_claim(
         self, ctx: RequestContext, instance: Instance, migration: Migration, limits: HostLimits
     ) -> MoveClaim:
-        """Nova's resize_claim, rebuild_claim and live_migration_claim: hold here what the migration's new side takes.
+        """Hold the resources of the migration's new side: Nova's resize_claim, rebuild_claim and live_migration_claim.
 
-        Errors as `instance_claim`; StaleAttempt: the migration is over, or another host's.
+        Raises as `instance_claim`; StaleAttempt if the migration is over or belongs to another host.
         """
 
         def write(claimed: Migration, node: ComputeNode) -> Migration:
@@ -321,7 +331,7 @@ class ResourceTracker:
         try:
             made = write(sent)
         except errors.ServiceUnavailable:
-            self._saved = None  # it may have been written all the same
+            self._saved = None  # it may have been written nevertheless
             raise
         self._order.acknowledge(sent)
         return made
@@ -344,13 +354,15 @@ class ResourceTracker:
     # -- between audits --------------------------------------------------------------------------------------------
 
     def release(self, ctx: RequestContext, instance_uuid: str) -> None:
-        """The instance or orphan holds nothing here any more. A row that cannot be written now is written later."""
+        """Stop counting the instance or orphan on this node. A row that cannot be written now is written later."""
         self._change(
             ctx, lambda node_usage: steps.with_freed(steps.without_instance(node_usage, instance_uuid), instance_uuid)
         )
 
     def note_move(self, ctx: RequestContext, instance: Instance, migration: Migration) -> None:
-        """A move took a step, or has ended: confirmed, reverted, failed. Both are as the conductor has them now."""
+        """Record a step or the end of a move: confirmed, reverted or failed. `instance` and `migration` are as the
+        conductor has them now.
+        """
         place = (self._settings.host, self.nodename)
         self._change(
             ctx,
@@ -360,15 +372,16 @@ class ResourceTracker:
         )
 
     def note(self, instance: Instance) -> None:
-        """A held instance changed its state. The row follows with the next `save`."""
+        """Record the new state of an instance held here. The next `save` writes the row."""
         with self._lock:
             if self._node_usage is not None:
                 self._node_usage = steps.with_updated_instance(self._node_usage, instance)
 
     def node_write(self, active: Mapping[str, PowerState]) -> NodeWrite | None:
-        """The node as it will be once these instances are active, to be sent with the reports of that. None: it has no row.
+        """Returns the node as it will be once these instances are active, to be sent with the reports of success.
+        Returns None if it has no row.
 
-        Without the lock until `succeeded`: a write that overtakes this one has a higher number.
+        The lock is not held until `succeeded` is called: a write that overtakes this one has a higher number.
         """
         with self._lock:
             node_usage = self._node_usage
@@ -378,7 +391,9 @@ class ResourceTracker:
             return NodeWrite(node, self._order.stamped(node), self._saved)
 
     def succeeded(self, active: Mapping[str, PowerState], write: NodeWrite | None, *, written: bool) -> None:
-        """Builds have succeeded, and these instances are active. `written`: `write` has come with all of them."""
+        """Record that builds have succeeded and these instances are active. `written` is true if the conductor wrote
+        all of them, and `write` with them.
+        """
         with self._lock:
             if active:
                 self._failed_builds = 0
@@ -387,7 +402,7 @@ class ResourceTracker:
             if write is None:
                 return
             if not written:
-                self._saved = None  # it may have been written all the same
+                self._saved = None  # it may have been written nevertheless
                 return
             self._order.acknowledge(write.sent)
             alone = write.saved is not None and self._saved is write.saved
@@ -395,7 +410,9 @@ class ResourceTracker:
                 self._saved = write.node
 
     def count_failed_build(self) -> None:
-        """Builds failed in a row are in the stats; a success begins anew, as in Nova."""
+        """Count a failed build. The stats contain the number of builds failed in a row; a success resets it, as in
+        Nova.
+        """
         with self._lock:
             self._failed_builds += 1
             if self._node_usage is not None:
@@ -439,12 +456,12 @@ class ResourceTracker:
 
 
 def _step_argument(step: TaskState) -> str | None:
-    """None for the step that claims of every release begin with."""
+    """Returns None for the step with which claims of every release begin."""
     return None if step is TaskState.BLOCK_DEVICE_MAPPING else step.value
 
 
 def _with_active(node_usage: NodeUsage, active: Mapping[str, PowerState]) -> NodeUsage:
-    """The usage once builds have made these instances active."""
+    """Returns the usage after builds have made these instances active."""
     for instance_uuid, power_state in active.items():
         held = node_usage.instances.get(instance_uuid)
         if held is not None:
@@ -455,5 +472,5 @@ def _with_active(node_usage: NodeUsage, active: Mapping[str, PowerState]) -> Nod
 
 
 def node_uuid(host: str, nodename: str) -> str:
-    """The UUID of a node without a row: the same each time, so that a first audit may be repeated."""
+    """Returns the UUID of a node without a row. It is the same each time, so that a first audit can be repeated."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"minova:compute_node:{host}:{nodename}"))

@@ -1,4 +1,4 @@
-"""The driver's view of a node, checked field by field; and what the log says of an audit, in Nova's words."""
+"""Checks the driver's view of a node field by field, and logs audits in Nova's words."""
 
 import logging
 
@@ -16,7 +16,9 @@ LOG = logging.getLogger(__name__)
 
 
 def validated(view: HypervisorView) -> HypervisorView:
-    """What the driver reports, with every field of its type. ValueError names the field that is not."""
+    """Returns the driver's report with every field converted to its type. Raises ValueError with the name of the wrong
+    field.
+    """
     try:
         return _VIEW.from_builtins(msgspec.to_builtins(view))
     except msgspec.ValidationError as error:
@@ -52,7 +54,7 @@ def log_final_view(node: ComputeNode) -> None:
 
 
 def log_finding(nodename: str, finding: Finding, before: NodeUsage | None) -> None:
-    """What of an audit people should know, once: new orphans, conflicts, and figures that it corrected."""
+    """Log once what operators should know of an audit: new orphans, conflicts, and figures that it corrected."""
     known = before.orphans if before is not None else {}
     for orphan, memory_mb in sorted(finding.node_usage.orphans.items()):
         if orphan not in known:
@@ -63,7 +65,7 @@ def log_finding(nodename: str, finding: Finding, before: NodeUsage | None) -> No
         )
     for conflict in finding.conflicts:
         LOG.error("Node %s: %s", nodename, conflict)
-    # The first audit of a process corrects nothing: it had kept nothing yet.
+    # The first audit of a process corrects nothing: the process had no figures yet.
     for drift in finding.drift if before is not None else ():
         metrics.DRIFT.labels(drift.figure).inc()
         LOG.warning("The audit of node %s corrected %s", nodename, drift)
@@ -75,7 +77,7 @@ def log_finding(nodename: str, finding: Finding, before: NodeUsage | None) -> No
 
 
 def _removed(node_usage: NodeUsage) -> set[tuple[str, str | None]]:
-    """Devices that the host no longer has, with the instances that use them."""
+    """Returns devices that the host no longer has, with the instances that use them."""
     return {
         (device.address, device.instance_uuid)
         for device in node_usage.node.pci_devices

@@ -1,4 +1,4 @@
-"""Makes what guests of a host read of themselves, and the config drives with it, as the options say."""
+"""Makes the metadata files for guests of a host, and config drives that contain them, as the options say."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -21,20 +21,21 @@ from minova.virt.driver import GuestData
 
 
 class GuestFiles:
-    """The files that guests of this host read, on a config drive or by the metadata service. `check` comes first."""
+    """The files that guests of this host read, from a config drive or the metadata service. Call `check` first."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
         self._vendor_data = VendorData(conf)
 
     def check(self) -> None:
-        """InvalidConfiguration: the vendor data cannot be used."""
+        """Raises InvalidConfiguration if the vendor data cannot be used."""
         self._vendor_data.check()
 
     def of(self, instance: Instance, data: GuestData, skip_versions: Sequence[str] = ()) -> dict[str, bytes]:
-        """{path: content}. ValueError: user data or an injected file is no base64. ServiceUnavailable: as `VendorData.second`.
+        """Returns {path: content}. Raises ValueError if user data or an injected file is not base64, ServiceUnavailable
+        as `VendorData.second`.
 
-        `skip_versions`: of EC2's layout.
+        `skip_versions` are versions of EC2's layout to leave out.
         """
         domain, disks = self._conf.api.dhcp_domain, _disks(instance)
         values = DriveValues(
@@ -64,13 +65,15 @@ class ConfigDrives:
         return self.format == ISO9660
 
     def check(self) -> None:
-        """InvalidConfiguration: the vendor data or a program cannot be used."""
+        """Raises InvalidConfiguration if the vendor data or a program cannot be used."""
         if self.format == VFAT:
             programs.require(VFAT_PROGRAMS)
         self._files.check()
 
     def write(self, path: Path, instance: Instance, data: GuestData) -> None:
-        """Raises as `file_systems.write`. GuestDataUnacceptable: what the user has given cannot be on a drive."""
+        """Write the config drive. Raises as `file_systems.write`, and GuestDataUnacceptable if the user's data cannot
+        be put on a drive.
+        """
         try:
             files = self._files.of(instance, data, self._conf.api.config_drive_skip_versions.split())
         except ValueError as error:
@@ -79,14 +82,14 @@ class ConfigDrives:
 
 
 class _Disks(NamedTuple):
-    """`ec2`: the names of disks by EC2's names for them. `tagged`: {name: tag}."""
+    """The guest's disks. `ec2`: their device names by EC2's names for them. `tagged`: {device name: tag}."""
 
     ec2: dict[str, str]
     tagged: dict[str, str]
 
 
 def _disks(instance: Instance) -> _Disks:
-    """The root disk is `ami` without its folder, and `root`."""
+    """The root disk appears as `ami`, without its folder, and as `root`."""
     bus = guest_hardware(instance.image.properties if instance.image else {}, instance.flavor.extra_specs).disk_bus
     letters = {prefix: iter(ascii_lowercase) for prefix in DISK_BUSES.values()}
     root, root_tag = _device(bus, letters), root_tag_of(instance)

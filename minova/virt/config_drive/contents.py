@@ -4,7 +4,7 @@
     openstack/content/0000                    injected files, which meta_data.json names
     ec2/VERSION/meta-data.json, user-data
 
-Each version has what it had when it came, and `latest` what the newest has.
+Each version contains what it had when it was introduced; `latest` equals the newest version.
 """
 
 import base64
@@ -19,7 +19,7 @@ from minova.virt.config_drive.network_data import first_address, network_data
 FOLSOM, GRIZZLY, HAVANA, LIBERTY = "2012-08-10", "2013-04-04", "2013-10-17", "2015-10-15"
 NEWTON, NEWTON_2, OCATA = "2016-06-30", "2016-10-06", "2017-02-22"
 ROCKY, VICTORIA = "2018-08-27", "2020-10-14"
-# Each with those before it, so that dates compare.
+# In ascending order; the dates compare as strings.
 OPENSTACK_VERSIONS = (FOLSOM, GRIZZLY, HAVANA, LIBERTY, NEWTON, NEWTON_2, OCATA, ROCKY, VICTORIA)
 EC2_VERSIONS = (
     "1.0",
@@ -35,13 +35,18 @@ EC2_VERSIONS = (
 LATEST = "latest"
 # Bytes of `random_seed`.
 SEED_SIZE = 512
-# What Nova has there.
+# Nova's value.
 _NO_MANIFEST = "FIXME"
 
 
 class DriveValues(msgspec.Struct, frozen=True, kw_only=True):
-    """What the files are made of. `injected_files`: `path`, and `contents` in base64. `devices`: the names of the guest's
-    disks by EC2's names for them. `tagged_disks`: {name: tag}. `skip_versions`: of EC2. `vendor_data2` None: the vendor data alone.
+    """The values from which the files are made.
+
+    `injected_files`: each has a `path`, and `contents` in base64.
+    `devices`: the names of the guest's disks by EC2's names for them.
+    `tagged_disks`: {name: tag}.
+    `skip_versions`: versions of EC2's layout to leave out.
+    `vendor_data2` None: only the static vendor data.
     """
 
     instance: Instance
@@ -58,7 +63,7 @@ class DriveValues(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def files(values: DriveValues) -> dict[str, bytes]:
-    """{path: content}. ValueError: user data or an injected file is no base64."""
+    """Returns {path: content}. Raises ValueError if user data or an injected file is not base64."""
     return dict([*_ec2_files(values), *_openstack_files(values), *_contents(values)])
 
 
@@ -115,7 +120,9 @@ def _meta_data(values: DriveValues, version: str) -> dict[str, Any]:
 
 
 def _tagged_devices(values: DriveValues, version: str) -> Iterator[dict[str, Any]]:
-    """Those that have a tag. Nova says `none` for a bus and an address that it does not know. No interface is a trusted one of SR-IOV."""
+    """Yields the devices that have a tag. As in Nova, an unknown bus or address is `none`. No interface is a trusted
+    SR-IOV one.
+    """
     unknown = {"bus": "none", "address": "none"}
     trusted = {"vf_trusted": False} if version >= ROCKY else {}
     for vif in values.instance.network_info:
@@ -142,7 +149,9 @@ def _ec2_files(values: DriveValues) -> Iterator[tuple[str, bytes]]:
 
 
 def _ec2_meta_data(values: DriveValues, version: int) -> dict[str, Any]:
-    """`version`: its place in EC2_VERSIONS. Nova numbers instances and images for EC2; here the numbers are of their UUIDs."""
+    """`version` is the index in EC2_VERSIONS. Nova numbers instances and images for EC2; here the numbers are taken
+    from their UUIDs.
+    """
     instance, hostname = values.instance, _hostname(values)
     made: dict[str, Any] = {
         "ami-id": f"ami-{instance.image_ref[:8] or '00000000'}",

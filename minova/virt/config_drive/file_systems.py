@@ -15,17 +15,18 @@ LABEL = "config-2"
 ISO9660, VFAT = "iso9660", "vfat"
 # Nova's size of a vfat drive. The file is thin.
 VFAT_SIZE = 64 << 20
-# Without its tables, folders and the clusters that small files fill in part.
+# The room for files: without tables, folders and clusters that small files fill only in part.
 VFAT_ROOM = VFAT_SIZE - (4 << 20)
-# Of the Debian packages.
+# Programs and their Debian packages.
 VFAT_PROGRAMS = {"mkfs.vfat": "dosfstools", "mcopy": "mtools"}
 _PUBLISHER = "minova"
 
 
 def write(path: Path, drive_format: str, files: Mapping[str, bytes]) -> None:
-    """Write a file for this user alone. Raises DiskFull, HypervisorUnavailable as programs do, and OSError.
+    """Write a file that only this user can access. Raises DiskFull and HypervisorUnavailable as `programs` does, and
+    OSError.
 
-    GuestDataUnacceptable: there is more than the drive holds.
+    Raises GuestDataUnacceptable if the files do not fit on the drive.
     """
     if drive_format == VFAT:
         _write_vfat(path, files)
@@ -34,7 +35,7 @@ def write(path: Path, drive_format: str, files: Mapping[str, bytes]) -> None:
 
 
 def _write_iso9660(path: Path, files: Mapping[str, bytes]) -> None:
-    """Names are those of Rock Ridge and Joliet. ISO 9660's own, which allow less, are numbers."""
+    """File names are written by Rock Ridge and Joliet. The names of ISO 9660 itself, which allow less, are numbers."""
     disc = pycdlib.PyCdlib()
     disc.new(interchange_level=3, joliet=3, rock_ridge="1.09", vol_ident=LABEL, pub_ident_str=_PUBLISHER)
     own_names: dict[str, str] = {}
@@ -56,7 +57,7 @@ def _write_iso9660(path: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _add_folders(disc: pycdlib.PyCdlib, folder: PurePosixPath, own_names: dict[str, str]) -> str:
-    """ISO 9660's own name of the folder, made if need be with those above it."""
+    """Returns ISO 9660's own name of the folder. Adds the folder and its parents if they are missing."""
     if not folder.name:
         return ""
     if str(folder) not in own_names:
@@ -67,7 +68,7 @@ def _add_folders(disc: pycdlib.PyCdlib, folder: PurePosixPath, own_names: dict[s
 
 
 def _write_vfat(path: Path, files: Mapping[str, bytes]) -> None:
-    """The programs run as a user without rights, which may read the folder of the files for so long."""
+    """The programs run as a user without rights, which may read the temporary folder of the files meanwhile."""
     size = sum(len(content) for content in files.values())
     if size > VFAT_ROOM:
         raise GuestDataUnacceptable(f"{size} bytes of files, and a vfat config drive holds {VFAT_ROOM}")
@@ -85,6 +86,6 @@ def _write_vfat(path: Path, files: Mapping[str, bytes]) -> None:
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             file.write_bytes(content)
         programs.let_read(top)
-        # -s: with all below, -Q: ends at the first error, -m: keep the times; never ask.
+        # -s: with all folders below, -Q: end at the first error, -o and -n: overwrite without a question.
         sources = sorted(str(each) for each in top.iterdir())
         programs.write_with(path, ("mcopy", "-s", "-Q", "-o", "-n", "-i"), limits, *sources, "::")

@@ -7,13 +7,13 @@ from netaddr import IPNetwork
 
 from minova.objects.vif import Vif, VifAddress, VifSubnet, tap_name
 
-# Of a link that a bridge of the host carries.
+# The type of a link on a bridge of the host.
 LINK_TYPE = "bridge"
 _ANYWHERE = {4: ("0.0.0.0", "0.0.0.0"), 6: ("::", "::")}
 
 
 def network_data(vifs: Sequence[Vif]) -> dict[str, Any]:
-    """Empty without interfaces, as Nova writes it."""
+    """Returns the document; empty without interfaces, as Nova writes it."""
     if not vifs:
         return {}
     networks: list[dict[str, Any]] = []
@@ -29,7 +29,7 @@ def network_data(vifs: Sequence[Vif]) -> dict[str, Any]:
 
 
 def first_address(vifs: Sequence[Vif]) -> str | None:
-    """The first of IPv4."""
+    """Returns the first IPv4 address, or None."""
     addresses = (address.ip_address for vif in vifs for address in vif.addresses)
     return next((address for address in addresses if ":" not in address), None)
 

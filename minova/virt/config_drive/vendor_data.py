@@ -1,7 +1,7 @@
-"""Vendor data: what the operator tells guests, from a file, and from services that are asked for each guest.
+"""Vendor data: data of the operator for guests, from a file and from services that are called for each guest.
 
-A service gets a POST with a JSON object that describes the guest, and answers with a JSON value, which stands in
-`vendor_data2.json` under the service's name.
+A service receives a POST with a JSON object that describes the guest, and responds with a JSON value.
+`vendor_data2.json` contains that value under the service's name.
 """
 
 import json
@@ -19,12 +19,12 @@ from minova.objects.instance import Instance
 
 LOG = logging.getLogger(__name__)
 STATIC, DYNAMIC = "StaticJSON", "DynamicJSON"
-# Bytes of a service's answer.
+# The largest size of a service's response, in bytes.
 LONGEST_ANSWER = 1 << 20
 
 
 class VendorData:
-    """Of one host, as its options say. `check` comes first."""
+    """The vendor data of one host, as its options say. Call `check` first."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._options = conf.api
@@ -41,7 +41,7 @@ class VendorData:
         )
 
     def check(self) -> None:
-        """Reads the file, once. InvalidConfiguration: it or a target cannot be used."""
+        """Reads the file, once. Raises InvalidConfiguration if the file or a target cannot be used."""
         providers = self._options.vendordata_providers
         if STATIC in providers and self._options.vendordata_jsonfile_path:
             self._static = _read(self._options.vendordata_jsonfile_path)
@@ -49,12 +49,12 @@ class VendorData:
             self._targets = _targets(self._options.vendordata_dynamic_targets)
 
     def first(self) -> dict[str, Any]:
-        """`vendor_data.json`."""
+        """Returns the content of `vendor_data.json`."""
         return self._static
 
     def second(self, instance: Instance, hostname: str) -> dict[str, Any]:
-        """`vendor_data2.json`. ServiceUnavailable: a target does not answer as it should, and
-        `vendordata_dynamic_failure_fatal` says that this matters.
+        """Returns the content of `vendor_data2.json`. Raises ServiceUnavailable if a target does not answer correctly
+        and `vendordata_dynamic_failure_fatal` is set.
         """
         made: dict[str, Any] = {"static": self._static} if STATIC in self._options.vendordata_providers else {}
         for name, url in self._targets.items():
@@ -80,7 +80,7 @@ class VendorData:
             return {}
 
     def _post(self, url: str, body: bytes) -> Any:
-        """ValueError: it answers something else."""
+        """Raises ValueError if the service responds with something else than JSON."""
         answer = self._http.request("POST", url, body=body, preload_content=False, redirect=False)
         try:
             if answer.status not in (200, 201, 202):
@@ -109,7 +109,7 @@ def _read(path: str) -> dict[str, Any]:
 
 
 def _targets(texts: list[str]) -> dict[str, str]:
-    """{name: URL}. One without a name is called "" as Nova calls it."""
+    """Returns {name: URL}. A target without a name gets the name "", as in Nova."""
     found: dict[str, str] = {}
     for text in texts:
         name, at, url = text.partition("@")

@@ -1,4 +1,4 @@
-"""Where libvirt serves the consoles of guests, as domains say it, and the ports of serial consoles."""
+"""Reads from domains where libvirt serves the consoles of guests, and assigns the ports of serial consoles."""
 
 import socket
 import threading
@@ -12,14 +12,14 @@ from minova.objects.console import ConsoleType
 
 
 class SerialConsoles(msgspec.Struct, frozen=True, kw_only=True):
-    """What a host gives serial consoles. `ports`: the first and the last one."""
+    """The host's settings of serial consoles. `ports` is the first and the last port."""
 
     listen: str
     ports: tuple[int, int]
 
 
 def port_of(domain_xml: str, console_type: ConsoleType) -> int | None:
-    """None: it has no such console, or, for VNC, does not run."""
+    """Returns the port of the console. None if the domain has no such console, or, for VNC, if it does not run."""
     domain = ET.fromstring(domain_xml)
     if console_type is ConsoleType.SERIAL:
         return _serial_port(domain)
@@ -36,7 +36,7 @@ def _serial_port(domain: ET.Element) -> int | None:
 class SerialPorts:
     """The ports of this host's serial consoles: each domain keeps its own, whether it runs or not.
 
-    `read_ports`: those of all domains that there are, by instance uuid.
+    `read_ports` returns the ports of all existing domains, by instance uuid.
     """
 
     def __init__(self, consoles: SerialConsoles, read_ports: Callable[[], Mapping[str, int]]) -> None:
@@ -46,7 +46,7 @@ class SerialPorts:
         self._ports: dict[str, int] | None = None
 
     def take(self, instance_uuid: str) -> int:
-        """The same port when it is asked again. ConsolePortsExhausted: all are taken."""
+        """Returns a port for the instance; idempotent. Raises ConsolePortsExhausted if all ports are taken."""
         with self._lock:
             if self._ports is None:
                 self._ports = dict(self._read_ports())
@@ -71,7 +71,7 @@ class SerialPorts:
     def _is_free(self, port: int) -> bool:
         family = socket.AF_INET6 if ":" in self._consoles.listen else socket.AF_INET
         with socket.socket(family, socket.SOCK_STREAM) as probe:
-            # A connection that has ended keeps the port busy for a while, but not from QEMU.
+            # A connection that has ended keeps the port busy for a while, but QEMU can use it all the same.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 probe.bind((self._consoles.listen, port))

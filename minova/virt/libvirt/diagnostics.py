@@ -1,4 +1,4 @@
-"""What libvirt counts of a guest that runs. A hypervisor that does not count something leaves it out."""
+"""Reads libvirt's counters of a running guest. Counters that a hypervisor does not provide are left out."""
 
 from collections.abc import Callable
 from functools import partial
@@ -12,21 +12,21 @@ from minova.objects.diagnostics import CpuUse, DiskUse, GuestDiagnostics, NicUse
 T = TypeVar("T")
 _DISK = ("read_requests", "read_bytes", "write_requests", "write_bytes", "errors")
 _NIC = ("rx_octets", "rx_packets", "rx_errors", "rx_drop", "tx_octets", "tx_packets", "tx_errors", "tx_drop")
-# What libvirt cannot do says one of these; any other error passes.
+# The error codes for counters that libvirt does not provide; any other error is raised.
 _NOT_COUNTED = frozenset(
     {
         libvirt.VIR_ERR_NO_SUPPORT,
         libvirt.VIR_ERR_OPERATION_UNSUPPORTED,
         libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED,
         libvirt.VIR_ERR_CONFIG_UNSUPPORTED,
-        # Of a disk or an interface that has just gone.
+        # For a disk or an interface that has just been removed.
         libvirt.VIR_ERR_INVALID_ARG,
     }
 )
 
 
 def diagnostics(domain: libvirt.virDomain, hypervisor: str) -> GuestDiagnostics:
-    """libvirt's errors pass."""
+    """Returns the diagnostics. Errors of libvirt are raised as they are."""
     devices = ET.fromstring(domain.XMLDesc(0)).find("devices")
     _, memory_kb, used_kb, *_ = domain.info()
     return GuestDiagnostics(
@@ -67,7 +67,7 @@ def _nics(domain: libvirt.virDomain, devices: ET.Element) -> tuple[NicUse, ...]:
 
 
 def _counted(ask: Callable[[], T]) -> T | None:
-    """None: it is not counted."""
+    """Returns the counters, or None if libvirt does not provide them."""
     try:
         return ask()
     except libvirt.libvirtError as error:

@@ -1,7 +1,7 @@
-"""The driver for libvirt: QEMU and KVM, and libvirt's own test hypervisor.
+"""The driver for libvirt, with QEMU, KVM or libvirt's own test hypervisor.
 
-The domain is defined before its disks are made and undefined after they are removed. So wherever a crash falls, a
-domain tells of what is there, and the compute that finds it can finish or undo the work.
+The domain is defined before its disks are made and undefined after they are removed. So after a crash at any point a
+domain shows what exists, and the compute can finish or undo the work.
 """
 
 import logging
@@ -59,9 +59,10 @@ from minova.virt.libvirt.xml.guest_xml import (
 LOG = logging.getLogger(__name__)
 KIB_IN_MB = 1024
 KB, GB = 1 << 10, 1 << 30
-# Seconds between looks whether a guest has shut itself down, and between signals to it (Nova's shutdown_retry_interval).
+# Seconds between checks whether a guest has shut itself down, and between signals to it (Nova's
+# shutdown_retry_interval).
 SHUTDOWN_POLL, SHUTDOWN_RETRY_INTERVAL = 0.5, 10.0
-# Seconds between looks at the networks of guests: less than the compute's interval.
+# Seconds between checks of the networks of guests: less than the compute's interval.
 REPAIR_INTERVAL = 30.0
 _UNDEFINE = (
     libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
@@ -139,7 +140,7 @@ class LibvirtDriver:
             return (self._node,)
 
     def host_view(self, node: str) -> HypervisorView:
-        """NotFound: no such node."""
+        """Raises NotFound if there is no such node."""
         if node not in self.available_nodes():
             raise errors.NotFound(f"Node {node} is not one of {', '.join(self.available_nodes())}")
         with self._host.asked("Reading the host's resources") as connection:
@@ -188,7 +189,7 @@ class LibvirtDriver:
             return CpuTimes(frequency=int(connection.getInfo()[3]), **times)
 
     def overhead(self, flavor: Flavor) -> Overhead:
-        """As Nova estimates it: emulator threads of their own take one more CPU."""
+        """As Nova estimates it: separate emulator threads take one more CPU."""
         return Overhead(vcpus=int(flavor.extra_specs.get("hw:emulator_threads_policy") == "isolate"))
 
     def needs_image(self) -> bool:
@@ -220,7 +221,7 @@ class LibvirtDriver:
             self._disks.make(instance, base, self._ready().host, attempt, self._write_drive(instance, data))
 
     def power_on(self, instance: Instance, *, paused: bool = False) -> PowerState:
-        """NotFound: there is no domain. StaleAttempt: another host has made its disks since."""
+        """Raises NotFound if there is no domain, StaleAttempt if another host has made its disks since."""
         if self._real:
             self._disks.require_owner(instance.uuid, self._ready().host)
         with self._host.asked("Starting", domain_name(instance.uuid)) as connection:
@@ -258,7 +259,7 @@ class LibvirtDriver:
             self._disks.own(instance_uuid, self._ready().host, partial(self._disk_formats, instance_uuid))
 
     def _disk_formats(self, instance_uuid: str) -> dict[str, str]:
-        """As an earlier release wrote them into the domain, and nowhere else."""
+        """Returns the formats of disks as an earlier release recorded them, only in the domain."""
         with self._host.asked("Reading the disks", domain_name(instance_uuid)) as connection:
             domain = lookup(connection, instance_uuid)
             if domain is None or self._our_mark(domain) is None:
@@ -299,7 +300,9 @@ class LibvirtDriver:
         return self.power_on(instance)
 
     def snapshot(self, instance: Instance, path: Path, check: Callable[[], None]) -> None:
-        """A guest that runs, or is paused, writes into a file beside its disk meanwhile, which is committed to the disk at the end."""
+        """Meanwhile a running or paused guest writes into an overlay beside its disk, which is committed to the disk at
+        the end.
+        """
         uuid, name = instance.uuid, domain_name(instance.uuid)
         if not self._real:
             with self._host.asked("Snapshot", name) as connection:
@@ -318,7 +321,8 @@ class LibvirtDriver:
         except BaseException:
             self.end_snapshot(uuid)
             raise
-        # The copy is good, however the commit ends. It takes its time, and the conductor hears that the action goes on.
+        # The copy is good, however the commit ends. The commit may take long; `check` reports to the conductor that the
+        # action goes on.
         self._end_snapshot(uuid, check)
 
     def _set_aside(self, instance: Instance) -> None:
@@ -339,7 +343,7 @@ class LibvirtDriver:
         self._end_snapshot(instance_uuid, lambda: None)
 
     def _end_snapshot(self, instance_uuid: str, check: Callable[[], None]) -> None:
-        """Raises what `check` raises."""
+        """Commit the overlay, if there is one. Raises the errors of `check`; other errors are logged."""
         if not self._snapshots.is_open(instance_uuid):
             return
         try:
@@ -355,7 +359,7 @@ class LibvirtDriver:
         host = self._ready().host
         self._disks.require_owner(instance.uuid, host)
         base = Base.of(instance, image_path)
-        # With the disks as they are: the new ones may have other formats, and may never be made.
+        # Define it with the existing disks: the new ones may have other formats, and may never be made.
         attempt = self._define_anew(instance, self._disks.plan(instance))
         self._disks.remove_rescue(instance.uuid)
         self._disks.make(instance, base, host, attempt, self._write_drive(instance, data))
@@ -397,11 +401,11 @@ class LibvirtDriver:
             return power.state_of(domain.state()[0])
 
     def resume(self, instance: Instance) -> PowerState:
-        """libvirt starts a domain from its saved memory by itself."""
+        """libvirt starts a domain from its saved memory automatically."""
         return self.power_on(instance)
 
     def shut_down(self, instance_uuid: str, timeout: float, cancelled: threading.Event) -> bool:
-        """By ACPI, again and again, as the guest may not listen yet."""
+        """Signals by ACPI, repeatedly, since the guest may not listen yet."""
         until = time.monotonic() + timeout
         next_signal = 0.0
         while self._is_active(instance_uuid):
@@ -493,7 +497,9 @@ class LibvirtDriver:
         return self.power_state(instance_uuid) or PowerState.SHUTDOWN
 
     def _repair_networks(self, connection: Any, vifs: Mapping[str, Sequence[Vif]]) -> None:
-        """Now and then: changes of rules, which may be many, are not to wait for it. What fails is tried again then."""
+        """Repair networks, at most once in REPAIR_INTERVAL: frequent changes of rules must not wait for it. A failed
+        repair is tried again next time.
+        """
         if time.monotonic() < self._next_repair:
             return
         self._next_repair = time.monotonic() + REPAIR_INTERVAL
@@ -542,7 +548,7 @@ class LibvirtDriver:
                 changed(domain.UUIDString(), state)
 
         def reconnected() -> None:
-            # Events that were missed while there was no listener.
+            # Make up for events that were missed while there was no listener.
             try:
                 for view in self.domains():
                     if view.ours:
@@ -563,14 +569,14 @@ class LibvirtDriver:
         return self._settings
 
     def _plug(self, connection: Any, instance: Instance) -> None:
-        """After the domain is defined: it tells which networks are in use."""
+        """Call this after the domain is defined, since domains show which networks are in use."""
         own = [vif for vif in instance.network_info if not vif.is_neutrons]
         if self._real and own:
             self._networks.plug(connection, own, instance.uuid, instance.hostname)
             self._filters.define(connection, own)
 
     def _settings_now(self, vifs: Iterable[Vif]) -> HostSettings:
-        """With the bridges that are not there, if one of the interfaces may need them."""
+        """Returns the settings, with the bridges that do not exist now if one of the interfaces may need a bridge."""
         settings = self._ready()
         if not settings.bridges or all(vif.is_neutrons or vif.network_type == LOCAL for vif in vifs):
             return settings
@@ -579,7 +585,7 @@ class LibvirtDriver:
         )
 
     def _own(self, connection: Any, instance_uuid: str) -> Any:
-        """NotFound: there is no domain, or it is not ours."""
+        """Returns the domain. Raises NotFound if there is none, or if it is not ours."""
         domain = require(connection, instance_uuid)
         if self._our_mark(domain) is None:
             raise errors.NotFound(f"Domain {domain.name()} has the UUID of instance {instance_uuid}, but is not ours")
@@ -597,12 +603,14 @@ class LibvirtDriver:
         )
 
     def _define_anew(self, instance: Instance, disks: Sequence[Disk]) -> int:
-        """End the domain, forget its saved memory, and define it with these disks; it is off then. Answers its attempt."""
+        """End the domain, remove its saved memory, and define it with these disks; it is off then. Returns its
+        attempt.
+        """
         with self._host.asked("Defining anew", domain_name(instance.uuid)) as connection:
             domain = lookup(connection, instance.uuid)
             mark = None if domain is None else self._our_mark(self._own(connection, instance.uuid))
             node, attempt = (instance.node or "", instance.attempt) if mark is None else (mark.node, mark.attempt)
-            # Before anything is ended: a host that cannot define it leaves the guest as it is.
+            # Make the XML before the domain is ended: a host that cannot define it leaves the guest as it is.
             xml = self._xml_of(instance, node, attempt, disks)
             if domain is not None:
                 _end(domain)
@@ -613,7 +621,7 @@ class LibvirtDriver:
             return attempt
 
     def _destroy(self, domain: Any, instance_uuid: str, row: RowHost) -> None:
-        with suppress(libvirt.libvirtError):  # it may end by itself at any time; what matters is asked below
+        with suppress(libvirt.libvirtError):  # it may end by itself at any time; the state is checked below
             domain.destroy()
         if exists(domain) and domain.isActive():
             domain.destroy()
@@ -648,7 +656,7 @@ class LibvirtDriver:
         )
 
     def _our_mark(self, domain: Any) -> Mark | None:
-        """None for a domain that is not ours, such as one of another compute at the same libvirt."""
+        """Returns the mark; None for a domain that is not ours, such as one of another compute at the same libvirt."""
         try:
             mark = mark_of(domain.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, NAMESPACE))
         except libvirt.libvirtError as error:
@@ -664,7 +672,7 @@ class LibvirtDriver:
 
 
 def _raise_refused(what: str, refused: Mapping[str, libvirt.libvirtError]) -> None:
-    """HypervisorUnavailable, if there is any: by the uuid of what it is."""
+    """Raises HypervisorUnavailable with the uuids and errors, if anything was refused."""
     if refused:
         reasons = "; ".join(f"{uuid}: {error}" for uuid, error in refused.items())
         raise errors.HypervisorUnavailable(f"Filtering the interfaces of {what} {reasons[:1000]}")
@@ -680,7 +688,7 @@ def _undefine(domain: Any) -> None:
 
 
 def _end(domain: Any) -> None:
-    """Destroy the domain if it runs: it may also end by itself meanwhile."""
+    """Destroy the domain if it runs. It may end by itself meanwhile."""
     if not domain.isActive():
         return
     try:

@@ -1,6 +1,6 @@
-"""QEMU's agent in a guest, which images promise with `hw_qemu_guest_agent`. libvirt speaks to it.
+"""QEMU's agent in a guest, which images declare with `hw_qemu_guest_agent`. libvirt communicates with it.
 
-A guest is not trusted: its agent may answer nothing, or half of what it should, so each wait has an end.
+A guest is not trusted: its agent may not answer, or answer incompletely, so each wait has a time limit.
 """
 
 import logging
@@ -13,7 +13,8 @@ from minova.objects.image_properties import flag
 from minova.virt.disk_space import says_disk_full
 
 LOG = logging.getLogger(__name__)
-# Seconds that a guest has to change a password, and to hold its file systems still, which writes what they have not written yet.
+# Time limits in seconds for a guest to change a password, and to freeze its file systems, which flushes their unwritten
+# data.
 PASSWORD_TIMEOUT, QUIESCE_TIMEOUT = 20, 60
 _SNAPSHOT_QUIESCED = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_QUIESCE
 
@@ -27,7 +28,7 @@ def requires_quiesce(image: Image | None) -> bool:
 
 
 def admin_user(image: Image | None) -> str:
-    """Whose password is the server's, as in Nova."""
+    """Returns the user whose password is the server's admin password, as in Nova."""
     properties = image.properties if image is not None else {}
     if properties.get("os_admin_user"):
         return properties["os_admin_user"]
@@ -35,7 +36,9 @@ def admin_user(image: Image | None) -> str:
 
 
 def set_password(domain: libvirt.virDomain, image: Image | None, password: str) -> None:
-    """GuestAgentNotEnabled, GuestAgentUnresponsive. Other errors of libvirt pass, without the password."""
+    """Raises GuestAgentNotEnabled or GuestAgentUnresponsive. Other errors of libvirt are raised as they are, without
+    the password.
+    """
     if not has_agent(image):
         raise errors.GuestAgentNotEnabled("QEMU guest agent is not enabled")
     try:
@@ -48,9 +51,11 @@ def set_password(domain: libvirt.virDomain, image: Image | None, password: str) 
 
 
 def take_snapshot(domain: libvirt.virDomain, xml: str, flags: int, image: Image | None) -> None:
-    """While the guest's file systems are held still, if its agent can do it. QuiesceFailed: it cannot, and the image requires it.
+    """Take a snapshot, with the guest's file systems frozen if its agent can do it. Raises QuiesceFailed if it cannot
+    and the image requires it.
 
-    One call of libvirt holds them, takes the snapshot and lets them go, so that no end of this process leaves a guest held.
+    One call of libvirt freezes them, takes the snapshot and thaws them, so that a crash of this process leaves no guest
+    frozen.
     """
     if has_agent(image):
         try:

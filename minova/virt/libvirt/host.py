@@ -1,7 +1,8 @@
-"""The connection to libvirt: made when needed, made again when lost, and never waited for without end.
+"""The connection to libvirt. It is opened when needed and opened again when lost, and every wait for it has a time
+limit.
 
-One thread per process runs libvirt's event loop, which brings the events and notices by keepalive when a daemon
-that still holds its socket answers no more.
+One thread per process runs libvirt's event loop. The loop delivers events, and detects by keepalive when a daemon no
+longer answers although its socket is open.
 """
 
 import concurrent.futures
@@ -19,7 +20,7 @@ from minova.outages import Outage
 from minova.virt.disk_space import says_disk_full
 
 LOG = logging.getLogger(__name__)
-# Seconds between questions whether the daemon lives, and how many may stay unanswered.
+# Seconds between keepalive messages to the daemon, and how many may stay unanswered.
 KEEPALIVE_INTERVAL = 5
 KEEPALIVE_COUNT = 3
 # Seconds that opening a connection may take; keepalive cannot help before it is open.
@@ -35,7 +36,9 @@ _CLOSED_WHY = {
 
 
 class _EventLoop:
-    """libvirt's, once per process: it must be registered before the first connection, and cannot be taken back."""
+    """libvirt's event loop, once per process: it must be registered before the first connection, and cannot be
+    unregistered.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -45,7 +48,7 @@ class _EventLoop:
         with self._lock:
             if self._runs:
                 return
-            # Errors come as exceptions; libvirt would print them as well.
+            # Errors are raised as exceptions; libvirt would print them as well.
             libvirt.registerErrorHandler(lambda _context, _error: None, None)
             libvirt.virEventRegisterDefaultImpl()
             threading.Thread(target=self._loop, name="libvirt-events", daemon=True).start()
@@ -62,8 +65,8 @@ EVENT_LOOP = _EventLoop()
 
 
 class Host:
-    """Safe for threads. A daemon that gives no sign of life for about (KEEPALIVE_COUNT + 1) x `keepalive` seconds, or
-    none within `open_within` when a connection is opened, counts as gone.
+    """Safe for threads. A daemon counts as gone if it does not answer for about (KEEPALIVE_COUNT + 1) x `keepalive`
+    seconds, or within `open_within` seconds when a connection is opened.
     """
 
     def __init__(self, uri: str, *, keepalive: int = KEEPALIVE_INTERVAL, open_within: float = OPEN_WITHIN) -> None:
@@ -82,7 +85,9 @@ class Host:
 
     @contextmanager
     def asked(self, operation: str, domain: str | None = None) -> Iterator[Any]:
-        """The connection. libvirt's errors inside become HypervisorUnavailable or DiskFull, with operation and domain."""
+        """Yields the connection. Errors of libvirt inside the block become HypervisorUnavailable or DiskFull, with
+        operation and domain in the text.
+        """
         what = f"{operation} of domain {domain}" if domain else operation
         try:
             yield self._connected()
@@ -92,7 +97,9 @@ class Host:
             raise HypervisorUnavailable(f"{what}: {error}") from error
 
     def watch(self, lifecycle: Lifecycle, reconnected: Callable[[], None]) -> None:
-        """Hand domain, event and detail of each lifecycle event to `lifecycle`, over this and all later connections."""
+        """Call `lifecycle` with domain, event and detail of each lifecycle event, on this and all later connections.
+        Call `reconnected` after each reconnection.
+        """
         with self._lock:
             self._lifecycle, self._reconnected = lifecycle, reconnected
             if self._connection is not None:
@@ -100,7 +107,7 @@ class Host:
                     self._register(self._connection)
 
     def close(self) -> None:
-        """For good."""
+        """Close the connection for good."""
         with self._lock:
             self._closed = True
             connection, self._connection = self._connection, None
@@ -120,7 +127,7 @@ class Host:
                 return self._connection
             self._connection = None
             connection = self._opened()
-            with suppress(libvirt.libvirtError):  # test:///default knows no keepalive, and needs none
+            with suppress(libvirt.libvirtError):  # test:///default has no keepalive, and needs none
                 connection.setKeepAlive(self._keepalive, KEEPALIVE_COUNT)
             with suppress(libvirt.libvirtError):
                 connection.registerCloseCallback(self._on_close, None)
@@ -131,12 +138,12 @@ class Host:
             listener = self._reconnected if again else None
         LOG.info("Connected to libvirt at %s%s", self.uri, " again" if again else "")
         if listener is not None:
-            # The caller goes on with the connection; the listener catches up in its own thread.
+            # The caller continues with the connection; the listener catches up in its own thread.
             threading.Thread(target=listener, name="libvirt-reconnected", daemon=True).start()
         return connection
 
     def _opened(self) -> Any:
-        """A daemon that is stopped takes connections and never answers: a thread waits for it in our place."""
+        """Opens a connection in a separate thread, since a stopped daemon accepts connections and never answers."""
         EVENT_LOOP.run()
         if self._opening is None:
             self._opening = concurrent.futures.Future()
@@ -144,7 +151,7 @@ class Host:
             threading.Thread(target=_open, args=(self.uri, self._opening), name="libvirt-open", daemon=True).start()
         opening = self._opening
         try:
-            # After the time-out no thread waits any more, but each later call checks whether the connection was made.
+            # After the time-out calls no longer wait, but each later call checks whether the connection was made.
             connection = opening.result(max(0.0, self._open_until - time.monotonic()))
         except TimeoutError:
             self._outage.failed(f"no answer within {self._open_within:g} s")
@@ -184,7 +191,7 @@ def _open(uri: str, opening: concurrent.futures.Future[Any]) -> None:
 
 
 def lookup(connection: Any, instance_uuid: str) -> Any:
-    """The domain of an instance; None: there is none. libvirt's other errors pass."""
+    """Returns the domain of an instance, or None if there is none. Other errors of libvirt are raised as they are."""
     try:
         return connection.lookupByUUIDString(instance_uuid)
     except libvirt.libvirtError as error:
@@ -194,7 +201,7 @@ def lookup(connection: Any, instance_uuid: str) -> Any:
 
 
 def require(connection: Any, instance_uuid: str) -> Any:
-    """NotFound: there is none."""
+    """Returns the domain of an instance. Raises NotFound if there is none."""
     domain = lookup(connection, instance_uuid)
     if domain is None:
         raise NotFound(f"Instance {instance_uuid} has no domain on this host")

@@ -1,4 +1,6 @@
-"""libvirt's view of its host: CPUs, memory, cells, devices and traits, as far as the configuration gives them to guests."""
+"""Reads libvirt's view of its host: CPUs, memory, cells, devices and traits, as far as the configuration gives them to
+guests.
+"""
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,12 +31,14 @@ LOG = logging.getLogger(__name__)
 
 KIB_IN_MB = 1024
 MEMINFO = Path("/proc/meminfo")
-# What of a host's memory in use it can give up at once.
+# Kinds of memory that a host can free at once.
 _FREE = ("MemFree", "Buffers", "Cached")
 
 
 class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """memory in MB. `gpus`: how many virtual GPUs each card offers, by the name that libvirt gives the card."""
+    """Facts about the host. Memory is in MB. `gpus`: {libvirt's name of the card: number of virtual GPUs that it
+    offers}.
+    """
 
     capabilities: Capabilities
     hypervisor_type: str
@@ -49,7 +53,9 @@ class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HostReader:
-    """Options are read and checked once, when it is made. InvalidConfiguration names the one that is wrong."""
+    """Reads facts of the host. The constructor reads and checks the options; it raises InvalidConfiguration with the
+    name of the wrong one.
+    """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
@@ -62,8 +68,8 @@ class HostReader:
         self._offer: GuestOffer | None = None
 
     def check(self, connection: Any) -> None:
-        """InvalidConfiguration: an option does not fit this host. An alias or a type of mediated device may be meant for
-        other hosts, so that this one only says in the log that it has none.
+        """Raises InvalidConfiguration if an option does not fit this host. An alias or a type of mediated device may be
+        meant for other hosts, so if this host lacks it, that is only logged.
         """
         offered = self.capabilities(connection)
         cpu_sets_of(self._conf, cpus_of(connection, offered))
@@ -90,7 +96,9 @@ class HostReader:
         return offered
 
     def offer(self, connection: Any, arch: str) -> GuestOffer:
-        """What guests of this architecture may have. Asked once: what is installed later counts from the next start."""
+        """Returns what guests of this architecture may have. Queried once: software installed later counts from the
+        next start.
+        """
         if self._offer is None:
             machine = machine_types_of(self._conf).get(arch)
             self._offer = domain_capabilities.read(connection, arch, self._conf.libvirt.virt_type, machine)
@@ -122,12 +130,12 @@ class HostReader:
         )
 
     def _cells(self, offered: Capabilities) -> NUMATopology | None:
-        """A host without NUMA cells has no pages to reserve."""
+        """Returns the cells with reserved pages, or None. A host without NUMA cells has no pages to reserve."""
         cells = reserved_pages.with_reserved(offered.numa_topology or NUMATopology(), self._pages)
         return cells if cells.cells else None
 
     def _devices(self, connection: Any) -> node_devices.Found:
-        """Nothing is asked where no option wants any."""
+        """Returns the devices of the host. Queries nothing if no option needs devices."""
         if not self._specs and not self._mdev_types:
             return node_devices.Found([], {}, [])
         devices = node_devices.parse(_texts(connection))
@@ -135,7 +143,7 @@ class HostReader:
         return devices
 
     def _tell(self, odd: Sequence[str]) -> None:
-        """Each once, as an audit comes every minute."""
+        """Log each oddity once, since an audit runs every minute."""
         new = [text for text in dict.fromkeys(odd) if text not in self._told]
         if new:
             LOG.warning("libvirt says too little of its host, these are left out: %s", "; ".join(new))
@@ -143,7 +151,7 @@ class HostReader:
 
 
 def _offered(by_card: Mapping[str, Mapping[str, int]], kinds: Sequence[str]) -> dict[str, int]:
-    """How many mediated devices of these types each card offers; cards without any are left out."""
+    """Returns how many mediated devices of these types each card offers; cards without any are left out."""
     offered = {card: sum(types.get(kind, 0) for kind in kinds) for card, types in by_card.items()}
     return {card: amount for card, amount in offered.items() if amount}
 
@@ -162,7 +170,9 @@ def _texts(connection: Any) -> Iterator[str]:
 
 
 def _features(connection: Any, cpu: str) -> frozenset[str]:
-    """All features of the host's CPU, those of its model too; none where libvirt does not know them (as in test:///default)."""
+    """Returns all features of the host's CPU, including those of its model; empty if libvirt does not know them (as in
+    test:///default).
+    """
     if not cpu or ET.fromstring(cpu).find("model") is None:
         return frozenset()
     try:
@@ -177,8 +187,8 @@ def _features(connection: Any, cpu: str) -> frozenset[str]:
 
 
 def used_mb(connection: Any, domains: Iterable[DomainView], meminfo: Path = MEMINFO) -> int:
-    """Total less free, buffers and cached; where the hypervisor does not tell, the sum of what runs. With Xen the
-    compute is in dom0, whose own figures `meminfo` has.
+    """Returns the total memory less free, buffers and cached; if the hypervisor has no statistics, the sum of the
+    running domains. With Xen the compute is in dom0, whose own figures come from `meminfo`.
     """
     if connection.getType() == "Xen":
         return xen_used_mb(
@@ -198,19 +208,19 @@ def used_mb(connection: Any, domains: Iterable[DomainView], meminfo: Path = MEMI
 
 
 def host_used_mb(stats: dict[str, int]) -> int:
-    """Of libvirt's node memory statistics, in KiB. Pure."""
+    """Returns the used memory in MB, from libvirt's node memory statistics in KiB. Pure."""
     return (stats["total"] - stats["free"] - stats.get("buffers", 0) - stats.get("cached", 0)) // KIB_IN_MB
 
 
 def xen_used_mb(domains: Iterable[tuple[int, int]], dom0: Mapping[str, int]) -> int:
-    """Of each running domain its id and memory; of dom0, whose id is 0, only what it cannot give up counts. All in
-    KiB. Pure.
+    """Returns the used memory in MB. `domains` are (id, memory) of running domains; of dom0, whose id is 0, only memory
+    that it cannot free counts. Arguments are in KiB. Pure.
     """
     free = sum(dom0.get(name, 0) for name in _FREE)
     return sum(kib - free if number == 0 else kib for number, kib in domains) // KIB_IN_MB
 
 
 def read_meminfo(text: str) -> dict[str, int]:
-    """The lines of /proc/meminfo, in KiB. Pure."""
+    """Returns the values of /proc/meminfo, in KiB. Pure."""
     lines = (line.partition(":") for line in text.splitlines())
     return {name: int(words[0]) for name, _, rest in lines if (words := rest.split()) and words[0].isdecimal()}

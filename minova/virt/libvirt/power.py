@@ -1,10 +1,10 @@
-"""libvirt's states and events of domains, in Nova's power states."""
+"""Maps libvirt's states and events of domains to Nova's power states."""
 
 import libvirt
 
 from minova.objects.states import PowerState
 
-# As in Nova: a domain that waits for a lock or is on its way down still runs.
+# As in Nova, a domain that is blocked or shutting down still counts as running.
 _STATES = {
     libvirt.VIR_DOMAIN_NOSTATE: PowerState.NOSTATE,
     libvirt.VIR_DOMAIN_RUNNING: PowerState.RUNNING,
@@ -26,12 +26,12 @@ _EVENTS = {
 
 
 def state_of(state: int) -> PowerState:
-    """Of a virDomainState."""
+    """Returns the power state of a virDomainState."""
     return _STATES.get(state, PowerState.NOSTATE)
 
 
 def state_after(event: int, detail: int) -> PowerState | None:
-    """The state that a lifecycle event leads to; nothing for those that change none."""
+    """Returns the state to which a lifecycle event leads; None for events that change no state."""
     if (event, detail) == (libvirt.VIR_DOMAIN_EVENT_STOPPED, libvirt.VIR_DOMAIN_EVENT_STOPPED_CRASHED):
         return PowerState.CRASHED
     return _EVENTS.get(event)

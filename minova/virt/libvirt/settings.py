@@ -21,17 +21,17 @@ _URIS = {"test": "test:///default"}
 
 
 def uri_of(conf: cfg.ConfigOpts) -> str:
-    """Where libvirt is."""
+    """Returns the URI of libvirt."""
     return str(conf.libvirt.connection_uri or _URIS.get(conf.libvirt.virt_type, SYSTEM_URI))
 
 
 def cpu_sets_of(conf: cfg.ConfigOpts, of_host: CPUs) -> CpuSets:
-    """InvalidConfiguration: see `minova.hardware.cpu_sets`."""
+    """Returns the configured CPU sets. Raises InvalidConfiguration as `minova.hardware.cpu_sets`."""
     return cpu_sets(conf.vcpu_pin_set, conf.compute.cpu_shared_set, conf.compute.cpu_dedicated_set, of_host)
 
 
 def cells_of(topology: NUMATopology | None, sets: CpuSets) -> HostCells:
-    """What domains are made from."""
+    """Returns the host's cells as domains need them."""
     if topology is None:
         return HostCells()
     sizes = [pages.size_kb for cell in topology.cells for pages in cell.mempages]
@@ -43,7 +43,7 @@ def cells_of(topology: NUMATopology | None, sets: CpuSets) -> HostCells:
 
 
 def machine_types_of(conf: cfg.ConfigOpts) -> dict[str, str]:
-    """Those that the configuration names, by architecture."""
+    """Returns the configured machine types, by architecture."""
     return _pairs("hw_machine_type", conf.libvirt.hw_machine_type)
 
 
@@ -56,7 +56,9 @@ def settings_from(
     direct_io: bool,
     offer: GuestOffer = _NO_OFFER,
 ) -> HostSettings:
-    """What holds for every guest of this host. InvalidConfiguration names the option that cannot work here."""
+    """Returns the settings for every guest of this host. Raises InvalidConfiguration with the name of the option that
+    cannot work here.
+    """
     virt_type = conf.libvirt.virt_type
     if not capabilities.supports(virt_type):
         there = sorted({hypervisor for _, hypervisor, _ in capabilities.supported_instances})
@@ -101,7 +103,7 @@ def _cache_mode(conf: cfg.ConfigOpts, direct_io: bool) -> str:
         raise InvalidConfiguration(f"[libvirt] disk_cachemodes = file={mode}: not one of {', '.join(CACHE_MODES)}")
     if mode != "default":
         return mode
-    # As in Nova: QEMU refuses none where the file system has no O_DIRECT.
+    # As in Nova: QEMU refuses the mode `none` if the file system has no O_DIRECT.
     return "none" if direct_io else "writeback"
 
 

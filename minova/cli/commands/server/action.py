@@ -53,7 +53,7 @@ class ServerAction(Command):
                 self._wait(server, progress, parsed_args.timeout)
 
     def find_each(self, parsed_args: argparse.Namespace) -> dict[str, Json]:
-        """The servers by their IDs, each once."""
+        """Returns the servers by their IDs, each once."""
         look = partial(self.find, every=parsed_args.all_projects)
         return {
             server["id"]: server for server in find_all(self.client, parsed_args.servers, "Nothing was changed.", look)
@@ -63,22 +63,22 @@ class ServerAction(Command):
         return find.server(client, name_or_id, every=every)
 
     def arguments(self, parsed_args: argparse.Namespace) -> Any:
-        """What stands beside the key."""
+        """Returns the value of the action's key in the request."""
         return None
 
     def arguments_for(self, server: Json, parsed_args: argparse.Namespace) -> Any:
-        """Of one of the servers."""
+        """Returns the value for one of the servers."""
         return self.arguments(parsed_args)
 
     def show(self, server: Json, answer: Any) -> None:
-        """What the answer tells the user beside that it was accepted."""
+        """Shows information in the response to the user, besides the acceptance."""
 
     def _wait(self, server: Json, progress: Progress, timeout: float) -> None:
         statuses = None if self.status is None else frozenset({self.status})
         self.wait_for(Goal(self.key, statuses, self.done), server, progress, timeout)
 
     def wait_for(self, goal: "Goal", server: Json, progress: Progress, timeout: float) -> None:
-        """Raises CliError if the server does not get there."""
+        """Waits for the goal. Raises CliError if the server does not reach it."""
         try:
             last = wait_for_status(self.client, server, progress, timeout)
         except TimedOut as late:
@@ -93,7 +93,9 @@ class ServerAction(Command):
             raise CliError(failed_action(last, goal.done, failure))
 
     def _failure(self, server: Json, key: str) -> str | None:
-        """Why the action failed: a server whose reboot failed may be ACTIVE all the same. None: it did not, or the API does not tell."""
+        """Returns why the action failed; a server may be ACTIVE although its reboot failed. None if it did not fail, or
+        if the API does not report it.
+        """
         try:
             listed = self.client.get(f"{COMPUTE}/servers/{part(server['id'])}/os-instance-actions")["instanceActions"]
         except ApiError:  # a policy may forbid it, and an API of 0.1.0 has none
@@ -317,7 +319,7 @@ class ServerShelve(ServerAction):
             self._offload(servers, progress, parsed_args)
 
     def _offload(self, servers: Iterable[Json], progress: Progress, parsed_args: argparse.Namespace) -> None:
-        """Those that are still on their hosts."""
+        """Offloads the servers that are still on their hosts."""
         now = [dict(self.client.get(f"{COMPUTE}/servers/{part(server['id'])}")["server"]) for server in servers]
         shelved = [server for server in now if server["status"] == "SHELVED"]
         for server in shelved:

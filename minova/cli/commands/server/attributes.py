@@ -1,4 +1,4 @@
-"""`minova server set|unset|rename|lock|unlock`: what changes at once, without the server's host."""
+"""`minova server set|unset|rename|lock|unlock`: changes that take effect at once, without the server's host."""
 
 import argparse
 import sys
@@ -58,14 +58,14 @@ class ServerSet(Command):
         if parsed_args.state and not (parsed_args.auto_approve or _approved(server, parsed_args.state)):
             raise CliError("Nothing was changed.")
         path = path_of(server)
-        # In the order of the table: a failure leaves later ones undone.
+        # In the order of the table: after a failure the later changes are not made.
         for key, setter in _SETTERS.items():
             if key in wanted:
                 setter(self.client, path, wanted[key])
 
 
 def _approved(server: Json, state: str) -> bool:
-    """Asks a person; a program that has no terminal is taken at its word."""
+    """Asks the user for confirmation. Without a terminal the change counts as approved."""
     if not sys.stdin.isatty():
         return True
     print(
@@ -154,7 +154,7 @@ _SETTERS: Mapping[str, Setter] = {
     "password": _act("changePassword", "adminPass"),
     "no_password": lambda client, path, _: client.delete(f"{path}/os-server-password"),
 }
-# What an option is that was not given. An empty description is one.
+# Values of options that were not given. An empty description counts as given.
 _NOTHING: tuple[Any, ...] = (None, False, [])
 
 
@@ -199,7 +199,7 @@ class ServerLock(Command):
         parser.add_argument("--reason", help="why: others see it")
 
     def arguments(self, parsed_args: argparse.Namespace) -> Json | None:
-        """What stands beside the key."""
+        """Returns the value of the action's key in the request."""
         return {"locked_reason": parsed_args.reason} if parsed_args.reason else None
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -213,7 +213,7 @@ class ServerUnlock(ServerLock):
     key = "unlock"
 
     def add_options(self, parser: argparse.ArgumentParser) -> None:
-        """There are none."""
+        """Nothing to add."""
 
     def arguments(self, parsed_args: argparse.Namespace) -> None:
-        """There are none."""
+        """Nothing to add."""

@@ -9,7 +9,7 @@ from minova.cli.commands.server.create.options import add_request_options, reque
 from minova.cli.output.report import Part
 from minova.cli.parser import positive
 
-# Hosts that the table shows; the record has all.
+# The number of hosts in the table; the record contains all.
 SHOWN = 50
 
 

@@ -10,7 +10,7 @@ from minova.cli.errors import ApiError
 from minova.cli.parser import positive
 
 FOLLOW_INTERVAL = 1.0  # seconds
-OVERLAP = 64  # characters: less in common between two logs is taken for chance
+OVERLAP = 64  # characters: a shorter overlap between two logs counts as coincidence
 
 
 class ServerConsoleLog(Command):
@@ -40,7 +40,9 @@ class ServerConsoleLog(Command):
             self.app.stdout.write("\n")
 
     def _follow(self, uuid: str, lines: int | None) -> None:
-        """Until the server is gone, or Ctrl-C. One that has no host yet (409) has written nothing yet."""
+        """Prints the log until the server is gone, or until Ctrl-C. A server that has no host yet (409) has written
+        nothing.
+        """
         log: str | None = None
         while True:
             try:
@@ -64,26 +66,26 @@ class ServerConsoleLog(Command):
         return str(answer.get("output") or "")
 
     def _print(self, text: str) -> None:
-        # A guest writes what it likes: on a terminal its control characters must not act.
+        # A guest can write anything: its control characters must not act on the terminal.
         self.app.stdout.write(harmless(text) if self._harmless else text)
         self.app.stdout.flush()
 
 
 def harmless(text: str) -> str:
-    """Without control characters, but for line ends and tabs."""
+    """Returns the text without control characters, except line ends and tabs."""
     return "".join(letter for letter in text if letter.isprintable() or letter in "\n\t")
 
 
 def last_lines(text: str, lines: int | None) -> str:
-    """The last `lines` of a text; None: all."""
+    """Returns the last `lines` lines of a text; all lines if it is None."""
     return text if lines is None else "".join(text.splitlines(keepends=True)[-lines:])
 
 
 def what_is_new(before: str, now: str) -> str:
-    """The part of `now` after the end of `before`.
+    """Returns the part of `now` after the end of `before`.
 
-    The API gives the end of a log only, so both may be cut at the front: the longest overlap counts, and without
-    any, all of `now` is new.
+    The API returns only the end of a log, so both may be cut at the front: the longest overlap counts. Without an
+    overlap, all of `now` is new.
     """
     if now.startswith(before):
         return now[len(before) :]

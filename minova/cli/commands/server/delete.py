@@ -67,7 +67,9 @@ def find_all(
     undone: str = "Nothing was deleted.",
     look: Callable[[Client, str], Json] = find.server,
 ) -> list[Json]:
-    """Every one, or an error that names each that is not there and ends with `undone`: nothing is half-done."""
+    """Returns all servers. Raises CliError that names each missing one and ends with `undone`, so that no work is half
+    done.
+    """
     servers, missing = [], []
     for name in names:
         try:

@@ -1,4 +1,4 @@
-"""`minova server event list|show`: what was asked of a server, and what came of it."""
+"""`minova server event list|show`: the actions of a server, and their results."""
 
 import argparse
 from collections.abc import Iterable, Sequence
@@ -56,7 +56,7 @@ class ServerEventShow(ShowOne):
 
 
 def _row(action: Json) -> tuple[Any, ...]:
-    """A result that is missing: it goes on."""
+    """Returns the row of an action. A missing result means that the action is in progress."""
     result = action.get("result") or ("Error" if action["message"] else "in progress")
     short = (action["request_id"], action["instance_uuid"], action["action"], action["start_time"], action["user_id"])
     return (*short, result, action.get("finish_time"), action["project_id"], action["message"])

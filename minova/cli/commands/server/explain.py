@@ -1,4 +1,4 @@
-"""`minova server explain`: why a server went where it went, or nowhere."""
+"""`minova server explain`: why the scheduler chose a server's host, or none."""
 
 import argparse
 
@@ -39,7 +39,7 @@ class ServerExplain(ReportCommand):
 
 
 def headline(server: Json, diagnosis: Json) -> str:
-    """The result in one line. Only administrators see the host."""
+    """Returns the result in one line. Only administrators see the host."""
     hosts = diagnosis.get("hosts", 0)
     known = f"{hosts} host{'' if hosts == 1 else 's'}"
     if diagnosis.get("error"):
@@ -49,6 +49,6 @@ def headline(server: Json, diagnosis: Json) -> str:
 
 
 def _chosen_for(uuid: str, diagnosis: Json) -> str:
-    """The (host, node) of this instance; `selected` is in the order of the instances."""
+    """Returns the place (host, node) of this instance; `selected` is in the order of the instances."""
     pairs = zip(diagnosis.get("instance_uuids", []), diagnosis.get("selected", []), strict=False)
     return next((decision.place(host, node) for known, (host, node) in pairs if known == uuid), "")

@@ -1,4 +1,6 @@
-"""What `minova server list` may be asked for, in the words of OpenStack's client, and what of it the API is asked."""
+"""The filters of `minova server list`, with the options of OpenStack's client, and the query that they make for the
+API.
+"""
 
 import argparse
 import re
@@ -10,7 +12,7 @@ from minova.cli.errors import CliError
 from minova.cli.output.servers import DOMAIN, POWER_STATES
 from minova.cli.parser import add_owner, add_paging
 
-# Options that the API has under another name, or under the same.
+# {option: its field in the API}
 _FIELDS = {
     "status": "status",
     "name": "name",
@@ -35,7 +37,7 @@ _POWER = {_NO_STATE: 0, **{word.lower(): number for number, word in POWER_STATES
 
 
 def add_filters(parser: argparse.ArgumentParser) -> None:
-    """Several are all to be met."""
+    """Adds the filter options. If several are given, a server must match all of them."""
     parser.add_argument("--all-projects", action="store_true", help="of every project (administrators)")
     add_owner(parser, "project", "of this project (administrators)")
     add_owner(parser, "user", "of this user")
@@ -91,7 +93,7 @@ def percent(text: str) -> int:
 
 
 def query_of(client: Client, parsed_args: argparse.Namespace) -> Json:
-    """The query of the API. Raises CliError for a flavor, image, project, user or server that there is not."""
+    """Returns the query for the API. Raises CliError if a flavor, image, project, user or server does not exist."""
     named = ((field, getattr(parsed_args, option)) for option, field in _FIELDS.items())
     query = {field: value for field, value in named if value not in (None, [])}
     for field in ("tags", "not-tags"):
@@ -107,7 +109,7 @@ def query_of(client: Client, parsed_args: argparse.Namespace) -> Json:
 
 
 def _found(client: Client, parsed_args: argparse.Namespace) -> Json:
-    """What is given by name."""
+    """Returns the filters that refer to resources by name, with their IDs."""
     every = bool(parsed_args.all_projects or parsed_args.project)
     finders: dict[str, Callable[[str], str]] = {
         "flavor": lambda name: str(find.flavor(client, name)["id"]),
@@ -125,7 +127,9 @@ def _found(client: Client, parsed_args: argparse.Namespace) -> Json:
 
 
 def named_on_hosts(servers: Iterator[Json], pattern: str) -> Iterator[Json]:
-    """Those whose domain matches: the API has no filter for it. Raises CliError for who does not see the names, and for a bad pattern."""
+    """Yields servers whose name on the host matches: the API has no filter for it. Raises CliError if the user may not
+    see these names, and for a bad pattern.
+    """
     try:
         matches = re.compile(pattern).search
     except re.error as error:

@@ -49,17 +49,17 @@ class ServerImageCreate(ShowOne):
         return self.dict2columns(fields(self.client.get(f"{IMAGE}/images/{part(image_id)}")))
 
     def arguments(self, parsed_args: argparse.Namespace) -> Json:
-        """What stands beside the name."""
+        """Returns the fields of the request besides the name."""
         return {"metadata": dict(parsed_args.property)} if parsed_args.property else {}
 
     def _wait(self, server: Json, image_id: str, timeout: float) -> None:
-        """The server's states are shown; the image's status says how it ended."""
+        """Shows the server's states; the image's status decides how it ended."""
         progress, deadline = Progress.on(sys.stderr), time.monotonic() + timeout
         last = server
         try:
             last = wait_for_status(self.client, server, progress, timeout)
         except Gone:
-            pass  # whether the image was complete before, its record says
+            pass  # the image's record says whether it was complete before
         except TimedOut as late:
             raise CliError(f"Waited {timeout:g} s: {late}. The request is still in progress.") from None
         except KeyboardInterrupt:

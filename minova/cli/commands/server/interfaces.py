@@ -144,6 +144,6 @@ class ServerRemoveFixedIp(Command):
         except ValueError:
             raise UsageError(f"'{parsed_args.address}' is not an address such as 192.0.2.10.") from None
         server = find.server(self.client, parsed_args.server)
-        # The action ends with 2.43.
+        # Microversion 2.43 is the last that has this action.
         action = {"removeFixedIp": {"address": address}}
         self.client.at("2.43").post(f"{COMPUTE}/servers/{part(server['id'])}/action", action)

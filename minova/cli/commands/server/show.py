@@ -1,4 +1,4 @@
-"""`minova server list|show`; what else is done with servers has a file of its own."""
+"""`minova server list|show`; the other commands of servers are in their own files."""
 
 import argparse
 from collections.abc import Iterable, Sequence

@@ -17,7 +17,7 @@ from minova.cli.client import COMPUTE, IMAGE, Client, Json, part
 from minova.cli.errors import ApiError, CliError
 from minova.cli.parser import Parser
 
-# Who logs in to the images of distributions, by their `os_distro`.
+# The login user of the images of distributions, by their `os_distro`.
 USERS = {
     "almalinux": "almalinux",
     "alpine": "alpine",
@@ -34,9 +34,9 @@ USERS = {
 }
 PUBLIC, PRIVATE = "public", "private"
 TYPES = {PUBLIC: "floating", PRIVATE: "fixed"}
-# Of ssh itself: it could not connect or log in.
+# The exit code of ssh itself if it could not connect or log in.
 NOT_CONNECTED = 255
-# Options of ssh that are followed by a value.
+# Options of ssh that take a value.
 _WITH_VALUE = "BbcDEeFIiJLlmOopQRSWw"
 
 
@@ -99,7 +99,7 @@ def _port(text: str) -> int:
 
 
 def own_options(words: Sequence[str]) -> set[str]:
-    """The letters of ssh's options among the first of these words, before any command."""
+    """Returns the letters of ssh's options among the first of these words, before any command."""
     found, rest = set(), iter(words)
     for word in rest:
         if not word.startswith("-") or word == "-":
@@ -113,7 +113,7 @@ def own_options(words: Sequence[str]) -> set[str]:
     return found
 
 
-# In these a guest runs, or starts again at once. A live migration leaves it running.
+# Statuses in which a guest runs, or starts again at once. A live migration leaves it running.
 _RUNNING = frozenset({"ACTIVE", "RESCUE", "REBOOT", "HARD_REBOOT", "PASSWORD", "MIGRATING", "VERIFY_RESIZE"})
 
 
@@ -141,7 +141,9 @@ def _require_running(server: Json) -> None:
 
 
 def address_of(server: Json, wanted: str | None, version: int | None) -> str:
-    """`wanted`: a type or the name of a network; None: a public one, or else any. IPv4 comes first. CliError: there is none."""
+    """Returns an address of the server, IPv4 first. `wanted` is a type or the name of a network; None: a public
+    address, or else any. Raises CliError if there is none.
+    """
     found = [one for one in _addresses(server) if version in {None, one.version}]
     if wanted is None:
         chosen = [one for one in found if one.kind == TYPES[PUBLIC]] or found
@@ -164,7 +166,7 @@ def address_of(server: Json, wanted: str | None, version: int | None) -> str:
 class _Address:
     def __init__(self, network: str, entry: Json) -> None:
         self.network = network
-        # Nothing else of what a server says may become a word of ssh's command line.
+        # Only a valid address may get from the server's data into ssh's command line.
         parsed = ipaddress.ip_address(str(entry["addr"]))
         self.text, self.version = str(parsed), parsed.version
         self.kind = str(entry.get("OS-EXT-IPS:type", "fixed"))
@@ -179,11 +181,13 @@ def _addresses(server: Json) -> list[_Address]:
     return found
 
 
-# -- who ---------------------------------------------------------------------------------------------------------------
+# -- login user --------------------------------------------------------------------------------------------------------
 
 
 def user_of(client: Client, server: Json) -> str:
-    """The image's `os_admin_user`, or the usual one of its `os_distro`. CliError: neither is known."""
+    """Returns the image's `os_admin_user`, or the usual user of its `os_distro`. Raises CliError if neither is
+    known.
+    """
     image = _image_of(client, server)
     user = image.get("os_admin_user") or USERS.get(str(image.get("os_distro", "")).lower())
     if user and not str(user).startswith("-"):
@@ -209,7 +213,9 @@ def _image_of(client: Client, server: Json) -> Json:
 
 
 def identity_of(client: Client, server: Json, given: str | None) -> list[str]:
-    """Options of ssh; none: it tries the keys of its agent and its own. CliError: there is no such file."""
+    """Returns options of ssh; if empty, ssh tries the keys of its agent and its own. Raises CliError if the given file
+    does not exist.
+    """
     if given is not None:
         if not Path(given).is_file():
             raise CliError(f"There is no file {given}. Name the private key of the server with --identity.")
@@ -220,7 +226,9 @@ def identity_of(client: Client, server: Json, given: str | None) -> list[str]:
 
 
 def _saved_key(client: Client, name: str) -> Path | None:
-    """The private key in ~/.ssh whose public key is that of the key pair, or which has its name."""
+    """Returns the private key in ~/.ssh whose public key is that of the key pair, or whose file has the name of the key
+    pair.
+    """
     folder = Path.home() / ".ssh"
     wanted = _public_key(client, name)
     for public in sorted(folder.glob("*.pub")) if wanted else ():
@@ -232,7 +240,9 @@ def _saved_key(client: Client, name: str) -> Path | None:
 
 
 def _public_key(client: Client, name: str) -> str | None:
-    """The key itself, without its type and comment; None: the key pair is gone, or another user's."""
+    """Returns the key itself, without its type and comment; None if the key pair is gone, or belongs to another
+    user.
+    """
     try:
         return _blob(client.get(f"{COMPUTE}/os-keypairs/{part(name)}")["keypair"]["public_key"])
     except ApiError:
@@ -255,7 +265,7 @@ def _read(path: Path) -> str:
 
 
 def _run(command: Sequence[str]) -> int:
-    """Its exit code. Ctrl-C is for ssh alone."""
+    """Runs ssh and returns its exit code. Only ssh reacts to Ctrl-C."""
     with _ignored_interrupts():
         code = subprocess.run(command, check=False).returncode
     return code if code >= 0 else 128 - code

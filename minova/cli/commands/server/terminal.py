@@ -19,7 +19,7 @@ from minova.cli.base import Command, ShowOne
 from minova.cli.client import COMPUTE, Json, part
 from minova.cli.errors import CliError
 
-# The action of OpenStack's API, by the type of the console.
+# The actions of OpenStack's API, by the type of the console.
 ACTIONS = {
     "novnc": "os-getVNCConsole",
     "xvpvnc": "os-getVNCConsole",
@@ -33,7 +33,7 @@ CHUNK = 4096
 
 
 def console_of(command: Command, server: str, console_type: str) -> Json:
-    """`type` and `url`."""
+    """Returns the `type` and `url` of a console."""
     uuid = find.server(command.client, server)["id"]
     answer = command.client.post(
         f"{COMPUTE}/servers/{part(uuid)}/action", {ACTIONS[console_type]: {"type": console_type}}
@@ -91,7 +91,7 @@ class ServerConsoleConnect(Command):
 
 
 def connect(url: str, cacert: str | None) -> Any:
-    """An open WebSocket. CliError: the proxy is not there, or refuses."""
+    """Returns an open WebSocket. Raises CliError if the proxy cannot be reached, or refuses."""
     try:
         return websocket.create_connection(
             url,
@@ -107,7 +107,7 @@ def connect(url: str, cacert: str | None) -> Any:
 
 
 def relay(console: Any, keyboard: int, screen: int) -> None:
-    """Both ways, until one side ends or Ctrl-] is typed."""
+    """Relays data in both directions, until one side ends or the user types Ctrl-]."""
     console.settimeout(None)
     sources: list[Any] = [console.sock, keyboard]
     while True:
@@ -120,14 +120,14 @@ def relay(console: Any, keyboard: int, screen: int) -> None:
             if escape:
                 return
             if not typed:
-                # A pipe has ended; what the guest still says is shown until the console ends.
+                # A pipe has ended; the output of the guest is shown until the console ends.
                 sources.remove(keyboard)
         if console.sock in ready and not _show(console, screen):
             return
 
 
 def _show(console: Any, screen: int) -> bool:
-    """Everything that has come. False: the console has ended."""
+    """Shows everything that has arrived. Returns False if the console has ended."""
     while True:
         try:
             opcode, data = console.recv_data()
@@ -136,19 +136,20 @@ def _show(console: Any, screen: int) -> bool:
         if opcode == websocket.ABNF.OPCODE_CLOSE:
             return False
         os.write(screen, data)
-        # Of several messages in one TLS record the later ones are no longer at the socket, where select would see them.
+        # If one TLS record contains several messages, the later ones have already left the socket, so select would not
+        # see them.
         if not (isinstance(console.sock, ssl.SSLSocket) and console.sock.pending()):
             return True
 
 
 @contextmanager
 def raw_terminal(keyboard: int) -> Iterator[None]:
-    """Every key goes to the guest, Ctrl-C too. What is no terminal stays as it is."""
+    """Sends every key to the guest, including Ctrl-C. Does nothing if `keyboard` is not a terminal."""
     if not os.isatty(keyboard):
         yield
         return
     before = termios.tcgetattr(keyboard)
-    # What was typed meanwhile is for the guest: TCSAFLUSH, the default, would discard it.
+    # Keys typed meanwhile are for the guest: TCSAFLUSH, the default, would discard them.
     tty.setraw(keyboard, termios.TCSADRAIN)
     try:
         yield

@@ -1,7 +1,7 @@
-"""The console log of a guest stays small, although the guest may print without end.
+"""Keeps the console log of a guest small, although the guest may print without end.
 
-QEMU appends to the file (O_APPEND) where no virtlogd stands between them (`stdio_handler = "file"` in qemu.conf). Such a
-file may be emptied while QEMU has it open: QEMU's next write goes to its new end.
+Without virtlogd (`stdio_handler = "file"` in qemu.conf) QEMU appends to the file itself (O_APPEND). Such a file may be
+emptied while QEMU has it open: QEMU's next write goes to the new end.
 """
 
 import logging
@@ -12,17 +12,18 @@ from pathlib import Path
 
 LOG = logging.getLogger(__name__)
 NAME = "console.log"
-# As virtlogd names the log before the current one.
+# virtlogd's name of the previous log.
 PREVIOUS = f"{NAME}.0"
 _CHUNK = 1 << 16
 
 
 def bound(log: Path, limit: int) -> bool:
-    """Empty the log if it has more than `limit` bytes, and keep its last `limit` bytes beside it, or a little more while it
-    grows. False: it is small enough.
+    """Empty the log if it has more than `limit` bytes, and keep its last `limit` bytes beside it, or a little more
+    while it grows. Returns False if the log is small enough.
 
-    A disk too full for the copy loses the copy: the log is emptied even so. What the guest prints between the copy and the
-    emptying, some microseconds, is lost. FileNotFoundError, PermissionError: it cannot be done.
+    If the disk is too full for the copy, the log is emptied without one. Output that the guest prints between the copy
+    and the emptying, some microseconds, is lost. Raises FileNotFoundError or PermissionError if the log cannot be
+    opened.
     """
     handle = os.open(log, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -44,7 +45,8 @@ def _keep_end(handle: int, kept: Path, size: int, limit: int) -> None:
     try:
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as file:
             at = size - limit
-            # What came during the copy is copied too, as far as a guest that prints faster does not keep it going.
+            # Output that came during the copy is copied too, up to `limit` more bytes, so that a fast guest does not
+            # prolong the copy without end.
             while at < size + limit and (data := os.pread(handle, _CHUNK, at)):
                 file.write(data)
                 at += len(data)

@@ -1,7 +1,7 @@
-"""What a disk's file tells, read by the format that minova wrote down for it.
+"""Reads facts from a disk's file, by the format that minova recorded for it.
 
-A guest writes every byte of a raw disk, so its first bytes prove nothing: a raw disk is never parsed, whatever it begins
-with (CVE-2015-7548). Only QEMU writes the header of a qcow2 disk. It is read within the limits that QEMU sets itself.
+A guest writes every byte of a raw disk, so its first bytes prove nothing: a raw disk is never parsed, whatever it
+begins with (CVE-2015-7548). Only QEMU writes the header of a qcow2 disk. The header is read within QEMU's own limits.
 """
 
 import os
@@ -12,14 +12,14 @@ from typing import BinaryIO, NamedTuple
 from minova.errors import UnknownDiskFormat
 
 QCOW2, RAW = "qcow2", "raw"
-# How minova makes the files of an instance's disks, unless its settings say another format of root disks.
+# The formats in which minova makes the files of an instance's disks; settings may choose another format for root disks.
 FORMATS = {"disk": QCOW2, "disk.eph0": RAW, "disk.swap": RAW, "disk.config": RAW, "disk.rescue": QCOW2}
 
 _MAGIC = b"QFI\xfb"
 _VERSIONS = {2, 3}
 # Magic, version, offset and length of the backing file's name, bits of a cluster, virtual size.
 _HEADER = struct.Struct(">4sIQIIQ")
-# Limits of QEMU's docs/interop/qcow2: the name of the backing file stands in the first cluster.
+# Limits of QEMU's docs/interop/qcow2: the name of the backing file is in the first cluster.
 _LONGEST_NAME = 1023
 _CLUSTER_BITS = range(9, 22)
 # The size of the largest file that Linux can have.
@@ -27,13 +27,13 @@ _LARGEST = (1 << 63) - 1
 
 
 def format_of(name: str, images_type: str) -> str:
-    """Of a new file. `images_type`: of root disks."""
+    """Returns the format of a new file. `images_type` is the format of root disks."""
     return images_type if name == "disk" else FORMATS.get(name, RAW)
 
 
 def growth(path: Path, written_format: str | None) -> int:
-    """Bytes that a thin disk may still grow by; 0 for one that was removed meanwhile. None: no format is written down, and
-    the file is not opened.
+    """Returns the bytes by which a thin disk may still grow; 0 for one that was removed meanwhile. If `written_format`
+    is None, no format is recorded, and the file is not opened.
     """
     try:
         status = path.stat()
@@ -45,7 +45,7 @@ def growth(path: Path, written_format: str | None) -> int:
 
 
 def virtual_size(path: Path, written_format: str) -> int:
-    """Bytes that the guest sees. Raises UnknownDiskFormat for a broken header, OSError."""
+    """Returns the size in bytes that the guest sees. Raises UnknownDiskFormat for a broken header, OSError."""
     if written_format != QCOW2:
         return path.stat().st_size
     header = _read_header(path)
@@ -55,7 +55,9 @@ def virtual_size(path: Path, written_format: str) -> int:
 
 
 def backing_file(path: Path, written_format: str) -> str | None:
-    """What a qcow2 disk stands on; None for a raw disk, a broken header, or a file that was removed meanwhile."""
+    """Returns the backing file of a qcow2 disk; None for a raw disk, a broken header, or a file that was removed
+    meanwhile.
+    """
     if written_format != QCOW2:
         return None
     try:
@@ -71,7 +73,7 @@ class _Header(NamedTuple):
 
 
 def _read_header(path: Path) -> _Header | None:
-    """None: QEMU would not open it either."""
+    """Returns the header, or None if it is not valid; QEMU would not open such a file either."""
     with path.open("rb") as file:
         head = file.read(_HEADER.size)
         if len(head) < _HEADER.size:

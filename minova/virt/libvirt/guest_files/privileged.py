@@ -1,4 +1,6 @@
-"""What the helper process of `root_files` may do. Only that module imports this one, in processes that have a helper."""
+"""The functions of the helper process of `root_files`. Only `root_files` imports this module, in processes that have a
+helper.
+"""
 
 import os
 import re
@@ -8,7 +10,7 @@ import uuid
 import warnings
 
 with warnings.catch_warnings():
-    # Of eventlet, which oslo.privsep imports to see whether it is in use.
+    # Warnings of eventlet, which oslo.privsep imports to check whether it is in use.
     warnings.simplefilter("ignore")
     from oslo_privsep import capabilities, priv_context
 
@@ -25,8 +27,9 @@ context = priv_context.PrivContext(
 
 
 def start() -> None:
-    """Fork the helper, and give up all capabilities in this process, but the one to listen on a port below 1024."""
-    # Between the fork and the first thread, which reads the helper's answers: a thread keeps what it began with.
+    """Fork the helper, and drop all capabilities in this process except the one to listen on a port below 1024."""
+    # Drop them between the fork and the first thread, which reads the helper's answers: a thread keeps the capabilities
+    # with which it started.
     os.register_at_fork(after_in_parent=_give_up, after_in_child=_ignore_signals)
     context.start(priv_context.Method.FORK)
 
@@ -37,16 +40,17 @@ def _give_up() -> None:
 
 
 def _ignore_signals() -> None:
-    """The helper ends when the service does, and not before."""
+    """Ignore signals, so that the helper ends together with the service, not before."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
 
 
 @context.entrypoint
 def take_back(instances: str, instance_uuid: str, name: str) -> None:
-    """Give a file of root to the owner and the group of the guest's folder. Raises ValueError or OSError if it is no such file.
+    """Give a file of root to the owner and the group of the guest's folder. Raises ValueError or OSError if it is not
+    such a file.
 
-    Nothing that a caller names may lead elsewhere: this runs with a right that the caller lacks.
+    No argument may lead to another file: this function runs with a right that the caller lacks.
     """
     if _NAME.fullmatch(name) is None:
         raise ValueError(f"{name!r} is no file of a guest")
@@ -58,7 +62,7 @@ def take_back(instances: str, instance_uuid: str, name: str) -> None:
         raise
     try:
         owner, found = os.fstat(folder), os.fstat(handle)
-        # A second link could be to any file of root on this file system.
+        # A file with a second link could be any file of root on this file system.
         if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_uid != 0:
             raise ValueError(f"{name!r} of instance {instance_uuid} is no plain file of root")
         os.chown(f"/proc/self/fd/{handle}", owner.st_uid, owner.st_gid)

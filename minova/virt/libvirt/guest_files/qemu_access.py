@@ -1,4 +1,4 @@
-"""QEMU's user reaches the files of guests through QEMU's group; all other users of the machine are kept out.
+"""Gives QEMU's user access to the files of guests through QEMU's group; all other users of the machine have none.
 
     state folder, instances, INSTANCES/UUID, _base   0750, QEMU's group: it may search
     disks, console.log                               0660: QEMU writes
@@ -26,15 +26,15 @@ WRITTEN, READ = 0o660, 0o640
 
 
 class QemuUser(msgspec.Struct, frozen=True, kw_only=True):
-    """As libvirt runs QEMU."""
+    """The user and group as which libvirt runs QEMU."""
 
     uid: int
     gid: int
 
 
 class QemuAccess:
-    """`group`: QEMU's, or None where QEMU has the same user as this process. `takes_back`: whether a file that belongs to root
-    is one that libvirt has left behind.
+    """`group` is QEMU's group, or None if QEMU runs as the same user as this process.
+    `takes_back`: whether a file that belongs to root is one that libvirt has left behind.
     """
 
     def __init__(self, group: int | None = None, *, takes_back: bool = False) -> None:
@@ -44,8 +44,8 @@ class QemuAccess:
 
     @classmethod
     def of(cls, user: QemuUser | None) -> "QemuAccess":
-        """`user` None: libvirt does not run QEMU as another user. Raises InvalidConfiguration if this process may not share
-        files with it.
+        """Creates the access for this user. `user` is None if libvirt does not run QEMU as another user. Raises
+        InvalidConfiguration if this process cannot share files with the user.
         """
         if user is None or user.uid == os.geteuid():
             return cls()
@@ -57,7 +57,7 @@ class QemuAccess:
         return cls(user.gid, takes_back=os.geteuid() != 0 and user.uid != 0)
 
     def search(self, folders: Iterable[Path]) -> None:
-        """Folders that QEMU finds its files in. Raises InvalidConfiguration if one cannot be shared."""
+        """Let QEMU search these folders. Raises InvalidConfiguration if one cannot be shared."""
         for folder in folders:
             try:
                 self._share(folder, FOLDER_MODE)
@@ -73,7 +73,9 @@ class QemuAccess:
         self._share(path, READ)
 
     def take_back(self, path: Path) -> None:
-        """Make a file of a guest readable here again, if libvirt has left it to root. What cannot be done is logged once."""
+        """Make a file of a guest readable for this process again, if libvirt has left it to root. A failure is logged
+        once.
+        """
         try:
             if self._takes_back and path.lstat().st_uid == 0:
                 root_files.take_back(path)
@@ -93,12 +95,14 @@ class QemuAccess:
             status = path.stat()
         if status.st_gid != self._group:
             os.chown(path, -1, self._group)
-        # A base image may belong to QEMU's user by now, and only an owner may change a mode.
+        # A base image may belong to QEMU's user by now, and only its owner can change the mode.
         if stat.S_IMODE(status.st_mode) != mode and (os.geteuid() in {0, status.st_uid} or mode & ~status.st_mode):
             path.chmod(mode)
 
 
 def folders_above(instances: Path, state: Path) -> list[Path]:
-    """The folders of minova that lead to the files of guests: from the state folder down, if the instances are in it."""
+    """Returns the folders of minova that lead to the files of guests: from the state folder down, if the instances are
+    in it.
+    """
     folders = [folder for folder in (instances, *instances.parents) if folder == state or state in folder.parents]
     return [*reversed(folders or [instances])]

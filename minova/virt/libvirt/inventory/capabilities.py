@@ -1,4 +1,4 @@
-"""What libvirt's capabilities XML says of a host, in Nova's words. Pure."""
+"""Parses libvirt's capabilities XML of a host, in Nova's words. Pure."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from minova.hardware import cpuset
 from minova.objects.numa import CPUs, NUMACell, NUMAPages, NUMATopology
 from minova.virt.libvirt.guest_files.qemu_access import QemuUser
 
-# Other names of the same machines.
+# Other names of the same architectures.
 _ARCHES = {"i386": "i686", "i486": "i686", "i586": "i686", "amd64": "x86_64", "arm64": "aarch64"}
 _VM_MODES = {"linux": "xen"}
 # User and group of QEMU, as numbers.
@@ -22,10 +22,13 @@ _UNITS = {"KiB": 1, "MiB": 1024, "GiB": 1024 * 1024}
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """`cpus` are the numbers of the host's CPUs, as far as libvirt reports them; `cpu_info` is Nova's JSON, or empty;
-    `cpu` is libvirt's XML of it. `machines` are the machine types of fully virtualised guests, as (architecture, virt_type,
-    name). `qemu_user` is the user that libvirt runs guests as, if it gives them one. `odd` says what could not be read: all else
-    was.
+    """The capabilities of a host.
+
+    - `cpus`: the numbers of the host's CPUs, as far as libvirt reports them.
+    - `cpu_info`: Nova's JSON of the CPU, or empty; `cpu`: libvirt's XML of it.
+    - `machines`: the machine types of fully virtualised guests, as (architecture, virt_type, name).
+    - `qemu_user`: the user as which libvirt runs guests, if libvirt names one.
+    - `odd`: the parts that could not be read; all others were read.
     """
 
     arch: str
@@ -43,7 +46,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
         return any(hypervisor == virt_type for _, hypervisor, _ in self.supported_instances)
 
     def machines_of(self, virt_type: str) -> dict[str, frozenset[str]]:
-        """The machine types by architecture; an architecture without any is there, too."""
+        """Returns the machine types by architecture, including architectures without any."""
         arches = {
             arch for arch, hypervisor, mode in self.supported_instances if (hypervisor, mode) == (virt_type, "hvm")
         }
@@ -54,7 +57,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse(xml: str) -> Capabilities:
-    """Read the XML. ValueError: it is none, or not of a host."""
+    """Parse the XML. Raises ValueError if it is not XML, or does not describe a host."""
     try:
         root = ET.fromstring(xml)
     except ET.ParseError as error:
@@ -83,7 +86,9 @@ def parse(xml: str) -> Capabilities:
 
 
 def with_features(capabilities: Capabilities, features: Iterable[str]) -> Capabilities:
-    """With all of the CPU's features in `cpu_info`, as Nova has them: those that its model stands for, too."""
+    """Returns the capabilities with all of the CPU's features in `cpu_info`, as in Nova: including those that its model
+    implies.
+    """
     if not capabilities.cpu_info:
         return capabilities
     info = json.loads(capabilities.cpu_info)
@@ -92,7 +97,9 @@ def with_features(capabilities: Capabilities, features: Iterable[str]) -> Capabi
 
 
 def with_machines(capabilities: Capabilities, virt_type: str) -> Capabilities:
-    """With the machine types of these guests in `cpu_info`, by architecture: `ImagePropertiesFilter` looks there."""
+    """Returns the capabilities with the machine types of these guests in `cpu_info`, by architecture, for
+    `ImagePropertiesFilter`.
+    """
     if not capabilities.cpu_info:
         return capabilities
     info = json.loads(capabilities.cpu_info)
@@ -101,7 +108,7 @@ def with_machines(capabilities: Capabilities, virt_type: str) -> Capabilities:
 
 
 def canonical_arch(name: str) -> str:
-    """Nova's name of an architecture."""
+    """Returns Nova's name of an architecture."""
     return _ARCHES.get(name.lower(), name.lower())
 
 
@@ -135,7 +142,9 @@ def _supported(root: ET.Element) -> Iterator[tuple[str, str, str]]:
 
 
 def _machines(root: ET.Element) -> Iterator[tuple[str, str, str]]:
-    """Those of an architecture are every domain's; a domain may have more."""
+    """Yields (architecture, virt_type, machine type). The machine types of an architecture apply to each of its domain
+    types; a domain type may have more.
+    """
     for guest in root.findall("guest[os_type='hvm']"):
         for arch in guest.findall("arch"):
             for domain in arch.findall("domain"):
@@ -144,7 +153,9 @@ def _machines(root: ET.Element) -> Iterator[tuple[str, str, str]]:
 
 
 def _without_offline(cells: Iterable[ET.Element]) -> None:
-    """No guest runs on a CPU that is offline: libvirt lists it, but tells its siblings no more, as it does of the others."""
+    """Removes offline CPUs, on which no guest can run. libvirt lists an offline CPU without siblings, and the others
+    with siblings.
+    """
     lists = [cpus for cell in cells for cpus in cell.findall("cpus")]
     if not any(cpu.get("siblings") for cpus in lists for cpu in cpus):
         return
@@ -155,7 +166,9 @@ def _without_offline(cells: Iterable[ET.Element]) -> None:
 
 
 def _cell(cell: ET.Element, odd: list[str]) -> NUMACell | None:
-    """A cell whose CPUs serve shared and pinned guests alike. `socket` is None where its CPUs are on several."""
+    """Returns a cell whose CPUs serve shared and pinned guests alike, or None if it has no id. `socket` is None if its
+    CPUs are on several sockets.
+    """
     number = _number(cell, "id", odd)
     if number is None:
         return None
@@ -175,7 +188,7 @@ def _cell(cell: ET.Element, odd: list[str]) -> NUMACell | None:
 
 
 def _siblings(cpu: ET.Element, odd: list[str]) -> CPUs:
-    """None where libvirt does not report them."""
+    """Returns the siblings; empty if libvirt does not report them."""
     text = cpu.get("siblings", "")
     try:
         return cpuset.members(text)
@@ -211,7 +224,9 @@ def _number(element: ET.Element, name: str, odd: list[str]) -> int | None:
 
 
 def with_cpus(topology: NUMATopology, shared: CPUs, dedicated: CPUs) -> NUMATopology:
-    """The topology with only these CPUs for shared and for pinned guests; the host keeps the others for itself."""
+    """Returns the topology with only these CPUs for shared and for pinned guests; the host keeps the others for
+    itself.
+    """
     either = shared | dedicated
     return NUMATopology(
         tuple(

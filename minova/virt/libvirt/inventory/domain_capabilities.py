@@ -16,7 +16,7 @@ _UNKNOWN = {libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR
 
 
 class GuestOffer(msgspec.Struct, frozen=True, kw_only=True):
-    """To guests of the host's architecture, with its usual machine or with q35."""
+    """What the host offers to guests of its architecture, with its usual machine or with q35."""
 
     disk_buses: frozenset[str] = frozenset(DISK_BUSES)
     video_models: frozenset[str] = frozenset()
@@ -25,7 +25,7 @@ class GuestOffer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read(connection: Any, arch: str, virt_type: str, machine: str | None) -> GuestOffer:
-    """`machine`: the usual one of the host; None: libvirt's own choice."""
+    """Read the offer from libvirt. `machine` is the host's usual machine type; None: libvirt's own choice."""
     texts = []
     for name in dict.fromkeys((machine, Q35)):
         try:
@@ -38,7 +38,7 @@ def read(connection: Any, arch: str, virt_type: str, machine: str | None) -> Gue
 
 
 def parse(texts: Iterable[str]) -> GuestOffer:
-    """All that one of these documents offers. Pure."""
+    """Returns everything that at least one of these documents offers. Pure."""
     roots = [ET.fromstring(text) for text in texts]
     offered = {
         (enum.get("name"), value.text)

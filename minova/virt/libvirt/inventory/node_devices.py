@@ -1,4 +1,4 @@
-"""libvirt's XML of a host's devices, as PciDevices and mediated device types. Pure."""
+"""Parses libvirt's XML of a host's devices into PciDevices and mediated device types. Pure."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -14,8 +14,11 @@ TYPES = {"virt_functions": "type-PF", "phys_function": "type-VF"}
 
 
 class Found(NamedTuple):
-    """`devices` with the name of their network interface, if they have one; `mdev_types`: {name of the card: {type:
-    how many there can be, with those that were made}}; `odd`: names of devices whose XML says less than is needed.
+    """The devices of a host.
+
+    `devices`: (device, name of its network interface, if it has one).
+    `mdev_types`: {name of the card: {type: number of devices, both existing and available}}.
+    `odd`: names of devices whose XML lacks a required part.
     """
 
     devices: list[tuple[PciDevice, str | None]]
@@ -24,7 +27,7 @@ class Found(NamedTuple):
 
 
 def parse(texts: Iterable[str]) -> Found:
-    """Every node device of a host, in any order: interfaces and vDPA devices name the PCI device above them."""
+    """Parse every node device of a host, in any order: interfaces and vDPA devices name their parent PCI device."""
     reading = _Reading({}, {}, set(), defaultdict(Counter), [])
     for text in texts:
         try:
@@ -54,14 +57,14 @@ class _Reading(NamedTuple):
     odd: list[str]
 
     def take(self, name: str, parent: str, capability: ET.Element) -> None:
-        """KeyError, ValueError: the capability says too little."""
+        """Take one capability. Raises KeyError or ValueError if it lacks a required part."""
         kind = capability.get("type")
         if kind == "net":
             self.interfaces[parent] = capability.findtext("interface", "")
         elif kind == "vdpa":
             self.vdpa.add(parent)
         elif kind == "mdev":
-            # What its parent still offers does not count this one any more.
+            # The number that its parent still offers does not include this device.
             self.mdev_types[parent][_found(capability, "type").attrib["id"]] += 1
         elif kind == "pci":
             self.pci[name] = _device(name, capability)
@@ -70,7 +73,7 @@ class _Reading(NamedTuple):
 
 
 def _device(name: str, capability: ET.Element) -> PciDevice:
-    """KeyError, ValueError: what makes a PCI device is missing."""
+    """Returns the PCI device. Raises KeyError or ValueError if a required part is missing."""
     numbers = [int(_text(capability, part), 0) for part in PARTS]
     inner = next(
         (
@@ -103,7 +106,7 @@ def _text(element: ET.Element, tag: str) -> str:
 
 
 def _id(capability: ET.Element, tag: str) -> str:
-    """Four digits, without the 0x that libvirt writes."""
+    """Returns the id as four digits, without the 0x that libvirt writes."""
     return f"{int(_found(capability, tag).attrib['id'], 16):04x}"
 
 

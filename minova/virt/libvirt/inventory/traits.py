@@ -1,4 +1,4 @@
-"""What a libvirt host can do, as traits of Placement. Pure."""
+"""The capabilities of a libvirt host as traits of Placement. Pure."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -9,19 +9,21 @@ from minova.objects.guest_hardware import SECURE_BOOT, UEFI, VIF_MODELS
 from minova.objects.numa import NUMATopology
 from minova.virt.libvirt.inventory.domain_capabilities import GuestOffer
 
-# What this driver can do wherever it runs.
+# Traits of this driver on every host.
 ALWAYS = (
     "COMPUTE_NODE",
     "COMPUTE_IMAGE_TYPE_QCOW2",
     "COMPUTE_IMAGE_TYPE_RAW",
 )
-# As libvirt numbers the versions of QEMU: from then on it has the model igb.
+# The first version of QEMU, in libvirt's numbering, that has the model igb.
 _IGB_SINCE = 8_000_000
 _ARCHES = {"x86_64": "X86", "i686": "X86", "aarch64": "AARCH64", "ppc64le": "PPC64LE"}
 
 
 def traits_of(arch: str, features: Iterable[str], topology: NUMATopology | None) -> tuple[str, ...]:
-    """`features`: the CPU's, by libvirt's names (avx512-vnni, sse4.2...). Those without a standard trait are left out."""
+    """Returns traits of the host's CPU. `features` are the CPU's, by libvirt's names (avx512-vnni, sse4.2...). Features
+    without a standard trait are left out.
+    """
     traits = {*ALWAYS, f"HW_ARCH_{arch.upper()}"}
     family = _ARCHES.get(arch)
     if family is not None:
@@ -32,8 +34,8 @@ def traits_of(arch: str, features: Iterable[str], topology: NUMATopology | None)
 
 
 def offer_traits(arch: str, offer: GuestOffer, hypervisor_version: int) -> tuple[str, ...]:
-    """What guests may have. Models of interfaces do not stand in libvirt's capabilities: QEMU has them all, as far as it knows
-    them.
+    """Returns traits of what guests may have. libvirt's capabilities do not list models of interfaces: QEMU has all of
+    them, as far as its version supports them.
     """
     models = [model for model in VIF_MODELS if model != "igb" or hypervisor_version >= _IGB_SINCE]
     traits = {
@@ -51,7 +53,7 @@ def offer_traits(arch: str, offer: GuestOffer, hypervisor_version: int) -> tuple
 
 
 def _names(family: str, feature: str) -> Iterable[str]:
-    """A feature has one name or two: VMX and INTEL_VMX mean the same."""
+    """Yields possible trait names of a feature. A feature has one name or two: VMX and INTEL_VMX mean the same."""
     word = feature.upper().replace(".", "")
     for spelling in {word.replace("-", "_"), word.replace("-", "")}:
         for maker in ("", "AMD_", "INTEL_"):

@@ -1,4 +1,4 @@
-"""The bridges of this host that `[networks] bridge_mappings` names, and which of them are there now."""
+"""The bridges of this host that `[networks] bridge_mappings` names, and which of them exist now."""
 
 import logging
 import socket
@@ -17,7 +17,9 @@ def is_interface(name: str) -> bool:
 
 
 class Bridges:
-    """`mappings`: by what they carry. `is_there`: of a bridge, by its name."""
+    """`mappings` is {segment that the bridge carries: bridge}. `is_there` returns whether a bridge of this name
+    exists.
+    """
 
     def __init__(self, mappings: Mapping[str, str], is_there: Callable[[str], bool] = is_interface) -> None:
         self._mappings = dict(mappings)
@@ -25,7 +27,7 @@ class Bridges:
         self._lost: frozenset[str] = frozenset()
 
     def there(self) -> dict[str, str]:
-        """Logs what has come or gone since it was asked last."""
+        """Returns the existing bridges. Logs those that have appeared or vanished since the last call."""
         found = {segment: bridge for segment, bridge in self._mappings.items() if self._is_there(bridge)}
         lost = frozenset(self._mappings) - found.keys()
         for segment in sorted(lost - self._lost):

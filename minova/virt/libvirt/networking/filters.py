@@ -1,4 +1,4 @@
-"""The network filters of ports, kept in libvirt: one for each interface, changed while guests run."""
+"""The network filters of ports in libvirt: one for each interface, changed while guests run."""
 
 import logging
 import threading
@@ -18,7 +18,7 @@ _PREFIX = filter_name("")
 
 
 class PortFilters:
-    """Safe for threads. libvirt's errors pass. `addresses`: of the host."""
+    """Safe for threads. Errors of libvirt are raised as they are. `addresses` returns the addresses of the host."""
 
     def __init__(self, addresses: Callable[[], Sequence[str]] = addresses_of_host) -> None:
         self._addresses = addresses
@@ -27,9 +27,11 @@ class PortFilters:
         self._rules = PortRules()
 
     def define(self, connection: Any, vifs: Iterable[Vif]) -> None:
-        """libvirt changes the rules of guests that run, and nothing where the filter is as it was.
+        """Define the filters of these interfaces. libvirt changes the rules of running guests, and nothing if the
+        filter is unchanged.
 
-        A network that was made has given the host another address: guests that are there do not reach it, either.
+        If a new network has given the host another address, the filters of existing guests are closed to that address,
+        too.
         """
         with self._lock:
             addresses = self._addresses()
@@ -43,7 +45,9 @@ class PortFilters:
     def refresh(
         self, connection: Any, vifs: Mapping[str, Sequence[Vif]], is_own: Callable[[str], bool]
     ) -> dict[str, libvirt.libvirtError]:
-        """By instance, what libvirt refuses: it is nothing to other instances. Then sweeps."""
+        """Define the filters of these instances, then sweep. Returns libvirt's refusals by instance: a refusal does not
+        affect other instances.
+        """
         refused: dict[str, libvirt.libvirtError] = {}
         for instance_uuid, of_instance in vifs.items():
             try:
@@ -57,7 +61,9 @@ class PortFilters:
         return refused
 
     def refresh_members(self, connection: Any, members: Iterable[GroupMembers]) -> dict[str, libvirt.libvirtError]:
-        """By port, what libvirt refuses: it is nothing to other ports. Another guest's filter is not kept waiting by those of all."""
+        """Apply the members to the filters. Returns libvirt's refusals by port: a refusal does not affect other ports.
+        The lock is taken for each port, so that another guest's filter does not wait for all of them.
+        """
         with self._lock:
             changed = [vif.port_id for vif in self._rules.learn(members)]
         refused: dict[str, libvirt.libvirtError] = {}
@@ -71,7 +77,7 @@ class PortFilters:
         return refused
 
     def _define_again(self, connection: Any, port_id: str) -> None:
-        """Of a port that is still here."""
+        """Define the filter of a port again, if it is still here."""
         with self._lock:
             vif = self._rules.current(port_id)
             if vif is None or not _is_there(connection, filter_name(port_id)):
@@ -80,7 +86,7 @@ class PortFilters:
             connection.nwfilterDefineXML(filter_xml(vif, self._addresses(), metadata=metadata))
 
     def remove(self, connection: Any, names: Iterable[str]) -> None:
-        """Those of a domain that is undefined."""
+        """Remove the filters of a domain that is undefined."""
         for name in names:
             if name.startswith(_PREFIX):
                 self._remove(connection, name)
@@ -91,7 +97,9 @@ class PortFilters:
                 self._rules.forget(name.removeprefix(_PREFIX))
 
     def sweep(self, connection: Any) -> None:
-        """Removes what no domain refers to: a crash came between a domain's end and its filters'."""
+        """Removes filters to which no domain refers: left by a crash between the removal of a domain and that of its
+        filters.
+        """
         names = {each.name() for each in connection.listAllNWFilters()}
         left = {name for name in names if name.startswith(_PREFIX)}
         if left:
@@ -102,7 +110,7 @@ class PortFilters:
 
 
 def _close(connection: Any, addresses: Sequence[str]) -> None:
-    """What fails is done again with the next refresh."""
+    """Close all filters to these addresses. A failed change is repeated by the next refresh."""
     for each in connection.listAllNWFilters():
         if each.name().startswith(_PREFIX):
             try:
@@ -133,11 +141,11 @@ def _is_there(connection: Any, name: str) -> bool:
 
 
 def _undefine(connection: Any, name: str) -> bool:
-    """Whether it is gone."""
+    """Undefine the filter. Returns whether it is gone."""
     try:
         connection.nwfilterLookupByName(name).undefine()
     except libvirt.libvirtError as error:
-        # In use: a port that was moved to another guest of this host.
+        # In use by a port that was moved to another guest of this host.
         if error.get_error_code() == libvirt.VIR_ERR_OPERATION_INVALID:
             return False
         if error.get_error_code() != libvirt.VIR_ERR_NO_NWFILTER:

@@ -1,4 +1,4 @@
-"""The IPv4 routes of this host: addresses that no local network may take from it."""
+"""The IPv4 routes of this host: addresses that local networks must not use."""
 
 import ipaddress
 import re
@@ -11,7 +11,7 @@ import msgspec
 from minova.objects.addresses import Block, is_within
 
 _ROUTES, _TRIE = Path("/proc/net/route"), Path("/proc/net/fib_trie")
-# As `objects.vif.bridge_name` makes them.
+# Names made by `objects.vif.bridge_name`.
 _OWN_BRIDGE = re.compile(r"^mn[0-9a-f]{12}$")
 _LOOPBACK = ipaddress.ip_network("127.0.0.0/8")
 _LOCAL = re.compile(r"\|-- (\S+)\n\s+/32 host LOCAL")
@@ -19,7 +19,7 @@ _REACHED = re.compile(r"\|-- (\S+)\n\s+/32 (?:host LOCAL|link BROADCAST)")
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """`interface` empty: it is an address of the host."""
+    """A route of the host. If `interface` is empty, it is an address of the host."""
 
     destination: str
     interface: str = ""
@@ -31,7 +31,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def routes_of_host() -> tuple[Route, ...]:
-    """Those of the kernel's main table but the default route, and the host's addresses; not those of local networks."""
+    """Returns the routes of the kernel's main table without the default route, and the host's addresses; not those of
+    local networks.
+    """
     every = list(routes_in(_text(_ROUTES).splitlines()))
     own = [ipaddress.ip_network(route.destination) for route in every if _OWN_BRIDGE.match(route.interface)]
     addresses = map(_address, addresses_in(_text(_TRIE), own))
@@ -39,7 +41,7 @@ def routes_of_host() -> tuple[Route, ...]:
 
 
 def ranges_in_use() -> tuple[Route, ...]:
-    """As `routes_of_host`, and those of local networks."""
+    """Returns the routes of `routes_of_host` and those of local networks."""
     return (*routes_in(_text(_ROUTES).splitlines()), *map(_address, addresses_in(_text(_TRIE), [])))
 
 
@@ -48,7 +50,9 @@ def _address(text: str) -> Route:
 
 
 def addresses_of_host() -> tuple[str, ...]:
-    """What others reach it by: also as the gateway of local networks, and by broadcast to any of its networks."""
+    """Returns all addresses that reach the host, including its gateway addresses of local networks and the broadcast
+    addresses of its networks.
+    """
     return tuple(addresses_in(_text(_TRIE), [_LOOPBACK], _REACHED))
 
 
@@ -60,7 +64,7 @@ def _text(path: Path) -> str:
 
 
 def routes_in(lines: Sequence[str]) -> Iterable[Route]:
-    """As `/proc/net/route` has them: a line of titles, then interface, destination, ..., mask in hexadecimal."""
+    """Parses `/proc/net/route`: a line of titles, then lines with interface, destination, ..., mask in hexadecimal."""
     for line in lines[1:]:
         interface, destination, *_ = fields = line.split()
         mask = int(fields[7], 16)
@@ -70,17 +74,17 @@ def routes_in(lines: Sequence[str]) -> Iterable[Route]:
 
 
 def _dotted(number: int) -> str:
-    """The kernel prints it as its memory has it."""
+    """Returns the address in dotted form. The kernel prints the number in memory order (little-endian)."""
     return socket.inet_ntoa(number.to_bytes(4, "little"))
 
 
 def addresses_in(trie: str, without: Sequence[Block], pattern: re.Pattern[str] = _LOCAL) -> list[str]:
-    """As `/proc/net/fib_trie` has them, but those of the ranges `without`."""
+    """Parses the addresses in `/proc/net/fib_trie`, except those in the ranges `without`."""
     every = sorted(set(pattern.findall(trie)))
     return [address for address in every if not is_within(ipaddress.ip_network(address), without)]
 
 
 def overlapping(cidr: str, routes: Iterable[Route]) -> Route | None:
-    """The first route to addresses of the range."""
+    """Returns the first route to addresses of the range, or None."""
     block = ipaddress.ip_network(cidr)
     return next((route for route in routes if block.overlaps(ipaddress.ip_network(route.destination))), None)

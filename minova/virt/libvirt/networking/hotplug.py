@@ -1,7 +1,7 @@
-"""Interfaces of domains that are there: attached and detached while their guests run.
+"""Attaches and detaches interfaces of existing domains, also while their guests run.
 
-The domain's definition names an interface before anything of it is made, and until all of it is removed. So wherever a crash
-falls, the definition tells of what is there, and the same work done again ends it.
+The domain's definition contains an interface before any part of it is made, and until all parts are removed. So after a
+crash at any point the definition shows what exists, and repeating the same work completes it.
 """
 
 import logging
@@ -21,16 +21,18 @@ from minova.virt.libvirt.networking.filters import PortFilters
 from minova.virt.libvirt.networking.networks import LocalNetworks
 
 LOG = logging.getLogger(__name__)
-# Seconds between looks whether a guest has let go of an interface.
+# Seconds between checks whether a guest has released an interface.
 POLL = 0.2
 _LIVE, _CONFIG = libvirt.VIR_DOMAIN_AFFECT_LIVE, libvirt.VIR_DOMAIN_AFFECT_CONFIG
-# What libvirt says of an interface that is gone, or whose removal has begun.
+# The error codes of libvirt for an interface that is gone, or whose removal has begun.
 _GONE = frozenset({libvirt.VIR_ERR_DEVICE_MISSING, libvirt.VIR_ERR_OPERATION_FAILED, libvirt.VIR_ERR_OPERATION_INVALID})
 
 
 class Hotplug:
-    """libvirt's errors pass, but where a guest is what does not do its part. `asked`: a connection for a purpose, of a domain's
-    name. `attempts`: how often a guest is asked to let go of an interface; `timeout`: seconds after each.
+    """Errors of libvirt are raised as they are, unless the guest itself is the cause.
+
+    `asked` returns a connection for a purpose and a domain's name.
+    `attempts` is how often a guest is asked to release an interface; `timeout` is the wait in seconds after each.
     """
 
     def __init__(
@@ -55,7 +57,9 @@ class Hotplug:
     def refresh(
         self, connection: Any, vifs: Mapping[str, Sequence[Vif]], is_own: Callable[[str], bool]
     ) -> tuple[str, ...]:
-        """Links are up or down as these interfaces say. Answers the instances whose domains have more or fewer."""
+        """Set links up or down as these interfaces say. Returns the instances whose domains have more or fewer
+        interfaces.
+        """
         differing = []
         for domain in connection.listAllDomains():
             uuid = domain.UUIDString()
@@ -73,9 +77,10 @@ class Hotplug:
         return tuple(differing)
 
     def attach(self, domain: Any, vif: Vif, xml: str, hostname: str) -> None:
-        """Idempotent. `xml`: the interface. InterfaceAttachFailed: why the guest cannot have it.
+        """Attach an interface, given as `xml`. Idempotent. Raises InterfaceAttachFailed if the guest cannot have it.
 
-        After a failure nothing of it is left in the domain, unless libvirt says that the guest has it, or does not answer.
+        After a failure no part of it is left in the domain, unless libvirt reports that the guest has it, or does not
+        answer.
         """
         connection = domain.connect()
         if _interface(domain, vif, libvirt.VIR_DOMAIN_XML_INACTIVE) is None:
@@ -90,7 +95,7 @@ class Hotplug:
             if connection.isAlive():
                 with suppress(
                     libvirt.libvirtError, InterfaceDetachFailed
-                ):  # what is left is done with the next refresh
+                ):  # the next refresh removes the rest of the interface
                     self._remove(domain, vif)
             raise
 
@@ -100,11 +105,13 @@ class Hotplug:
         except libvirt.libvirtError as error:
             if not domain.connect().isAlive():
                 raise
-            if domain.isActive():  # one that has just ended starts with it the next time
+            if domain.isActive():  # a guest that has just ended gets it at its next start
                 raise InterfaceAttachFailed(f"the guest cannot take the interface while it runs: {error}") from error
 
     def detach(self, instance_uuid: str, vif: Vif, check: Callable[[], None]) -> None:
-        """Idempotent. InterfaceDetachFailed: the guest has not let go of it, and has it still."""
+        """Detach an interface. Idempotent. Raises InterfaceDetachFailed if the guest has not released it and still has
+        it.
+        """
         name = vif.mac_address
         for attempt in range(self._attempts):
             if not self._ask(instance_uuid, vif) or self._has_gone(instance_uuid, vif, check):
@@ -120,7 +127,7 @@ class Hotplug:
                 self._remove(domain, vif)
 
     def _ask(self, instance_uuid: str, vif: Vif) -> bool:
-        """Whether the guest has the interface, and was asked to let go of it."""
+        """Asks the guest to release the interface. Returns False if it does not have the interface."""
         with self._asked("Detaching an interface", instance_uuid) as connection:
             domain = lookup(connection, instance_uuid)
             element = None if domain is None else _interface(domain, vif)
@@ -147,9 +154,10 @@ class Hotplug:
             self._sleep(POLL)
 
     def _remove(self, domain: Any, vif: Vif) -> None:
-        """What is left of an interface that no guest has any more, its place in the definition last.
+        """Removes the rest of an interface that no guest has any more; its entry in the definition comes last.
 
-        InterfaceDetachFailed: the guest has it. libvirt would only ask it to let go, and another guest could get its addresses.
+        Raises InterfaceDetachFailed if the guest has it: libvirt would only ask the guest to release it, and another
+        guest could get its addresses.
         """
         connection = domain.connect()
         if _interface(domain, vif) is not None:
@@ -169,12 +177,14 @@ class Hotplug:
 
 
 def interfaces_of_ports(domain: Any) -> tuple[Vif, ...]:
-    """Those that the guest has, or would have at its next start: their ports, MAC addresses and networks alone."""
+    """Returns the interfaces that the guest has, or would have at its next start: only their ports, MAC addresses and
+    networks.
+    """
     return tuple({vif.mac_address: vif for of_part in _parts(domain) for vif in of_part}.values())
 
 
 def _parts(domain: Any) -> list[list[Vif]]:
-    """The interfaces of ports that its definition names; and those that its guest has, if it runs."""
+    """Returns the interfaces of ports in the domain's definition, and those of its guest, if it runs."""
     flags = [libvirt.VIR_DOMAIN_XML_INACTIVE, *([0] if domain.isActive() else [])]
     return [list(_named_in(domain.XMLDesc(each))) for each in flags]
 
@@ -195,7 +205,7 @@ def _named_in(xml: str) -> Iterator[Vif]:
 
 
 def _set_links(domain: Any, vifs: Sequence[Vif]) -> None:
-    """Of a guest that runs. The definition is made anew at its next start."""
+    """Set the links of a running guest. Its definition is made anew at its next start."""
     if not domain.isActive():
         return
     wanted = {vif.mac_address: vif.admin_state_up for vif in vifs}
@@ -213,7 +223,9 @@ def _set_links(domain: Any, vifs: Sequence[Vif]) -> None:
 
 
 def _interface(domain: Any, vif: Vif, flags: int = 0) -> ET.Element | None:
-    """Of the guest that runs, or of the definition. None: it has not got it, or does not run."""
+    """Returns the interface in the running guest, or in the definition, depending on `flags`. None if it is not there,
+    or if the guest does not run.
+    """
     if not flags and not domain.isActive():
         return None
     for element in ET.fromstring(domain.XMLDesc(flags)).findall("devices/interface"):

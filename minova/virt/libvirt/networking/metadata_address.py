@@ -1,7 +1,8 @@
-"""The address of the metadata service on this host: a virtual network of libvirt's without guests, whose bridge has it.
+"""The address of the metadata service on this host: it belongs to the bridge of a virtual network of libvirt without
+guests.
 
-Guests of all `local` networks reach it there, as the host is their gateway. On the bridges of these networks it cannot be:
-dnsmasq of one network would take the address from that of another one.
+Guests of all `local` networks reach it there, since the host is their gateway. The bridges of these networks cannot
+have the address: the dnsmasq of one network would take it from the dnsmasq of another.
 """
 
 import logging
@@ -19,7 +20,7 @@ NETWORK, BRIDGE = "minova-metadata", "mnmetadata"
 
 
 def network_xml() -> str:
-    """Without DHCP and DNS libvirt starts no dnsmasq."""
+    """Returns the network. It has neither DHCP nor DNS, so libvirt starts no dnsmasq."""
     root = ET.Element("network")
     ET.SubElement(root, "name").text = NETWORK
     ET.SubElement(root, "bridge", name=BRIDGE, stp="off", delay="0")
@@ -29,14 +30,14 @@ def network_xml() -> str:
 
 
 class MetadataAddress:
-    """libvirt's errors pass. Without `wanted` the host has no such address."""
+    """Errors of libvirt are raised as they are. Without `wanted` the host does not get the address."""
 
     def __init__(self, *, wanted: bool) -> None:
         self._wanted = wanted
         self._warned = False
 
     def add(self, connection: Any, routes: Iterable[Route]) -> None:
-        """Idempotent. A host that reaches another service at this address keeps that one."""
+        """Add the address. Idempotent. A host that reaches another service at this address keeps that service."""
         if not self._wanted:
             self.remove(connection)  # the option was true before
             return
@@ -55,7 +56,7 @@ class MetadataAddress:
         network.create()
 
     def remove(self, connection: Any) -> None:
-        """With the last `local` network."""
+        """Remove the address. Called with the removal of the last `local` network."""
         network = _lookup(connection)
         if network is not None:
             if network.isActive():
@@ -70,7 +71,7 @@ def is_there(connection: Any) -> bool:
 
 
 def _lookup(connection: Any) -> Any:
-    """None: there is none."""
+    """Returns the network, or None if there is none."""
     try:
         return connection.networkLookupByName(NETWORK)
     except libvirt.libvirtError as error:

@@ -1,7 +1,7 @@
-"""Local networks of guests: libvirt's virtual networks, which have a bridge, dnsmasq and translated addresses.
+"""Local networks of guests: virtual networks of libvirt with a bridge, dnsmasq and NAT.
 
 A network is made with the first guest that needs it and removed with the last one. dnsmasq gives each interface the
-address of its port, and no address to anything else: there is an entry for each, and no range.
+address of its port, and no address to anything else: it has an entry for each interface, and no range.
 """
 
 import ipaddress
@@ -28,7 +28,7 @@ _HOSTS = libvirt.VIR_NETWORK_SECTION_IP_DHCP_HOST
 
 
 class Shape(NamedTuple):
-    """What libvirt cannot change while a network runs."""
+    """The properties that libvirt cannot change while a network runs."""
 
     addresses: tuple[tuple[str | None, str | None], ...]
     forwarders: tuple[str | None, ...]
@@ -36,7 +36,9 @@ class Shape(NamedTuple):
 
 
 def network_xml(vif: Vif) -> str:
-    """The network of an interface, without entries of hosts. The host has the gateways of its IPv4 subnets."""
+    """Returns the network of an interface, without DHCP entries. The host has the gateway addresses of its IPv4
+    subnets.
+    """
     root = ET.Element("network")
     ET.SubElement(root, "name").text = network_name(vif.network_id)
     ET.SubElement(root, "uuid").text = vif.network_id
@@ -62,7 +64,9 @@ def gateway_subnets(vif: Vif) -> list[VifSubnet]:
 
 
 def dhcp_subnet(vif: Vif) -> VifSubnet | None:
-    """The one that libvirt gives addresses of: the first with a gateway and DHCP. It serves one of each network."""
+    """Returns the subnet for which libvirt serves DHCP: the first with a gateway and DHCP. libvirt serves one subnet of
+    each network.
+    """
     return next((subnet for subnet in gateway_subnets(vif) if subnet.enable_dhcp), None)
 
 
@@ -71,22 +75,26 @@ def _version(subnet: VifSubnet) -> int:
 
 
 class LocalNetworks:
-    """Safe for threads. libvirt's errors pass. `routes`: of the host, without those of local networks. `metadata`: whether guests
-    have the metadata service.
+    """Safe for threads. Errors of libvirt are raised as they are.
+
+    `routes` returns the routes of the host, without those of local networks.
+    `metadata`: whether guests have the metadata service.
     """
 
     def __init__(self, routes: Callable[[], Sequence[Route]] = routes_of_host, *, metadata: bool = True) -> None:
         self._routes = routes
         self._metadata = MetadataAddress(wanted=metadata)
         self.lost = Repair()
-        # By name of a network: the description of which the log has said that it waits.
+        # {name of a network: the waiting description that was logged last}
         self._told_of: dict[str, str] = {}
         self._lock = threading.Lock()
 
     def plug(self, connection: Any, vifs: Iterable[Vif], domain_uuid: str, hostname: str) -> None:
-        """The networks run and give these interfaces their addresses. Idempotent: what is missing is made again.
+        """Start the networks, and let them give these interfaces their addresses. Idempotent: missing parts are made
+        again.
 
-        The domain is defined. HardwareNotOffered: the host has a route to addresses of a network that is to be made.
+        The domain must be defined. Raises HardwareNotOffered if the host has a route to addresses of a network that has
+        to be made.
         """
         with self._lock:
             for vif in vifs:
@@ -97,7 +105,9 @@ class LocalNetworks:
                         self._add_metadata(connection)
 
     def _add_metadata(self, connection: Any) -> None:
-        """A guest boots without the metadata service rather than not at all."""
+        """Add the metadata address. Errors are only logged: a guest boots without the metadata service rather than not
+        at all.
+        """
         try:
             self._metadata.add(connection, self._routes())
         except libvirt.libvirtError as error:
@@ -108,11 +118,11 @@ class LocalNetworks:
     def unplug(
         self, connection: Any, domain_uuid: str, interfaces: Iterable[tuple[str, str]], undefine: Callable[[], None]
     ) -> None:
-        """Removes a domain from its networks, and the networks that no other domain is on.
+        """Removes a domain from its networks, and removes networks without any other domain.
 
-        `interfaces`: (network name, MAC address). `undefine` runs under the same lock: of two domains that go at the
-        same time, the second one does not count the first. It runs last, so that a crash leaves the domain to be
-        removed again.
+        `interfaces` are (network name, MAC address). `undefine` runs under the same lock, so that of two domains
+        removed at the same time, the second does not count the first. It runs last, so that after a crash the domain is
+        still there to be removed again.
         """
         macs: dict[str, set[str]] = {}
         for name, mac in interfaces:
@@ -130,7 +140,9 @@ class LocalNetworks:
             undefine()
 
     def unplug_interface(self, connection: Any, domain: Any, name: str, mac: str, undefine: Callable[[], None]) -> None:
-        """As `unplug`, of one interface: its domain stays, and may be on the network with another one. `undefine`: of the interface."""
+        """As `unplug`, for one interface: its domain stays, and may have another interface on the network. `undefine`
+        removes the interface from the definition.
+        """
         with self._lock:
             network = _lookup(connection, name.removeprefix(_PREFIX))
             if network is not None:
@@ -144,7 +156,9 @@ class LocalNetworks:
             undefine()
 
     def serve(self, connection: Any, guests: Mapping[str, Sequence[Vif]]) -> None:
-        """The networks give these interfaces their addresses, which may have changed. One that does not run is left to `repair`."""
+        """Let the networks give these interfaces their addresses, which may have changed. A network that does not run
+        is left to `repair`.
+        """
         by_network: dict[str, list[tuple[str, Vif]]] = {}
         for instance_uuid, vifs in guests.items():
             for vif in vifs:
@@ -162,7 +176,7 @@ class LocalNetworks:
                             _serve(network, vif, vif.hostname)
 
     def repair(self, connection: Any, guests: Mapping[str, Sequence[Vif]]) -> None:
-        """What is lost of the networks of these guests of the host is made again, while they run, and logged."""
+        """Make lost parts of the networks of these running guests again, and log it."""
         checked: set[str] = set()
         with self._lock:
             for instance_uuid, vifs in guests.items():
@@ -172,7 +186,7 @@ class LocalNetworks:
                         checked.add(vif.network_id)
 
     def _try_repair(self, connection: Any, instance_uuid: str, vif: Vif, *, is_first: bool) -> None:
-        """One that cannot be repaired does not keep the others from it."""
+        """Repair one interface. A failure does not prevent the repair of others."""
         try:
             self._repair(connection, instance_uuid, vif, is_first=is_first)
         except libvirt.libvirtError as error:
@@ -182,12 +196,13 @@ class LocalNetworks:
 
     def _repair(self, connection: Any, instance_uuid: str, vif: Vif, *, is_first: bool) -> None:
         if not _is_on(connection, instance_uuid, vif):
-            return  # it has gone meanwhile, and its network with it
+            return  # the domain has gone meanwhile, and its network with it
         network = _lookup(connection, vif.network_id)
         if network is None or not network.isActive():
             LOG.warning("Network %s is lost, and guests are on it: it is made again", network_name(vif.network_id))
         try:
-            # No domain is left out: the guest itself uses the network, and one whose subnets have changed is not to go under it.
+            # Exclude no domain from the check: the guest itself uses the network, so a network whose subnets have
+            # changed must not be removed.
             network = self._running(connection, vif, "")
         except HardwareNotOffered as error:
             LOG.error("Guests stay without their network: %s", error)
@@ -200,7 +215,7 @@ class LocalNetworks:
         self.lost.plug(connection, instance_uuid, vif)
 
     def try_out(self, connection: Any, vif: Vif) -> None:
-        """Make the network of an interface, and remove it unless a domain is on it. Raises as `plug`."""
+        """Make the network of an interface, and remove it unless a domain uses it. Raises as `plug`."""
         with self._lock:
             try:
                 self._running(connection, vif, "")
@@ -229,7 +244,7 @@ class LocalNetworks:
         return network
 
     def _tell_of_change(self, name: str, wanted: str) -> None:
-        """Once for each change."""
+        """Log once for each change that it waits for the guests."""
         if self._told_of.get(name) != wanted:
             self._told_of[name] = wanted
             LOG.warning(
@@ -239,7 +254,7 @@ class LocalNetworks:
             )
 
     def _require_free(self, vif: Vif) -> None:
-        """HardwareNotOffered: the network would take traffic of the host."""
+        """Raises HardwareNotOffered if the network would capture traffic of the host."""
         routes = self._routes()
         for subnet in gateway_subnets(vif):
             taken = overlapping(subnet.cidr, routes)
@@ -248,7 +263,7 @@ class LocalNetworks:
 
 
 def _lookup(connection: Any, network_id: str) -> Any:
-    """None: there is none."""
+    """Returns the network, or None if there is none."""
     try:
         return connection.networkLookupByUUIDString(network_id)
     except libvirt.libvirtError as error:
@@ -258,7 +273,7 @@ def _lookup(connection: Any, network_id: str) -> Any:
 
 
 def _is_on(connection: Any, instance_uuid: str, vif: Vif) -> bool:
-    """Whether the domain is there and has the interface on its network now. What the caller knows of it may be older."""
+    """Whether the domain exists and has the interface on its network now. The caller's data may be older."""
     domain = lookup(connection, instance_uuid)
     if domain is None:
         return False
@@ -277,7 +292,9 @@ def _shape(xml: str) -> Shape:
 
 
 def _serve(network: Any, vif: Vif, hostname: str) -> None:
-    """An entry with the port's address in the subnet that is served, and none with another one."""
+    """Ensure that the network has a DHCP entry with the port's address in the served subnet, and no other entry for the
+    port.
+    """
     served, address = dhcp_subnet(vif), _served_address(vif)
     known = _hosts(network)
     if any((host.get("mac"), host.get("ip")) == (vif.mac_address, address) for host in known):
@@ -290,7 +307,7 @@ def _serve(network: Any, vif: Vif, hostname: str) -> None:
         LOG.warning("Network %s cannot serve %s before it is made anew", network.name(), served.cidr)
         return
     host = {"mac": vif.mac_address, "ip": address}
-    # A name stands for one guest; a second one of that name is reached by its address alone.
+    # A name stands for one guest; a second guest of the same name is reached only by its address.
     if hostname and hostname not in {each.get("name") for each in known}:
         host["name"] = hostname
     text = ET.tostring(ET.Element("host", host), encoding="unicode")
@@ -298,15 +315,15 @@ def _serve(network: Any, vif: Vif, hostname: str) -> None:
 
 
 def _served_address(vif: Vif) -> str | None:
-    """The one that libvirt gives the interface."""
+    """Returns the address that libvirt gives the interface, or None."""
     served = dhcp_subnet(vif)
     return next((each.ip_address for each in vif.addresses if served and each.subnet_id == served.id), None)
 
 
 def _serving(network: Any, served: VifSubnet) -> int | None:
-    """The place of a subnet among those of a network that runs; None: libvirt cannot serve it now.
+    """Returns the index of a subnet in a running network; None if libvirt cannot serve it now.
 
-    It serves one subnet of a network: another one may have its guests still.
+    libvirt serves one subnet of a network, and another subnet may still have guests.
     """
     elements = ET.fromstring(network.XMLDesc()).findall("ip")
     if any(each.find("dhcp/host") is not None and each.get("address") != served.gateway_ip for each in elements):
@@ -331,7 +348,7 @@ def _hosts(network: Any) -> list[ET.Element]:
 
 
 def _is_used(connection: Any, name: str, domain_uuid: str) -> bool:
-    """Whether another domain than this one is on it, whether it runs or not."""
+    """Whether another domain than this one uses the network, running or not."""
     for domain in connection.listAllDomains():
         if domain.UUIDString() == domain_uuid:
             continue
@@ -359,7 +376,7 @@ def _remove(network: Any) -> None:
 
 
 def interfaces_of(xml: str) -> list[tuple[str, str]]:
-    """(network name, MAC address) of a domain's interfaces on libvirt's networks."""
+    """Returns (network name, MAC address) of a domain's interfaces on libvirt's networks."""
     found = []
     for interface in ET.fromstring(xml).findall("devices/interface[@type='network']"):
         source, mac = interface.find("source"), interface.find("mac")

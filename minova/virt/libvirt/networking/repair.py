@@ -1,8 +1,8 @@
-"""What is lost of `local` networks while guests run is made again: a network, its dnsmasq, the guests' places on its bridge.
+"""Repairs `local` networks while guests run: a lost network, its dnsmasq, and the guests' connections to its bridge.
 
-libvirt does not notice that a dnsmasq has ended, nor that a bridge was removed by hand. Its rights are needed for each step, so
-each is one of its own calls: a change of a DNS entry starts dnsmasq again, and an interface that is moved to another network
-and back is on its bridge again. Neither is seen by the guest but as a pause.
+libvirt does not notice that a dnsmasq has ended, nor that a bridge was removed by hand. Each step needs libvirt's
+rights, so each is a call of libvirt: a change of a DNS entry starts dnsmasq again, and moving an interface to another
+network and back puts it on its bridge again. The guest notices both only as a pause.
 """
 
 import errno
@@ -27,7 +27,7 @@ _TXT = '<txt name="minova-repair" value="-"/>'
 
 
 def refuses(address: str) -> bool:
-    """Whether nothing listens for DNS there. One that is slow is not taken for lost."""
+    """Whether nothing listens for DNS at this address. A slow server does not count as lost."""
     try:
         with socket.create_connection((address, 53), PATIENCE):
             return False
@@ -36,7 +36,7 @@ def refuses(address: str) -> bool:
 
 
 def ports_of(bridge: str) -> frozenset[str]:
-    """The devices on a bridge of this host."""
+    """Returns the devices on a bridge of this host."""
     try:
         return frozenset(each.name for each in (_BRIDGES / bridge / "brif").iterdir())
     except FileNotFoundError:
@@ -44,7 +44,9 @@ def ports_of(bridge: str) -> frozenset[str]:
 
 
 class Repair:
-    """libvirt's errors pass. `refuses` and `ports_of`: as the functions of this file, for tests whose host is elsewhere."""
+    """Errors of libvirt are raised as they are. `refuses` and `ports_of` replace the functions of this module in
+    tests.
+    """
 
     def __init__(
         self,
@@ -55,13 +57,13 @@ class Repair:
         self._ports_of = ports_of
 
     def dnsmasq(self, network: Any, gateway: str) -> None:
-        """Starts it again if nothing answers at the gateway. The network runs."""
+        """Starts dnsmasq again if nothing listens at the gateway. The network must run."""
         if not self._refuses(gateway):
             return
         LOG.warning("dnsmasq of network %s has ended: it is started again", network.name())
         section, live = libvirt.VIR_NETWORK_SECTION_DNS_TXT, libvirt.VIR_NETWORK_UPDATE_AFFECT_LIVE
         add, delete = libvirt.VIR_NETWORK_UPDATE_COMMAND_ADD_LAST, libvirt.VIR_NETWORK_UPDATE_COMMAND_DELETE
-        with suppress(libvirt.libvirtError):  # of a repair that was cut off
+        with suppress(libvirt.libvirtError):  # left by an interrupted repair
             network.update(delete, section, -1, _TXT, live)
         try:
             network.update(add, section, -1, _TXT, live)
@@ -69,7 +71,7 @@ class Repair:
             network.update(delete, section, -1, _TXT, live)
 
     def plug(self, connection: Any, instance_uuid: str, vif: Vif) -> None:
-        """Puts the interface of a guest that runs back on its network's bridge, if it is not there."""
+        """Puts the interface of a running guest back on its network's bridge, if it is not there."""
         tap = tap_name(vif.port_id)
         if tap in self._ports_of(bridge_name(vif.network_id)):
             return
@@ -87,7 +89,7 @@ class Repair:
 
 
 def _interface(domain: Any, tap: str) -> ET.Element | None:
-    """None: the guest has it no more, or does not run."""
+    """Returns the interface, or None if the guest no longer has it or does not run."""
     if not domain.isActive():
         return None
     interfaces = ET.fromstring(domain.XMLDesc()).findall("devices/interface[@type='network']")
@@ -105,7 +107,7 @@ def _move(domain: Any, interface: ET.Element, network: str) -> None:
 
 
 def _transit(connection: Any) -> Any:
-    """A network that leads nowhere."""
+    """Returns a network that leads nowhere, created if it is missing."""
     try:
         return connection.networkLookupByName(_TRANSIT)
     except libvirt.libvirtError as error:

@@ -1,4 +1,4 @@
-"""Whether this host can keep a local network: libvirt makes it once, and removes it."""
+"""Tests whether this host can have a local network: libvirt makes it once and removes it."""
 
 from contextlib import closing
 
@@ -12,7 +12,9 @@ from minova.virt.libvirt.settings import uri_of
 
 
 def try_network(conf: cfg.ConfigOpts, vif: Vif) -> None:
-    """HypervisorUnavailable, HardwareNotOffered: why a guest cannot have this interface on a local network here."""
+    """Raises HypervisorUnavailable or HardwareNotOffered if a guest cannot have this interface on a local network
+    here.
+    """
     try:
         with closing(libvirt.open(uri_of(conf))) as connection:
             LocalNetworks().try_out(connection, vif)

@@ -1,7 +1,7 @@
-"""The making of one disk's file: on top of a base image, as a copy of it, or empty with a file system in it.
+"""Makes one disk's file: on top of a base image, as a copy of it, or empty with a file system.
 
-Each is made under a temporary name and renamed, so that what has its final name is whole. `finish` gets the file before that, and
-its size: it preallocates the file and lets QEMU in.
+Each file is made under a temporary name and renamed, so that a file with its final name is complete. `finish` receives
+the file and its size before the renaming: it preallocates the file and gives QEMU access.
 """
 
 import errno
@@ -20,14 +20,14 @@ from minova.virt.inspections import inspect_once
 from minova.virt.libvirt.guest_files.disk_formats import RAW
 
 MB = 1 << 20
-# A copy of a whole image takes its time.
+# Limits for the copy of a whole image, which takes long.
 _COPY_CPU, _COPY_WITHIN = 1800, 3600.0
 _CHUNK = 16 * MB
 Finish = Callable[[Path, int], None]
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True):
-    """An image's file that an instance's disk may stand on."""
+    """An image's file on which an instance's disk can be based."""
 
     path: Path
     disk_format: str
@@ -35,7 +35,9 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, instance: Instance, path: Path | None, image: Image | None = None) -> "Base":
-        """`image` None: the instance's own. ImageUnacceptable: there is none, it is not what it says, or too large for the flavor."""
+        """Returns the base. `image` None: the instance's own image. Raises ImageUnacceptable if there is no image, if
+        the file differs from its declared format, or if it is too large for the flavor.
+        """
         image, flavor = image or instance.image, instance.flavor
         if image is None or path is None:
             raise ImageUnacceptable(f"Instance {instance.uuid} names no image to boot from")
@@ -47,9 +49,10 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def overlay(path: Path, base: Base, size: int, made: Callable[[int], None], finish: Finish) -> None:
-    """A qcow2 disk on top of the base image. `made` hears the inode of the disk before it has its name.
+    """Make a qcow2 disk on top of the base image. `made` receives the inode of the disk before the renaming.
 
-    With `-u` qemu-img does not open the base, which users have uploaded: its format and its size are known by inspection.
+    With `-u` qemu-img does not open the base, which users have uploaded: its format and size are known from the
+    inspection.
     """
     if not base.path.is_file():
         raise HypervisorUnavailable(f"Base image {base.path} is missing")
@@ -65,7 +68,7 @@ def overlay(path: Path, base: Base, size: int, made: Callable[[int], None], fini
 
 
 def raw_copy(path: Path, base: Base, size: int, made: Callable[[int], None], finish: Finish) -> None:
-    """A raw disk with the content of the base image, thin where the image has nothing. `made`: as of `overlay`."""
+    """Make a raw disk with the content of the base image, sparse where the image has no data. `made`: see `overlay`."""
     if not base.path.is_file():
         raise HypervisorUnavailable(f"Base image {base.path} is missing")
     part, source = path.with_name(f"{path.name}.part"), path.with_name("base.part")
@@ -73,7 +76,7 @@ def raw_copy(path: Path, base: Base, size: int, made: Callable[[int], None], fin
         if base.disk_format == RAW:
             _copy(base.path, part)
         else:
-            # qemu-img parses what users have uploaded, as a user without rights: it gets a copy that it may open.
+            # qemu-img parses the uploaded image as a user without rights: it gets a copy that it may open.
             _copy(base.path, source)
             limits = programs.Limits(cpu=_COPY_CPU, within=_COPY_WITHIN, file_size=size)
             programs.convert(source, part, ["qemu-img", "convert", "-q", "-f", base.disk_format, "-O", RAW], limits)
@@ -87,7 +90,7 @@ def raw_copy(path: Path, base: Base, size: int, made: Callable[[int], None], fin
 
 
 def _copy(source: Path, path: Path) -> None:
-    """Holes stay holes. On one file system the copy may share its blocks."""
+    """Copy a file; holes stay holes. Within one file system the copy may share blocks with the source."""
     path.touch(mode=0o600)
     with source.open("rb") as reader, path.open("r+b") as writer:
         size, at = os.fstat(reader.fileno()).st_size, 0
@@ -106,7 +109,7 @@ def _copy(source: Path, path: Path) -> None:
 
 
 def _copy_range(reader: int, writer: int, count: int, at: int) -> int:
-    """Bytes that were copied; 0 at the end of the file."""
+    """Copy a range and return the number of bytes copied; 0 at the end of the file."""
     try:
         return os.copy_file_range(reader, writer, count, at, at)
     except OSError as error:
@@ -118,7 +121,7 @@ def _copy_range(reader: int, writer: int, count: int, at: int) -> int:
 
 
 def formatted(path: Path, disk: LocalDisk, name: str, finish: Finish) -> None:
-    """A raw file with a file system or swap area in it. Its label is `ephemeral0` and so on."""
+    """Make a raw file with a file system or swap area. The label of a file system is `ephemeral0` and so on."""
     part, size = path.with_name(f"{path.name}.part"), disk.size_mb * MB
     label = f"ephemeral{name.removeprefix('disk.eph')}"
     command = ["mkswap"] if disk.is_swap else [f"mkfs.{disk.guest_format}", "-q", "-F", "-L", label]
@@ -144,6 +147,8 @@ def written(path: Path, write: Callable[[Path], None], let_in: Callable[[Path], 
 
 
 def preallocate(path: Path, size: int) -> None:
-    """Take the space for a file of this size, whose length stays. Raises DiskFull; HypervisorUnavailable: the file system cannot."""
+    """Allocate the space for a file of this size; its length does not change. Raises DiskFull, or HypervisorUnavailable
+    if the file system cannot do it.
+    """
     command = ["fallocate", "--keep-size", "--length", str(size)]
     programs.write_with(path, command, programs.Limits(file_size=size))

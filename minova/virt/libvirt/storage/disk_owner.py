@@ -1,9 +1,9 @@
-"""Whose disks these are: several hosts may share one instances_path.
+"""Records which host owns disks: several hosts may share one instances_path.
 
 INSTANCES/.hosts/HOST       each host that keeps disks in this folder: so hosts see that they share it (Nova's way, too)
 INSTANCES/UUID/owner.json   the host and build attempt that made the disks, the inode of the root disk, and each file's format
 
-A host takes the lock of an owner file before it makes or removes the disks beside it. The inode tells when a host that
+A host takes the lock of an owner file before it makes or removes the disks beside it. The inode shows when a host that
 writes no owner file (an older release) has replaced the disk since.
 """
 
@@ -30,16 +30,19 @@ PAUSE = 0.05
 
 
 class FormerDisk(msgspec.Struct, frozen=True, kw_only=True):
-    """A root disk that a new one is to replace. `format` None: none was written down for it."""
+    """A root disk that a new one will replace. `format` is None if no format was recorded for it."""
 
     inode: int
     format: str | None
 
 
 class DiskOwner(msgspec.Struct, frozen=True, kw_only=True):
-    """`disk` is the inode of the root disk; None while it is being made. `formats`: how each file was made, by its name;
-    empty from releases that wrote none down. `drive_is_cd`: as what the config drive was made. `former`: the root disk that was
-    there when this one was begun.
+    """The content of an owner file.
+
+    `disk`: the inode of the root disk; None while it is being made.
+    `formats`: {file name: format}; empty from releases that recorded none.
+    `drive_is_cd`: whether the config drive was made as a CD.
+    `former`: the root disk that existed when this one was begun.
     """
 
     host: str
@@ -61,7 +64,7 @@ class OwnerFile:
         self._file = file
 
     def read(self) -> DiskOwner | None:
-        """None: no host has put its name to these disks."""
+        """Returns the entry, or None if no host is recorded as owner of these disks."""
         self._file.seek(0)
         try:
             return _OWNER.from_json(self._file.read())
@@ -69,7 +72,7 @@ class OwnerFile:
             return None
 
     def write(self, owner: DiskOwner) -> None:
-        # In place: the lock is on this very file.
+        # Written in place, because the lock is on this very file.
         self._file.seek(0)
         self._file.truncate()
         self._file.write(msgspec.json.encode(owner))
@@ -77,8 +80,9 @@ class OwnerFile:
         os.fsync(self._file.fileno())
 
     def take(self, entry: DiskOwner) -> DiskOwner:
-        """This attempt makes the disks, in these formats; a root disk that is there keeps its own until it is replaced. Answers
-        what is written. StaleAttempt: a later attempt on another host has made them.
+        """Record that this attempt makes the disks, in these formats; an existing root disk keeps its own format until
+        it is replaced. Returns the written entry. Raises StaleAttempt if a later attempt on another host has made the
+        disks.
         """
         owner = self.read()
         if owner is not None and owner.host != entry.host and owner.attempt > entry.attempt:
@@ -91,13 +95,13 @@ class OwnerFile:
         return entry
 
     def is_of(self, host: str) -> bool:
-        """Whether this host made what is there now."""
+        """Whether this host made the existing disks."""
         owner = self.read()
         return owner is not None and owner.host == host and _made(self._folder, owner)
 
 
 def _made(folder: Path, owner: DiskOwner) -> bool:
-    """Whether the root disk that is there now is the one that the owner made, or was to replace."""
+    """Whether the existing root disk is the one that the owner made, or the one that it had to replace."""
     root_inode = inode(folder / ROOT_DISK)
     return owner.disk is None or root_inode is None or root_inode == owner.disk or _is_former(root_inode, owner)
 
@@ -107,29 +111,29 @@ def _is_former(root_inode: int | None, owner: DiskOwner) -> bool:
 
 
 def _formats_now(folder: Path, owner: DiskOwner) -> dict[str, str]:
-    """Of the files that are there. A disk opened in the format of its successor would be destroyed, or be one whose header
-    the guest has written (CVE-2015-7548).
+    """Returns the formats of the existing files. A disk opened in the format of its successor would be destroyed, or
+    QEMU would trust a header that the guest has written (CVE-2015-7548).
     """
     if not _is_former(inode(folder / ROOT_DISK), owner):
         return owner.formats if _made(folder, owner) else {}
     former = owner.former.format if owner.former is not None else None
     formats = {name: written for name, written in owner.formats.items() if name != ROOT_DISK}
-    # The successor has this name until it is whole.
+    # The successor has this name until it is complete.
     formats |= {f"{ROOT_DISK}.part": owner.formats[ROOT_DISK]} if ROOT_DISK in owner.formats else {}
     return formats if former is None else {**formats, ROOT_DISK: former}
 
 
 def written_formats(folder: Path) -> dict[str, str]:
-    """The format of each file as its owner wrote it down, by name. Empty where none is: by an older release, or just now.
+    """Returns {file name: format} as recorded by the owner. Empty if none is recorded, by an older release or not yet.
 
-    It takes no lock, so that an audit waits for no build.
+    It takes no lock, so that an audit does not wait for a build.
     """
     owner = _read(folder)
     return _formats_now(folder, owner) if owner is not None else {}
 
 
 def drive_is_cd(folder: Path) -> bool:
-    """As what the config drive in the folder was made."""
+    """Whether the config drive in the folder was made as a CD."""
     owner = _read(folder)
     return owner is None or owner.drive_is_cd
 
@@ -143,9 +147,10 @@ def _read(folder: Path) -> DiskOwner | None:
 
 @contextmanager
 def locked(folder: Path, *, make: bool = False) -> Iterator[OwnerFile]:
-    """The owner file of this folder, made with it if `make`. FileNotFoundError: there is no folder.
+    """Yields the locked owner file of this folder; creates both if `make` is set. Raises FileNotFoundError if there is
+    no folder.
 
-    HypervisorUnavailable: another process holds it.
+    Raises HypervisorUnavailable if another process holds the lock.
     """
     until = time.monotonic() + LOCK_WITHIN
     while True:
@@ -186,7 +191,7 @@ def _lock(file: BinaryIO, folder: Path, until: float) -> None:
 
 
 def inode(path: Path) -> int | None:
-    """None: it is not there."""
+    """Returns the inode, or None if the file does not exist."""
     try:
         return path.stat().st_ino
     except FileNotFoundError:
@@ -197,14 +202,14 @@ def inode(path: Path) -> int | None:
 
 
 def register_host(instances_path: Path, host: str) -> None:
-    """Say that this host keeps disks here."""
+    """Record that this host keeps disks here."""
     folder = instances_path / HOSTS
     make_folder(folder)
     (folder / host).touch()
 
 
 def other_hosts(instances_path: Path, host: str) -> frozenset[str]:
-    """The other hosts that keep disks in this folder."""
+    """Returns the other hosts that keep disks in this folder."""
     try:
         return frozenset(path.name for path in (instances_path / HOSTS).iterdir()) - {host}
     except FileNotFoundError:

@@ -1,12 +1,12 @@
-"""Copies of the root disk of a guest that may run.
+"""Copies the root disk of a guest that may run.
 
     disk <-- the guest        disk, read only <-- snapshot.overlay <-- the guest       disk <-- the guest
                      set_aside                          |          settle: block commit
                                                   copy: qemu-img convert
 
-The overlay beside the disk says that a snapshot is open, and the domain's definition says whether the guest's last writes are in
-it. `settle` looks at both: it may be called at any time, after a crash anywhere between the steps, and before whatever else uses
-the disk.
+The overlay beside the disk shows that a snapshot is open, and the domain's definition shows whether the guest's last
+writes are in the overlay. `settle` checks both. It may be called at any time: after a crash at any step, and before any
+other use of the disk.
 
     overlay   the domain          settle
     none      any                 nothing
@@ -33,7 +33,8 @@ from minova.virt.libvirt.storage.disk_owner import ROOT_DISK, written_formats
 from minova.virt.libvirt.storage.disks import OVERLAY, Disks
 
 LOG = logging.getLogger(__name__)
-# Seconds for a commit, which copies what the guest has written since the snapshot; and between two looks at it.
+# Time limit in seconds for a commit, which copies what the guest has written since the snapshot; and seconds between
+# two checks of it.
 COMMIT_WITHIN, POLL = 600.0, 0.1
 MB = 1 << 20
 _TAKE = (
@@ -46,7 +47,9 @@ _COMMIT = libvirt.VIR_DOMAIN_BLOCK_COMMIT_ACTIVE | libvirt.VIR_DOMAIN_BLOCK_COMM
 
 
 class DiskSnapshots:
-    """Methods take a domain that is ours; libvirt's errors pass. `reserve`: bytes that stay free in the file system."""
+    """Methods take a domain that is ours; errors of libvirt are raised as they are. `reserve` returns the bytes that
+    must stay free in the file system.
+    """
 
     def __init__(self, disks: Disks, reserve: Callable[[], int]) -> None:
         self._disks = disks
@@ -56,11 +59,11 @@ class DiskSnapshots:
         return self._overlay(instance_uuid).exists()
 
     def open_ones(self) -> tuple[str, ...]:
-        """Of all hosts that share the folder."""
+        """Returns instances with open snapshots, of all hosts that share the folder."""
         return self._disks.aside()
 
     def require_room(self, instance_uuid: str, path: Path) -> None:
-        """DiskFull: a copy may have no place beside what must stay free."""
+        """Raises DiskFull if a copy may not fit beside the bytes that must stay free."""
         disk = self._disks.folder(instance_uuid) / ROOT_DISK
         written = self._format(instance_uuid)
         held = _allocated(disk)
@@ -71,9 +74,10 @@ class DiskSnapshots:
         disk_space.require_room(path.parent, wanted, self._reserve(), f"No room for a snapshot in {path.parent}")
 
     def set_aside(self, domain: Any, take: Callable[[str, int], None]) -> None:
-        """From now on the guest writes into the overlay. DiskFull, and what `take` raises: as before.
+        """Make the guest write into the overlay from now on. Raises DiskFull and the errors of `take`; then the guest
+        writes as before.
 
-        `take` has libvirt take a snapshot, by its XML and flags.
+        `take` takes a snapshot by libvirt, with this XML and these flags.
         """
         uuid = domain.UUIDString()
         disk, overlay = self._disks.folder(uuid) / ROOT_DISK, self._overlay(uuid)
@@ -85,7 +89,7 @@ class DiskSnapshots:
         take(_snapshot_xml(domain.XMLDesc(0), disk, overlay), _TAKE)
 
     def copy(self, instance_uuid: str, path: Path, check: Callable[[], None]) -> None:
-        """The disk, that no guest writes to now, with all that it stands on."""
+        """Copy the disk with its backing files, while no guest writes to it."""
         disk, written = self._disks.folder(instance_uuid) / ROOT_DISK, self._format(instance_uuid)
         size = disk_formats.virtual_size(disk, written)
         limits = programs.Limits(cpu=24 * 3600, file_size=size + size // 8 + 64 * MB)
@@ -95,8 +99,8 @@ class DiskSnapshots:
         )
 
     def settle(self, domain: Any, check: Callable[[], None] = lambda: None) -> None:
-        """See the table above. HypervisorUnavailable: the overlay is still in use, and is left. `check` is called while a guest
-        goes over to its disk; what it raises ends the wait, not the commit.
+        """Settle as in the table above. Raises HypervisorUnavailable if the overlay is still in use; then it stays.
+        `check` is called while a guest switches to its disk; an exception of it ends the wait, not the commit.
         """
         uuid = domain.UUIDString()
         disk, overlay = self._disks.folder(uuid) / ROOT_DISK, self._overlay(uuid)
@@ -116,7 +120,7 @@ class DiskSnapshots:
         overlay.unlink(missing_ok=True)
 
     def _commit_offline(self, overlay: Path) -> None:
-        """Writes into the disk that the overlay stands on. Repeating it is harmless."""
+        """Commits the overlay to its backing disk. Idempotent."""
         self._disks.take_back(overlay)
         size = disk_formats.virtual_size(overlay, disk_formats.QCOW2)
         limits = programs.Limits(cpu=24 * 3600, file_size=size + size // 8 + 64 * MB)
@@ -131,7 +135,7 @@ class DiskSnapshots:
 
 
 def write_empty(path: Path, size: int) -> None:
-    """An image without data, for guests that have no disks."""
+    """Write an image without data, for guests that have no disks."""
     programs.write_with(path, ["qemu-img", "create", "-q", "-f", "qcow2"], programs.Limits(), str(size))
 
 
@@ -140,7 +144,9 @@ def _allocated(path: Path) -> int:
 
 
 def _commit(domain: Any, target: str, check: Callable[[], None]) -> None:
-    """The guest goes over to the disk. A commit that is under way, by a process that was killed, is waited for."""
+    """Commit the overlay and switch the guest to the disk. If a killed process has started a commit, wait for that
+    one.
+    """
     until = time.monotonic() + COMMIT_WITHIN
     if not domain.blockJobInfo(target):
         domain.blockCommit(target, None, None, 0, _COMMIT)
@@ -169,7 +175,7 @@ def _name(disk: ET.Element) -> str:
 
 
 def _target_of(xml: str, path: Path) -> str | None:
-    """The name of the disk in the guest that is this file."""
+    """Returns the guest's name of the disk that has this file, or None."""
     return next((_name(disk) for disk in _disks_of(xml) if _source(disk) == os.fspath(path)), None)
 
 
@@ -191,7 +197,7 @@ def _snapshot_xml(xml: str, disk: Path, overlay: Path) -> str:
 
 
 def _with_disk(xml: str, overlay: Path, disk: Path, written: str) -> str:
-    """The definition with the disk in the overlay's place."""
+    """Returns the definition with the disk in place of the overlay."""
     root = ET.fromstring(xml)
     for known in root.findall("devices/disk"):
         source, driver = known.find("source"), known.find("driver")

@@ -1,8 +1,8 @@
 """The disks of instances, as files: INSTANCES/UUID/disk, disk.eph0 (eph1, ...), disk.swap, disk.config, console.log; disk.rescue while
 rescued.
 
-Each is made under a temporary name and renamed, so that what has its final name is whole. Whose they are, where hosts share
-the folder, is in `disk_owner`.
+Each file is made under a temporary name and renamed, so that a file with its final name is complete. `disk_owner`
+records which host owns the files if hosts share the folder.
 """
 
 import logging
@@ -43,7 +43,7 @@ MB, GB = 1 << 20, 1 << 30
 CONSOLE_BYTES = 100 * 1024
 DRIVE = "disk.config"
 RESCUE_DISK, SWAP_DISK = "disk.rescue", "disk.swap"
-# Beside the root disk during a snapshot. Not disk.*: it is no disk that the flavor gives.
+# Lies beside the root disk during a snapshot. Not named disk.*, since it is not a disk of the flavor.
 OVERLAY = "snapshot.overlay"
 _PACKAGES = {
     "qemu-img": "qemu-utils",
@@ -55,7 +55,7 @@ _ROTATED = re.compile(r"console\.log\.\d+")
 
 
 class SpaceUsage(NamedTuple):
-    """Of a file system, in bytes; `free` is what is not kept for root."""
+    """The usage of a file system, in bytes; `free` excludes the space reserved for root."""
 
     total: int
     used: int
@@ -92,7 +92,7 @@ _USUAL = DiskSettings()
 
 
 class Disks:
-    """Those of one host. Errors: DiskFull; HypervisorUnavailable when a program fails."""
+    """The disks of one host. Methods raise DiskFull, and HypervisorUnavailable if a program fails."""
 
     def __init__(self, instances_path: Path, settings: DiskSettings = _USUAL) -> None:
         self.path = instances_path.absolute()
@@ -100,7 +100,7 @@ class Disks:
         self._qemu = QemuAccess()
 
     def check(self) -> None:
-        """InvalidConfiguration: a program or the folder cannot be used."""
+        """Raises InvalidConfiguration if a program or the folder cannot be used."""
         programs.require(_PACKAGES)
         try:
             make_folder(self.path)
@@ -121,22 +121,28 @@ class Disks:
             probe.unlink(missing_ok=True)
 
     def let_in(self, user: QemuUser | None, state_path: Path) -> None:
-        """Let QEMU's user reach the disks, those of existing guests too. Raises InvalidConfiguration if it cannot."""
+        """Give QEMU's user access to the disks, including those of existing guests. Raises InvalidConfiguration if it
+        cannot.
+        """
         self._qemu = QemuAccess.of(user)
         self._qemu.search(folders_above(self.path, state_path.absolute()))
 
     def folder(self, instance_uuid: str) -> Path:
-        """ValueError: the name is not a UUID, and could lead anywhere."""
+        """Returns the folder of the instance. Raises ValueError if the name is not a UUID, since it could lead
+        anywhere.
+        """
         return self.path / str(uuid.UUID(instance_uuid))
 
     def console_log(self, instance_uuid: str) -> Path:
         return self.folder(instance_uuid) / console_logs.NAME
 
     def plan(self, instance: Instance, *, drive_is_cd: bool | None = None) -> tuple[Disk, ...]:
-        """The disks that the instance's flavor gives it, and its config drive: a CD or a disk, or None: what it was made as."""
+        """Returns the disks of the instance's flavor, and its config drive. `drive_is_cd` says whether the drive is a
+        CD or a disk; None: as it was made.
+        """
         folder = self.folder(instance.uuid)
         is_cd = disk_owner.drive_is_cd(folder) if drive_is_cd is None else drive_is_cd
-        # As they were made, whatever the settings say by now.
+        # Existing disks have the format in which they were made, whatever the settings say now.
         written = disk_owner.written_formats(folder) if drive_is_cd is None else {}
         names: dict[str, str | None] = {disk_owner.ROOT_DISK: None}
         names |= {name: disk.bus for name, disk in named_disks(instance).items()}
@@ -160,7 +166,7 @@ class Disks:
         attempt: int,
         write_drive: WriteDrive | None = None,
     ) -> None:
-        """Make every disk anew. `write_drive` writes the config drive, if there is to be one.
+        """Make every disk anew. `write_drive` writes the config drive, if the instance has one.
 
         Raises StaleAttempt if a later attempt on another host has made them. Raises HardwareNotOffered if the image is larger than
         the whole file system here, and the flavor gives the disk no other size.
@@ -168,7 +174,8 @@ class Disks:
         folder = self.folder(instance.uuid)
         what = f"Disks of instance {instance.uuid} in {self.path}"
         if not instance.flavor.root_gb and base.virtual_size > self.usage().total:
-            # Placement counts no disk for such a flavor, so that nothing else compares the image's size with the host's.
+            # Placement counts no disk for such a flavor, so nothing else compares the image's size with the host's
+            # disk.
             raise HardwareNotOffered(
                 f"Image of virtual size {base.virtual_size} bytes: larger than the host's disk, and flavor "
                 f"{instance.flavor.name} sets no other size"
@@ -186,7 +193,7 @@ class Disks:
             make_root = disk_images.raw_copy if formats[root.name] == disk_formats.RAW else disk_images.overlay
             make_root(root, base, root_size, made, self._finish)
             if taken.former is not None:
-                # Its inode may be another file's by now.
+                # The inode of the former disk may belong to another file by now.
                 owner.write(msgspec.structs.replace(taken, disk=disk_owner.inode(root), former=None))
             for name, disk in local.items():
                 disk_images.formatted(folder / name, disk, name, self._finish)
@@ -194,20 +201,20 @@ class Disks:
                 disk_images.written(folder / DRIVE, write_drive.write, self._qemu.write)
 
     def _require_room(self, what: str, base: Base, size: int) -> None:
-        """DiskFull, before anything is written that is sure not to fit."""
+        """Raises DiskFull before anything is written that surely does not fit."""
         copied = base.path.stat().st_blocks * 512 if self._settings.images_type == disk_formats.RAW else 0
         wanted = size if self._settings.preallocate else copied
         if wanted:
             require_room(self.path, wanted, self._settings.reserve, what)
 
     def _finish(self, part: Path, size: int) -> None:
-        """A new disk, before it has its name."""
+        """Finish a new disk before the renaming."""
         if self._settings.preallocate:
             disk_images.preallocate(part, size)
         self._qemu.write(part)
 
     def make_rescue(self, instance_uuid: str, base: Base) -> None:
-        """Make the disk that a rescued guest boots from anew, as large as its image. The root disk is not touched."""
+        """Make the disk from which a rescued guest boots anew, as large as its image. The root disk is not changed."""
         folder = self.folder(instance_uuid)
         path = folder / RESCUE_DISK
         written = disk_formats.format_of(RESCUE_DISK, self._settings.images_type)
@@ -221,14 +228,14 @@ class Disks:
             )
 
     def rescue_disk(self, instance_uuid: str) -> Disk:
-        """That of `make_rescue`."""
+        """Returns the disk of `make_rescue`."""
         return Disk(
             path=str(self.folder(instance_uuid) / RESCUE_DISK),
             driver_format=disk_formats.format_of(RESCUE_DISK, self._settings.images_type),
         )
 
     def remove_rescue(self, instance_uuid: str) -> None:
-        """What is not there is fine. HypervisorUnavailable: it cannot be removed."""
+        """Remove the rescue disk. Idempotent. Raises HypervisorUnavailable if it cannot be removed."""
         path = self.folder(instance_uuid) / RESCUE_DISK
         try:
             path.unlink(missing_ok=True)
@@ -236,7 +243,9 @@ class Disks:
             raise HypervisorUnavailable(f"{path} cannot be removed: {error.strerror or error}") from error
 
     def _share(self, folder: Path, base: Base) -> None:
-        """With QEMU's user: the folders and the base image. The console log is made here, because it is read here."""
+        """Share the folders and the base image with QEMU's user. The console log is created here, because this process
+        must be able to read it.
+        """
         self._qemu.search((folder, base.path.parent))
         self._qemu.read(base.path)
         log = folder / console_logs.NAME
@@ -244,24 +253,24 @@ class Disks:
         self._qemu.write(log)
 
     def share_written(self, path: Path) -> None:
-        """With QEMU's user, who writes it."""
+        """Share a file with QEMU's user for writing."""
         self._qemu.write(path)
 
     def take_back(self, path: Path) -> None:
-        """Make it readable here again, if libvirt has left it to root."""
+        """Make a file readable for this process again, if libvirt has left it to root."""
         self._qemu.take_back(path)
 
     def require_owner(self, instance_uuid: str, host: str) -> None:
-        """StaleAttempt: on shared storage another host has made these disks since."""
+        """Raises StaleAttempt if another host has made these disks since, on shared storage."""
         with suppress(FileNotFoundError), disk_owner.locked(self.folder(instance_uuid)) as owner:
             entry = owner.read()
             if entry is not None and entry.host != host:
                 raise StaleAttempt(f"The disks of instance {instance_uuid} are now of host {entry.host}")
 
     def remove(self, instance_uuid: str, host: str, row: RowHost) -> None:
-        """Remove the folder with all in it, if it belongs to this host. What is not there is fine.
+        """Remove the folder with all its files, if it belongs to this host. Idempotent.
 
-        HypervisorUnavailable: it cannot be removed, or its owner is not known.
+        Raises HypervisorUnavailable if it cannot be removed, or if its owner is not known.
         """
         folder = self.folder(instance_uuid)
         try:
@@ -278,7 +287,9 @@ class Disks:
             raise HypervisorUnavailable(f"{path} cannot be removed: {error.strerror or error}") from error
 
     def _kept(self, instance_uuid: str, owner: OwnerFile, host: str, row: RowHost) -> str | None:
-        """Why the files must stay; None if they may go. Raises HypervisorUnavailable if that is unknown now."""
+        """Returns why the files must stay; None if they may be removed. Raises HypervisorUnavailable if that is unknown
+        now.
+        """
         entry, own = owner.read(), owner.is_of(host)
         if row.known and row.host == host:
             return None
@@ -294,9 +305,9 @@ class Disks:
         return f"host {entry.host} has made them"
 
     def own(self, instance_uuid: str, host: str, formats: Callable[[], dict[str, str]] = dict) -> None:
-        """Put the host's name to disks that are known to be its own, and of which no owner file says so.
+        """Record the host as owner of disks that are known to be its own, if no owner file says so.
 
-        `formats` is asked for the format of each file where none is written down.
+        `formats` returns the format of each file; it is called if none is recorded.
         """
         folder = self.folder(instance_uuid)
         with suppress(FileNotFoundError), disk_owner.locked(folder) as owner:
@@ -314,7 +325,7 @@ class Disks:
     def bound_console_logs(self, host: str, limit: int) -> None:
         """Empty each console log of more than `limit` bytes; its last `limit` bytes are kept beside it.
 
-        Logs of guests whose disks are another host's are left alone. What cannot be done is logged.
+        Logs of guests whose disks belong to another host are left alone. Failures are logged.
         """
         for log in self.path.glob(f"*/{console_logs.NAME}"):
             try:
@@ -331,10 +342,10 @@ class Disks:
                 LOG.warning("Console log %s has more than %d bytes and cannot be emptied: %s", log, limit, error)
 
     def console_output(self, instance_uuid: str) -> str:
-        """The last of what the guest has printed, at most 100 kB of it, as Nova gives it."""
+        """Returns the end of the guest's output, at most 100 kB, as Nova does."""
         log = self.console_log(instance_uuid)
         kept = b""
-        # virtlogd turns a log over to .0, .1 and so on, the oldest last.
+        # virtlogd rotates a log to .0, .1 and so on, the oldest last.
         rotated = sorted(path for path in log.parent.glob(f"{console_logs.NAME}.*") if _ROTATED.fullmatch(path.name))
         for path in (log, *rotated):
             self._qemu.take_back(path)
@@ -348,12 +359,12 @@ class Disks:
         return SpaceUsage(space.total, space.used, space.free)
 
     def growth(self) -> int:
-        """Bytes that the thin disks here may still grow by."""
+        """Returns the bytes by which the thin disks here may still grow."""
         disks = sum(disk_formats.growth(path, written) for path, written in self._files())
         return disks + sum(disk_formats.growth(path, disk_formats.QCOW2) for path in self._overlays())
 
     def aside(self) -> tuple[str, ...]:
-        """The names of the folders in which a snapshot is open."""
+        """Returns the names of the folders in which a snapshot is open."""
         return tuple(path.parent.name for path in self._overlays())
 
     def _overlays(self) -> Iterator[Path]:
@@ -362,9 +373,9 @@ class Disks:
             yield path
 
     def bases_in_use(self) -> frozenset[str]:
-        """Names of the files that the disks here stand on.
+        """Returns names of the files on which the disks here are based.
 
-        UnknownDiskFormat: there is a disk of which no format is written down, so that its base cannot be told.
+        Raises UnknownDiskFormat if no format is recorded for a disk, so that its base cannot be determined.
         """
         backing = set()
         for path, written in self._files():
@@ -377,7 +388,9 @@ class Disks:
         return frozenset(Path(name).name for name in backing if name)
 
     def _files(self) -> Iterator[tuple[Path, str | None]]:
-        """Each disk with the format that is written down for it, if any. A half-made one has that of its name."""
+        """Yields each disk with its recorded format, if any. A half-made disk has the format recorded for its final
+        name.
+        """
         for folder in self.path.glob("*"):
             files = sorted(folder.glob("disk*"))
             formats = disk_owner.written_formats(folder) if files else {}
@@ -398,7 +411,7 @@ class Disks:
 
 
 def named_disks(instance: Instance) -> dict[str, LocalDisk]:
-    """The instance's ephemeral disks and its swap, by the names of their files."""
+    """Returns the instance's ephemeral disks and its swap, by the names of their files."""
     disks = local_disks(instance)
     ephemeral = [disk for disk in disks if not disk.is_swap]
     named = {f"disk.eph{number}": disk for number, disk in enumerate(ephemeral)}
@@ -406,7 +419,7 @@ def named_disks(instance: Instance) -> dict[str, LocalDisk]:
 
 
 def _remove_folder(folder: Path) -> None:
-    """The owner file goes last: what is left after an error still says whose it is."""
+    """The owner file is removed last: after an error the remaining files still have an owner."""
     for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

@@ -1,4 +1,4 @@
-"""The devices and limits of a domain that images and flavors choose, beside disks and interfaces. Pure."""
+"""Devices and limits of a domain that images and flavors choose, other than disks and interfaces. Pure."""
 
 from xml.etree import ElementTree as ET
 
@@ -7,9 +7,9 @@ from minova.objects.guest_limits import GuestLimits
 
 AGENT_CHANNEL = "org.qemu.guest_agent.0"
 KIB_IN_MB = 1024
-# By which a guest's kernel knows the watchdog of an s390x; all others have PCI.
+# The watchdog models by architecture: s390x has its own; all others use a PCI model.
 _WATCHDOGS = {"s390x": "diag288"}
-# Each takes a PCIe port. A channel is of a controller that libvirt adds; a watchdog, of a bridge.
+# Each of these takes a PCIe port: a channel for the controller that libvirt adds, a watchdog for a bridge.
 _ON_PCIE_PORTS = (
     "disk/target[@bus='virtio']",
     "interface",
@@ -20,9 +20,9 @@ _ON_PCIE_PORTS = (
     "channel",
     "watchdog",
 )
-# For devices that are attached while the guest runs; and most of a guest, as Nova has it.
+# Ports for devices that are attached while the guest runs; and the maximum for one guest, as in Nova.
 SPARE_PCIE_PORTS, MOST_PCIE_PORTS = 8, 28
-# Of a screen where the image names none, as Nova's default.
+# The video model if the image names none, as Nova's default.
 _VIDEO = "virtio"
 
 
@@ -32,7 +32,7 @@ def add_devices(devices: ET.Element, hardware: GuestHardware, arch: str, rng_dev
     if has_screen or hardware.video_model not in {None, NO_VIDEO}:
         _video(devices, hardware)
     if hardware.guest_agent:
-        # libvirt makes the socket of it, and removes it.
+        # libvirt creates and removes the socket of the channel.
         channel = ET.SubElement(devices, "channel", type="unix")
         ET.SubElement(channel, "target", type="virtio", name=AGENT_CHANNEL)
     if hardware.rng is not None:
@@ -53,9 +53,11 @@ def _video(devices: ET.Element, hardware: GuestHardware) -> None:
 
 
 def add_pcie_ports(devices: ET.Element, count: int) -> None:
-    """Of a domain that has all its devices. `count` 0: as many as they take, and some for what is attached later. libvirt adds what lacks."""
+    """Call this when the domain has all its devices. `count` 0: as many ports as they take, and some for devices that
+    are attached later. libvirt adds missing ports.
+    """
     taken = sum(len(devices.findall(each)) for each in _ON_PCIE_PORTS)
-    # The one of USB, which libvirt adds.
+    # One more for the USB controller, which libvirt adds.
     number = count or min(taken + 1 + SPARE_PCIE_PORTS, MOST_PCIE_PORTS)
     ET.SubElement(devices, "controller", type="pci", index="0", model="pcie-root")
     for _ in range(number):

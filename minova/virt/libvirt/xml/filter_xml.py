@@ -1,8 +1,9 @@
-"""What a port lets through, as a network filter of libvirt: no address but its own, and what its security groups allow.
+"""The filter of a port, as a network filter of libvirt: only the port's own addresses, and what its security groups
+allow.
 
-On the bridge (ebtables) a guest sends from its own addresses alone, answers for no other one, and offers neither
-addresses nor routes. Above it (iptables) connections are followed. A rule with a state of its own costs one command for
-what comes in and two for what goes out; without one libvirt writes three.
+On the bridge (ebtables) a guest sends only from its own addresses, answers for no other address, and offers neither
+addresses nor routes. Above it (iptables) connections are tracked. A rule with an explicit state costs one command for
+ingress and two for egress; without one libvirt writes three.
 """
 
 import ipaddress
@@ -14,16 +15,18 @@ from minova.objects.guest_metadata import ADDRESS, PORT
 from minova.objects.network import EGRESS, INGRESS, LOCAL
 from minova.objects.vif import Vif, VifRule, filter_name, within_bound
 
-# Rules of lower numbers come first: on the bridge below 0, above it from 0 on.
+# Priorities: rules with lower numbers come first. Numbers below 0 are on the bridge, numbers from 0 on above it.
 _L2, _L2_END, _REPLIES, _GATEWAY, _HOST, _ALLOWED, _END = -900, -500, 100, 150, 200, 300, 900
 _NEW = "NEW,ESTABLISHED"
-# The field's names; libvirt's elements of IPv6 end in -ipv6, but for ICMP's.
+# Names of ICMP; libvirt's other elements for IPv6 end in -ipv6.
 _ICMP = {4: "icmp", 6: "icmpv6"}
-# What hosts take without being named.
+# Broadcast and multicast ranges, which every host receives.
 _EVERYBODY = ("255.255.255.255/32", "224.0.0.0/4")
-# Of one wire alone: at one of them a cloud that the host is a guest of would answer as to the host.
+# Link-local addresses. If the host itself is a guest of a cloud, that cloud's metadata service would answer there as to
+# the host.
 _LINK_LOCAL = "169.254.0.0/16"
-# Router and neighbour discovery, and reports of listeners: what a guest sends, and what reaches it.
+# ICMPv6 types of router and neighbour discovery and of multicast listener reports: those a guest sends, and those it
+# receives.
 _DISCOVERY_OUT, _DISCOVERY_IN = (133, 135, 136, 143), (130, 134, 135, 136)
 _ROUTER_ADVERTISEMENT, _REDIRECT = 134, 137
 
@@ -38,8 +41,10 @@ class Rule(NamedTuple):
 
 
 def filter_xml(vif: Vif, host_addresses: Sequence[str] = (), *, metadata: bool = False) -> str:
-    """The filter of a port. `host_addresses`: of the host, which its `local` networks' guests do not reach. `metadata`: the host has
-    the address of the metadata service.
+    """Returns the filter of a port.
+
+    `host_addresses` are addresses of the host; guests of its `local` networks must not reach them.
+    `metadata`: whether the host has the address of the metadata service.
     """
     root = ET.Element("filter", name=filter_name(vif.port_id), chain="root")
     ET.SubElement(root, "uuid").text = vif.port_id
@@ -68,7 +73,9 @@ def _rules(vif: Vif, host_addresses: Sequence[str], *, metadata: bool) -> Iterat
 
 
 def _groups(rules: Sequence[VifRule], versions: set[int], *, is_local: bool) -> Iterator[Rule]:
-    """What the security groups of the port let through, and nothing else but what every guest needs."""
+    """Yields rules that allow what the security groups of the port allow and what every guest needs, and drop
+    everything else.
+    """
     yield Rule("accept", "in", _REPLIES, "all", {"state": "RELATED"})
     if not is_local:
         yield Rule("accept", "in", _GATEWAY, "udp", {"state": _NEW, "srcportstart": "67", "dstportstart": "68"})
@@ -76,11 +83,11 @@ def _groups(rules: Sequence[VifRule], versions: set[int], *, is_local: bool) -> 
     if 6 in versions:
         yield Rule("accept", "out", _REPLIES, "all-ipv6", {"state": "ESTABLISHED,RELATED"})
         yield Rule("accept", "in", _REPLIES, "all-ipv6", {"state": "RELATED"})
-        # Connection tracking does not follow them.
+        # Connection tracking does not cover these types.
         for direction, types in (("out", _DISCOVERY_OUT), ("in", _DISCOVERY_IN)):
             for number in types:
                 yield Rule("accept", direction, _GATEWAY, "icmpv6", {"type": str(number)}, stateless=True)
-    # The conductor has done the same: this is the last guard of libvirt and of the host's tables.
+    # The conductor applies the same bound: this is the last protection of libvirt and of the host's tables.
     for rule in within_bound(rules):
         if rule.ip_version == 4 or 6 in versions:
             yield from _allowed(rule)
@@ -89,14 +96,14 @@ def _groups(rules: Sequence[VifRule], versions: set[int], *, is_local: bool) -> 
 
 
 def _sources(vif: Vif) -> list[tuple[str, str]]:
-    """(MAC address, range) from which the guest may send."""
+    """Returns the pairs (MAC address, range) from which the guest may send."""
     own = [(vif.mac_address, address.ip_address) for address in vif.addresses]
     own += [(pair.mac_address or vif.mac_address, pair.ip_address) for pair in vif.allowed_address_pairs]
     return list(dict.fromkeys(own))
 
 
 def _own_addresses(vif: Vif, own: Sequence[tuple[str, str]], versions: set[int]) -> Iterator[Rule]:
-    """Nothing leaves the guest but from these addresses, and no answers of DHCP servers or routers."""
+    """Yields rules that let the guest send only from these addresses, and no answers of DHCP servers or routers."""
     ports = {"protocol": "udp", "srcportstart": "67", "dstportstart": "68"}
     yield Rule("drop", "out", _L2 - 10, "ip", ports)
     yield Rule(
@@ -113,7 +120,7 @@ def _own_addresses(vif: Vif, own: Sequence[tuple[str, str]], versions: set[int])
             "dstportstart": "67",
         },
     )
-    # Whether an address is free is asked without one.
+    # An ARP probe, which checks whether an address is free, has no sender address.
     yield _arp(vif.mac_address, "0.0.0.0")
     if 6 in versions:
         yield from _discovery(vif)
@@ -135,7 +142,9 @@ def _arp(mac: str, address: str) -> Rule:
 
 
 def _discovery(vif: Vif) -> Iterator[Rule]:
-    """The link-local address is made of the MAC address; from none a guest asks whether an address is free."""
+    """Yields the rules of IPv6 discovery. The link-local address is derived from the MAC address. A guest probes
+    whether an address is free from the unspecified address.
+    """
     for number in (_ROUTER_ADVERTISEMENT, _REDIRECT):
         yield Rule("drop", "out", _L2 - 10, "ipv6", {"protocol": "icmpv6", "type": str(number)})
     yield Rule("drop", "out", _L2 - 10, "ipv6", {"protocol": "udp", "srcportstart": "547", "dstportstart": "546"})
@@ -146,7 +155,7 @@ def _discovery(vif: Vif) -> Iterator[Rule]:
 
 
 def link_local(mac: str) -> str:
-    """The address that a guest makes of its MAC address (EUI-64)."""
+    """Returns the address that a guest derives from its MAC address (EUI-64)."""
     numbers = [int(part, 16) for part in mac.split(":")]
     numbers[0] ^= 2
     full = [*numbers[:3], 0xFF, 0xFE, *numbers[3:]]
@@ -154,9 +163,10 @@ def link_local(mac: str) -> str:
 
 
 def _host(vif: Vif, host_addresses: Sequence[str], *, metadata: bool) -> Iterator[Rule]:
-    """Of its host a guest reaches DHCP, DNS, metadata and a ping of the gateway. Answers to what the host asks are connections.
+    """Yields rules for access to the host: a guest reaches DHCP, DNS, the metadata service and a ping of the gateway.
+    Answers to the host's own requests belong to tracked connections.
 
-    Neither broadcast nor multicast of IPv4: libvirt's rules cannot tell the host from the other guests there.
+    IPv4 broadcast and multicast are dropped: libvirt's rules cannot distinguish the host from other guests there.
     """
     gateways = [
         str(subnet.gateway_ip)
@@ -174,7 +184,7 @@ def _host(vif: Vif, host_addresses: Sequence[str], *, metadata: bool) -> Iterato
         yield Rule("accept", "out", _GATEWAY, "tcp", {"state": _NEW, **service})
     if (
         not vif.port_security_enabled
-    ):  # it may give addresses to other guests; answers of secured ones end on the bridge
+    ):  # such a guest may serve DHCP to others; DHCP answers of secured ports are dropped on the bridge
         answers = {"dstipaddr": "255.255.255.255", "srcportstart": "67", "dstportstart": "68"}
         yield Rule("accept", "out", _GATEWAY, "udp", {"state": _NEW, **answers})
     for address in sorted({*gateways, *_broadcasts(vif), *host_addresses}):
@@ -198,7 +208,7 @@ def _allowed(rule: VifRule) -> Iterator[Rule]:
     else:
         tag = (rule.protocol or "all") + ("-ipv6" if rule.ip_version == 6 else "")
         attributes |= _numbers({"dstportstart": rule.port_min, "dstportend": rule.port_max})
-    # Without a state of its own libvirt adds a rule for the answers: what goes out needs it.
+    # Without an explicit state libvirt adds a rule for the answers: egress needs it.
     states = {"state": _NEW} if rule.direction == INGRESS else {}
     directions = {INGRESS: ("in", "src"), EGRESS: ("out", "dst")}
     direction, side = directions[rule.direction]
@@ -219,9 +229,10 @@ def _range(side: str, text: str) -> dict[str, str]:
 
 
 def closed_to(xml: str, host_addresses: Iterable[str]) -> str | None:
-    """A filter that is there, so that its guest does not reach these addresses of the host either. None: it is so.
+    """Returns an existing filter changed so that its guest does not reach these addresses of the host either. Returns
+    None if no change is needed.
 
-    Filters of guests that are not on `local` networks stay.
+    Filters of guests that are not on `local` networks need no change.
     """
     root = ET.fromstring(xml)
     own = root.findall(f"rule[@action='drop'][@priority='{_HOST}']/all")
@@ -233,6 +244,6 @@ def closed_to(xml: str, host_addresses: Iterable[str]) -> str | None:
 
 
 def filters_of(xml: str) -> list[str]:
-    """The names of the filters that a domain's interfaces refer to."""
+    """Returns the names of the filters to which a domain's interfaces refer."""
     references: Iterable[ET.Element] = ET.fromstring(xml).findall("devices/interface/filterref")
     return [reference.get("filter", "") for reference in references]

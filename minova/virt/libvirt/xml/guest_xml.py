@@ -1,6 +1,6 @@
-"""An instance as libvirt's domain XML, and back. Pure.
+"""Converts an instance to libvirt's domain XML, and back. Pure.
 
-What users chose stands in the metadata alone, as JSON strings: XML has no way to write every character, JSON has.
+Values that users chose appear only in the metadata, as JSON strings: XML cannot represent every character, JSON can.
 """
 
 import json
@@ -43,7 +43,7 @@ NAMESPACE = "urn:minova:instance:1"
 KIB_IN_MB = 1024
 # Seconds between the guest's reports of its memory.
 BALLOON_PERIOD = 10
-# Where firmware tables identify a guest.
+# The architectures whose firmware tables identify a guest.
 _SMBIOS_ARCHES = {"x86_64", "i686", "aarch64"}
 _EMULATED = {"kvm", "qemu"}
 
@@ -51,7 +51,7 @@ ET.register_namespace("minova", NAMESPACE)
 
 
 class Disk(msgspec.Struct, frozen=True, kw_only=True):
-    """`bus` None: that of the guest's other disks."""
+    """A disk of a guest. `bus` None: the bus of the guest's other disks."""
 
     path: str
     driver_format: str
@@ -60,12 +60,16 @@ class Disk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the configuration and the host say of every guest. `pinned` are the CPUs that guests may run on; `machines` the
-    machine types that the host offers, by architecture; `bridges` those of flat networks and VLANs (see `Vif.segment`),
-    `lost_bridges` which of these are not there now. `max_queues`: of an interface. `pcie_ports`: of a guest whose machine has them; 0:
-    as many as it may need.
-    `rng_device`: where guests' random number generators read. `uefi`, `secure_boot`: whether there is such firmware for guests of
-    `arch`.
+    """Settings of the configuration and the host for every guest.
+
+    - `pinned`: the CPUs on which guests may run.
+    - `machines`: the machine types that the host offers, by architecture.
+    - `bridges`: the bridges of flat networks and VLANs (see `Vif.segment`).
+    - `lost_bridges`: those of `bridges` that do not exist now.
+    - `max_queues`: the largest number of queues of an interface.
+    - `pcie_ports`: the number of ports of a guest whose machine has them; 0: as many as it may need.
+    - `rng_device`: the device from which guests' random number generators read.
+    - `uefi`, `secure_boot`: whether there is such firmware for guests of `arch`.
     """
 
     host: str
@@ -90,7 +94,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
-    """How a domain says that it is minova's: whose instance, on which host, by which attempt."""
+    """The metadata that marks a domain as minova's: its instance, its host and its build attempt."""
 
     uuid: str
     host: str
@@ -108,7 +112,7 @@ _MARK = Decoder(Mark)
 
 
 def domain_name(instance_uuid: str) -> str:
-    """The domain's name: nothing that a user chose."""
+    """Returns the domain's name, which contains nothing that a user chose."""
     return f"instance-{instance_uuid}"
 
 
@@ -122,8 +126,8 @@ def guest_xml(
     console_log: str | None,
     serial_port: int | None = None,
 ) -> str:
-    """The domain. ImageUnacceptable: a property of the image or an extra spec of the flavor has a value that cannot be.
-    HardwareNotOffered: it can be, and not on this host.
+    """Returns the domain's XML. Raises ImageUnacceptable if a property of the image or an extra spec of the flavor has
+    an invalid value, HardwareNotOffered if the value is valid but this host does not offer it.
     """
     guest = _guest(instance, settings)
     _require_offered(guest)
@@ -152,7 +156,7 @@ def guest_xml(
         _features(domain, guest)
         _cpu(domain, settings, instance.flavor.vcpus, numa)
     elif numa is not None:
-        # <numatune> is about cells that the guest must have, on libvirt's test hypervisor, too.
+        # <numatune> refers to cells that the guest must have, also on libvirt's test hypervisor.
         numa_xml.add_cells(ET.SubElement(domain, "cpu"), numa)
     ET.SubElement(domain, "clock", offset="utc")
     _text(domain, "on_poweroff", "destroy")
@@ -175,14 +179,14 @@ def guest_xml(
 
 
 def interface_xml(instance: Instance, settings: HostSettings, vif: Vif) -> str:
-    """One interface of a domain. Raises as `guest_xml`."""
+    """Returns the XML of one interface of a domain. Raises as `guest_xml`."""
     return ET.tostring(_interface(vif, _guest(instance, settings)), encoding="unicode")
 
 
 def mark_of(xml: str) -> Mark | None:
-    """The mark in a domain's XML, or in the metadata element alone, of which libvirt drops the namespace.
+    """Returns the mark in a domain's XML, or in the metadata element alone, from which libvirt drops the namespace.
 
-    Nothing when there is none that minova wrote.
+    Returns None if there is no mark that minova wrote.
     """
     root = ET.fromstring(xml)
     tag = f"{{{NAMESPACE}}}instance"
@@ -197,7 +201,7 @@ def mark_of(xml: str) -> Mark | None:
 
 
 def disk_formats_of(xml: str, instance_uuid: str) -> dict[str, str]:
-    """The format of each disk of the domain that lies in the instance's folder, by the name of its file."""
+    """Returns {file name: format} of the domain's disks in the instance's folder."""
     formats = {}
     for disk in ET.fromstring(xml).findall("devices/disk[@type='file']"):
         source, driver = disk.find("source"), disk.find("driver")
@@ -241,7 +245,9 @@ def _queues(instance: Instance, hardware: GuestHardware, settings: HostSettings)
 
 
 class _Guest(NamedTuple):
-    """What is decided of a guest before any of its XML. `machine` None: libvirt's own choice. `queues`: of each interface."""
+    """Decisions about a guest before its XML is made. `machine` None: libvirt chooses. `queues`: the number for each
+    interface.
+    """
 
     hardware: GuestHardware
     limits: GuestLimits
@@ -261,7 +267,7 @@ def _guest(instance: Instance, settings: HostSettings) -> _Guest:
     if hardware.secure_boot == OPTIONAL:
         secure = hardware.uefi and settings.secure_boot and (machine is None or Q35 in machine)
     if secure and not hardware.machine_type and Q35 not in (machine or ""):
-        machine = Q35  # the only one that has it
+        machine = Q35  # the only machine with secure boot
     return _Guest(
         hardware=hardware,
         limits=_limits(instance),
@@ -318,7 +324,7 @@ def _mark_element(mark: Mark) -> ET.Element:
 
 def _os(domain: ET.Element, guest: _Guest, *, smbios: bool) -> None:
     element = ET.SubElement(domain, "os")
-    # Without one libvirt takes the host's, and its own machine.
+    # Without these attributes libvirt takes the host's architecture and its own default machine.
     attributes = {"arch": guest.arch, "machine": guest.machine}
     _text(element, "type", "hvm", **{name: value for name, value in attributes.items() if value})
     if guest.hardware.uefi:
@@ -331,7 +337,7 @@ def _os(domain: ET.Element, guest: _Guest, *, smbios: bool) -> None:
 
 
 def _firmware(element: ET.Element, *, secure: bool) -> None:
-    """libvirt chooses the file, and makes the guest's variables from its template."""
+    """Requests UEFI firmware. libvirt chooses the file, and makes the guest's variables from its template."""
     element.set("firmware", "efi")
     wanted = ET.SubElement(element, "firmware")
     for feature in ("secure-boot", "enrolled-keys"):
@@ -351,7 +357,7 @@ def _features(domain: ET.Element, guest: _Guest) -> None:
 
 def _sysinfo(domain: ET.Element, instance: Instance) -> None:
     system = ET.SubElement(ET.SubElement(domain, "sysinfo", type="smbios"), "system")
-    # Guests (cloud-init) know by this product name that they run in an OpenStack cloud.
+    # cloud-init recognises by this product name that the guest runs in an OpenStack cloud.
     entries = {
         "manufacturer": "minova",
         "product": "OpenStack Nova",
@@ -378,7 +384,7 @@ def _cpu(domain: ET.Element, settings: HostSettings, vcpus: int, numa: InstanceN
 
 
 def _has_pcie_ports(guest: _Guest) -> bool:
-    """Whether each device has a port of its own, and libvirt leaves only one free."""
+    """Whether each device of the machine needs its own PCIe port, of which libvirt leaves only one free."""
     machine = guest.machine or ""
     if guest.arch == "aarch64":
         return not machine or machine.startswith("virt")
@@ -386,7 +392,7 @@ def _has_pcie_ports(guest: _Guest) -> bool:
 
 
 def _cd_bus(arch: str, machine: str | None) -> str:
-    """The bus of a CD drive that each guest of the machine knows, as Nova chooses it."""
+    """Returns the bus of a CD drive that every guest of the machine supports, as Nova chooses it."""
     if arch not in {"x86_64", "i686"}:
         return "scsi"
     return "sata" if machine is not None and Q35 in machine else "ide"
@@ -424,7 +430,9 @@ def _add_consoles(
 
 
 def _serial(devices: ET.Element, settings: HostSettings, port: int | None) -> ET.Element:
-    """The guest's serial port: a TCP port of the host, where consoles are served, else a terminal that only logs."""
+    """Adds the guest's serial port: a TCP port of the host if serial consoles are served, else a pty that is only
+    logged.
+    """
     if settings.serial is None or port is None:
         return ET.SubElement(devices, "serial", type="pty")
     serial = ET.SubElement(devices, "serial", type="tcp")
@@ -434,7 +442,7 @@ def _serial(devices: ET.Element, settings: HostSettings, port: int | None) -> ET
 
 
 def _interface(vif: Vif, guest: _Guest) -> ET.Element:
-    """HardwareNotOffered: this host has no bridge of its network."""
+    """Raises HardwareNotOffered if this host has no bridge of the interface's network."""
     settings = guest.settings
     if vif.is_neutrons:
         return _neutron_interface(vif, guest)
@@ -458,9 +466,9 @@ def _interface(vif: Vif, guest: _Guest) -> ET.Element:
 
 
 def _neutron_interface(vif: Vif, guest: _Guest) -> ET.Element:
-    """As Neutron has bound its port. An agent of Neutron filters what it lets through.
+    """Returns the interface as Neutron has bound its port. An agent of Neutron filters its traffic.
 
-    InterfaceNotOffered: a binding of a type that minova does not plug.
+    Raises InterfaceNotOffered if the binding has a type that minova does not plug.
     """
     bridge = vif.vif_details.get("bridge_name")
     if vif.vif_details.get("ovs_hybrid_plug"):
@@ -492,7 +500,7 @@ def _link(vif: Vif, guest: _Guest, kind: str, source: dict[str, str] | None) -> 
     ET.SubElement(element, "target", dev=tap_name(vif.port_id))
     ET.SubElement(element, "model", type=guest.hardware.vif_model)
     if guest.queues > 1:
-        # An emulated guest has its queues in QEMU; else the kernel of the host serves them.
+        # QEMU serves the queues of an emulated guest; the kernel of the host serves those of a KVM guest.
         backend = {"name": "vhost"} if settings.virt_type == "kvm" else {}
         ET.SubElement(element, "driver", {**backend, "queues": str(guest.queues)})
     ET.SubElement(element, "mtu", size=str(vif.mtu))
@@ -502,7 +510,9 @@ def _link(vif: Vif, guest: _Guest, kind: str, source: dict[str, str] | None) -> 
 
 
 def _hostdev(device: PciDevice) -> ET.Element:
-    """libvirt takes the device from its driver and gives it back, unless its tag `managed` says that others do."""
+    """libvirt detaches the device from its driver and gives it back, unless its tag `managed` says that the operator
+    does so.
+    """
     managed = "no" if dict(device.tags).get("managed", "").lower() in {"false", "no"} else "yes"
     element = ET.Element("hostdev", mode="subsystem", type="pci", managed=managed)
     source = ET.SubElement(element, "source")

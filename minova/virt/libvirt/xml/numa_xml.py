@@ -1,7 +1,7 @@
-"""A guest's cells, pins and pages in its domain: <cputune>, <numatune>, <cpu><numa>, <memoryBacking>. Pure.
+"""Writes a guest's cells, pins and pages into its domain: <cputune>, <numatune>, <cpu><numa>, <memoryBacking>. Pure.
 
-Nova's layout: a pinned CPU on its own host CPU, a shared one on all shared CPUs of its host cell, emulator threads beside
-them or on CPUs of their own, memory strictly on the cells that were claimed.
+Nova's layout: a pinned CPU runs on its own host CPU, a shared CPU on all shared CPUs of its host cell, and emulator
+threads run beside them or on separate CPUs. Memory is strictly on the claimed cells.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,8 +18,10 @@ KIB_IN_MB = 1024
 
 
 class HostCells(msgspec.Struct, frozen=True, kw_only=True):
-    """What of the host's topology a domain is made from. `cpus`: the CPUs of each cell that shared guest CPUs run on,
-    by cell id; empty where the host reports no cells. `shared`: `cpu_shared_set`, None where it is not set.
+    """The parts of the host's topology that a domain needs.
+
+    `cpus`: {cell id: the CPUs on which shared guest CPUs run}; empty if the host reports no cells.
+    `shared`: `cpu_shared_set`, None if it is not set.
     """
 
     cpus: Mapping[int, CPUs] = {}
@@ -35,8 +37,8 @@ def add_tuning(
     realtime: CPUs = frozenset(),
     locked: bool = False,
 ) -> None:
-    """Everything but <cpu>. HypervisorUnavailable: the cells that were claimed are not the host's any more.
-    RealtimeMaskNotFoundOrInvalid: see `_emulator_cpus`.
+    """Adds everything but <cpu>. Raises HypervisorUnavailable if the host no longer has the claimed cells,
+    RealtimeMaskNotFoundOrInvalid as `_emulator_cpus`.
     """
     backing = memory_backing(guest, host, realtime=bool(realtime), locked=locked)
     if backing is not None:
@@ -54,7 +56,7 @@ def add_tuning(
 
 
 def add_cells(cpu: ET.Element, guest: InstanceNUMATopology) -> None:
-    """<numa> below <cpu>: what the guest itself sees."""
+    """Adds <numa> below <cpu>: the cells that the guest itself sees."""
     numa = ET.SubElement(cpu, "numa")
     for number, cell in enumerate(guest.cells):
         memory = str(cell.memory * KIB_IN_MB)
@@ -62,7 +64,9 @@ def add_cells(cpu: ET.Element, guest: InstanceNUMATopology) -> None:
 
 
 def memory_backing(guest: InstanceNUMATopology, host: HostCells, *, realtime: bool, locked: bool) -> ET.Element | None:
-    """Pages of each cell whose size is not the host's smallest; locked memory for guests in real time or that ask for it."""
+    """Returns the element with the pages of each cell whose size is not the host's smallest, and with locked memory for
+    realtime guests and guests that request it. None if there is neither.
+    """
     backing = ET.Element("memoryBacking")
     sizes: dict[int, list[int]] = {}
     for number, cell in enumerate(guest.cells):
@@ -80,9 +84,9 @@ def memory_backing(guest: InstanceNUMATopology, host: HostCells, *, realtime: bo
 
 
 def share_memory(domain: ET.Element) -> None:
-    """Let the processes behind the guest's devices read its memory, where a device needs that.
+    """Let the processes that serve the guest's devices access its memory, if a device needs that.
 
-    A cell with large pages says so itself (`memAccess`), as in Nova; other memory becomes a file in memory (memfd) first.
+    A cell with large pages is marked as shared (`memAccess`), as in Nova; other memory must first become a memfd.
     """
     devices = domain.find("devices")
     if devices is None or not any(needs_shared_memory(device) for device in devices):
@@ -104,7 +108,7 @@ def share_memory(domain: ET.Element) -> None:
 
 
 def needs_shared_memory(device: ET.Element) -> bool:
-    """Whether another process than QEMU serves this device from the guest's memory: vhost-user or virtiofs."""
+    """Whether a process other than QEMU serves this device from the guest's memory: vhost-user or virtiofs."""
     if device.tag in {"interface", "disk"}:
         return device.get("type") == "vhostuser"
     driver = device.find("driver")
@@ -122,7 +126,7 @@ def _cputune(guest: InstanceNUMATopology, host: HostCells, realtime: CPUs) -> ET
 
 
 def _places(guest: InstanceNUMATopology, host: HostCells) -> Iterable[tuple[int, CPUs]]:
-    """(guest CPU, the host CPUs it may run on)."""
+    """Yields (guest CPU, host CPUs on which it may run)."""
     for cell in guest.cells:
         pins = dict(cell.cpu_pinning)
         for cpu in _guest_cpus(cell):
@@ -130,9 +134,11 @@ def _places(guest: InstanceNUMATopology, host: HostCells) -> Iterable[tuple[int,
 
 
 def _emulator_cpus(guest: InstanceNUMATopology, host: HostCells, realtime: CPUs) -> CPUs:
-    """Without CPUs of their own or shared ones, never beside a realtime CPU, which would starve them.
+    """Returns the host CPUs for the emulator threads. If they have no separate or shared CPUs, they run beside the
+    guest's CPUs, but never beside a realtime CPU, which would starve them.
 
-    RealtimeMaskNotFoundOrInvalid: they are to share, but this host has no shared set for the threads of such a guest.
+    Raises RealtimeMaskNotFoundOrInvalid if the threads of a realtime guest must use the shared set, but this host has
+    none.
     """
     if guest.emulator_threads_policy == "isolate":
         reserved = [cell.cpuset_reserved for cell in guest.cells if cell.cpuset_reserved]

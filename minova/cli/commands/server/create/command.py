@@ -29,7 +29,7 @@ from minova.cli.parser import add_wait, key_value, positive
 from minova.cli.wait import Ask, Gone, Progress, TimedOut, failures, one_server, wait_for_builds
 
 REQUEST_UUID = "X-Minova-Request-UUID"
-USER_DATA_LIMIT = 65535  # bytes of base64, as Nova has it
+USER_DATA_LIMIT = 65535  # bytes of base64, as in Nova
 _WORDS = ("key_name", "description", "hostname", "tags", "trusted_image_certificates")  # options that are fields
 FEW = 3  # servers whose IDs fit into a sentence
 Columns = tuple[Sequence[str], Iterable[Any]]
@@ -134,7 +134,7 @@ With --dry-run nothing is made: it shows where they would go (exit code 0), or w
         return tuple(shown), [tuple(shown.values())]
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Any) -> int:
-        """One server as `show` has it; the reasons of failed builds follow the table."""
+        """Prints one server in the form of `show`; the reasons of failed builds follow the table."""
         if parsed_args.min is None and parsed_args.max is None and parsed_args.formatter != "csv":
             chosen, selector = self._generate_columns_and_selector(parsed_args, column_names)
             (values,) = data
@@ -191,7 +191,7 @@ With --dry-run nothing is made: it shows where they would go (exit code 0), or w
 
 
 def _create(client: Client, body: Json) -> Json:
-    """POSTs with a UUID, so that a retry after a lost answer creates no second server."""
+    """Sends the POST with a UUID, so that a retry after a lost response creates no second server."""
     try:
         return _client_for(client, body).post(f"{COMPUTE}/servers", body, {REQUEST_UUID: str(uuid4())}, repeat=True)
     except KeyboardInterrupt:
@@ -200,13 +200,13 @@ def _create(client: Client, body: Json) -> Json:
 
 
 def _client_for(client: Client, body: Json) -> Client:
-    """Of the microversion that has the form of the networks."""
+    """Returns the client with the microversion that the form of the networks needs."""
     version = version_of(body["server"].get("networks"))
     return client if version is None else client.at(version)
 
 
 def _asking(client: Client, answer: Json) -> Ask:
-    """Asks for the servers of a POST's answer, in the order in which they were made."""
+    """Returns a function that polls the servers of a POST's response, in the order in which they were created."""
     if "reservation_id" not in answer:
         return one_server(client, answer["server"]["id"])
 
@@ -246,7 +246,7 @@ def _dry_run(client: Client, body: Json) -> Json:
 
 
 def dry_run_headline(answer: Json) -> str:
-    """The result in one line. Only administrators see the hosts."""
+    """Returns the result in one line. Only administrators see the hosts."""
     count, decision = answer["count"], answer["diagnosis"]
     if not answer["fits"]:
         return f"{'It would not fit' if count == 1 else f'Not all {count} would fit'}. {answer['reason']}"

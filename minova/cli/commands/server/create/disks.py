@@ -1,4 +1,6 @@
-"""The disks of a new server beside its root disk, in the words of OpenStack's client; and its volumes, which minova has not."""
+"""Options for the disks of a new server beside its root disk, as in OpenStack's client; options for volumes are
+refused, because minova has none.
+"""
 
 import argparse
 import json
@@ -11,7 +13,7 @@ from minova.cli.errors import UsageError
 from minova.cli.parser import positive
 
 _BLANK = {"source_type": "blank", "destination_type": "local", "boot_index": -1, "delete_on_termination": True}
-# What --block-device takes, with the values that a key may have; None: any.
+# The keys of --block-device, with their allowed values; None: any value.
 _KEYS: Mapping[str, tuple[str, ...] | None] = {
     "uuid": None,
     "source_type": ("image", "snapshot", "volume", "blank"),
@@ -40,7 +42,7 @@ class OfVolume(argparse.Action):
 
 
 def add_disk_options(parser: argparse.ArgumentParser) -> None:
-    """Without them a server has the disks of its flavor."""
+    """Adds the options for disks. Without them a server has the disks of its flavor."""
     parser.add_argument(
         "--ephemeral",
         action="append",
@@ -75,7 +77,9 @@ def ephemeral(text: str) -> Json:
 
 
 def block_device(text: str) -> Json:
-    """As the API takes it. Without a source it is blank, without a destination local if it is blank or an image."""
+    """Returns the device in the form of the API. By default the source is blank, and the destination is local if the
+    source is blank or an image.
+    """
     given = _of_file(Path(text)) if Path(text).is_file() else dict(pair.partition("=")[::2] for pair in text.split(","))
     for key, value in given.items():
         _check(text, key, value)
@@ -106,7 +110,7 @@ def _check(text: str, key: str, value: Any) -> None:
 
 
 def _typed(key: str, value: Any) -> Any:
-    """Numbers and truths of a text; what is none of them is for the API to refuse."""
+    """Converts text to numbers and booleans. Other values stay as they are; the API refuses invalid ones."""
     if not isinstance(value, str):
         return value
     if key in {"boot_index", "volume_size"} and value.removeprefix("-").isdecimal():
@@ -117,7 +121,7 @@ def _typed(key: str, value: Any) -> Any:
 
 
 def disks_of(parsed_args: argparse.Namespace) -> Json:
-    """As fields of the request."""
+    """Returns the disks as fields of the request."""
     disks = [*parsed_args.ephemeral, *parsed_args.block_devices]
     if parsed_args.swap:
         disks.append({**_BLANK, "guest_format": "swap", "volume_size": parsed_args.swap})

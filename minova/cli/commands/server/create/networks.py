@@ -1,4 +1,4 @@
-"""The networks of a new server, in the words of OpenStack's client."""
+"""Options for the networks of a new server, as in OpenStack's client."""
 
 import argparse
 
@@ -8,12 +8,12 @@ from minova.cli.errors import UsageError
 
 _KEYS = {"net-id", "port-id", "v4-fixed-ip", "v6-fixed-ip", "tag"}
 NONE, AUTO = "none", "auto"
-# Microversions in which networks may be a word, and in which an interface may have a tag.
+# The first microversions in which networks may be a word, and in which an interface may have a tag.
 WORDS_SINCE, TAGS_SINCE = "2.37", "2.42"
 
 
 def add_network_options(parser: argparse.ArgumentParser) -> None:
-    """Interfaces are in the order of the options."""
+    """Adds the options for networks. Interfaces are in the order of the options."""
     parser.add_argument(
         "--network",
         dest="nics",
@@ -79,7 +79,7 @@ def nic(text: str) -> dict[str, str] | str:
 
 
 def networks_of(client: Client, parsed_args: argparse.Namespace) -> list[Json] | str | None:
-    """As the field of the request; None: nothing was said."""
+    """Returns the field of the request; None if no option was given."""
     wanted = parsed_args.nics or []
     words = [each for each in wanted if isinstance(each, str)]
     if words and len(wanted) > 1:
@@ -88,7 +88,7 @@ def networks_of(client: Client, parsed_args: argparse.Namespace) -> list[Json] |
 
 
 def version_of(networks: list[Json] | str | None) -> str | None:
-    """The microversion that the field needs; None: any."""
+    """Returns the microversion that the field needs; None: any."""
     if isinstance(networks, str):
         return WORDS_SINCE
     return TAGS_SINCE if any("tag" in each for each in networks or ()) else None

@@ -1,4 +1,4 @@
-"""Options that decide where servers go, and the API's body that they make."""
+"""Options that decide where servers are placed, and the request body that they make."""
 
 import argparse
 
@@ -40,7 +40,7 @@ def add_request_options(parser: argparse.ArgumentParser, *, any_image: bool = Fa
 
 
 def request_body(client: Client, parsed_args: argparse.Namespace) -> Json:
-    """With flavor, image, group and servers by their IDs."""
+    """Returns the request body, with flavor, image, group and servers by their IDs."""
     zone = parsed_args.availability_zone
     named = {"host": parsed_args.host, "hypervisor_hostname": parsed_args.hypervisor_hostname}
     places = {key: value for key, value in named.items() if value}
@@ -72,7 +72,7 @@ def _all_hints(client: Client, parsed_args: argparse.Namespace) -> Json:
 
 
 def _hints(pairs: list[tuple[str, str]]) -> Json:
-    """A key given more than once becomes a list, as `different_host` takes it."""
+    """Returns the hints. A key given more than once becomes a list, as `different_host` accepts it."""
     hints: Json = {}
     for key, value in pairs:
         if key not in hints:
