@@ -12,7 +12,7 @@ from minova import errors
 from minova.conductor.notifications.instances import LOCK, UNLOCK, note
 from minova.conductor.quotas import Quotas
 from minova.conductor.servers import rebuild
-from minova.conductor.servers.action_images import discard_image
+from minova.conductor.servers.action_images import discard_image, records_of
 from minova.conductor.servers.finish import announce_hosts, servers_quota
 from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.tasks.worker import Worker
@@ -94,8 +94,7 @@ class ServerAttributes:
                 raise errors.Conflict(f"Cannot reset instance {instance_uuid} to active: it has no host")
             at = self._worker.at()
             if task is not None:
-                if task.action_id is not None:
-                    actions.end(session, [task.action_id], at, error=_RESET)
+                actions.end(session, records_of(task), at, error=_RESET)
                 rebuild.undo(session, task, locked.state[1], at)
                 discard_image(session, task)
                 tasks.remove(session, [instance_uuid])

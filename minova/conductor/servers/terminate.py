@@ -255,8 +255,7 @@ class Terminate:
         return Ask(host, node)
 
     def _interrupt(self, session: Session, standing: LockedInstance, task: Task) -> None:
-        if task.action_id is not None:
-            actions.end(session, records_of(task), self._worker.at(), error=_interrupted(task))
+        actions.end(session, records_of(task), self._worker.at(), error=_interrupted(task))
         discard_image(session, task)
         if standing.unshelving:
             request_specs.remove(session, [task.reservation_id])

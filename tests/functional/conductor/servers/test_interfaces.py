@@ -199,7 +199,7 @@ def test_detachments_that_are_asked_for_together_follow_each_other(harness: Cond
     ]
 
 
-@pytest.mark.parametrize("ended_by", ["reboot_hard", "delete"])
+@pytest.mark.parametrize("ended_by", ["reboot_hard", "reset_state", "delete"])
 def test_detachments_that_wait_end_with_what_they_wait_for(harness: ConductorHarness, ended_by: str) -> None:
     server = harness.active()
     done(harness, server, attach(harness, server))
@@ -211,7 +211,10 @@ def test_detachments_that_wait_end_with_what_they_wait_for(harness: ConductorHar
         harness.conductor.instance_deleted(CTX, instance_uuid=server, host="a")
         assert left(harness) == (0, 0, 0)
     else:
-        harness.acted(server, "reboot_hard")
+        if ended_by == "reset_state":
+            harness.conductor.reset_server_state(CTX, instance_uuid=server, vm_state="active")
+        else:
+            harness.acted(server, "reboot_hard")
         assert len(attached(harness, server)) == 2
     assert ("detach_interface", "Error") in harness.actions(server)
     assert all(result is not None for _, result in harness.actions(server))
@@ -245,6 +248,18 @@ def test_an_attachment_that_a_hard_reboot_ends_is_as_good_as_the_reboot(
         harness.conductor.action_failed(CTX, **report, reason="bridge br0 is not there")
     assert ("attach_interface", "Success" if succeeds else "Error") in harness.actions(server)
     assert all(result is not None for _, result in harness.actions(server))
+
+
+def test_an_attachment_that_a_hard_reboot_carries_ends_with_a_reset_of_the_state(harness: ConductorHarness) -> None:
+    server = harness.active()
+    attach(harness, server)
+    harness.act(server, "reboot_hard")
+    harness.conductor.reset_server_state(CTX, instance_uuid=server, vm_state="error")
+    assert harness.actions(server)[1:] == [
+        ("attach_interface", "Error"),
+        ("reboot", "Error"),
+        ("reset_state", "Success"),
+    ]
 
 
 @pytest.mark.parametrize("by", ["attachment", "creation"])
