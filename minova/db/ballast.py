@@ -21,7 +21,11 @@ SIZE = 32 * MB
 
 
 class Ballast:
-    """Safe for threads; several processes may share the file. `size`, `margin`: bytes that it takes, and that stay free beside it."""
+    """Thread-safe; several processes may share the file.
+
+    `size`: bytes of the file.
+    `margin`: bytes that stay free beside the file.
+    """
 
     def __init__(self, database: Path, size: int = SIZE, margin: int = SIZE) -> None:
         self.path = database.with_name(f"{database.name}-ballast")
@@ -29,7 +33,7 @@ class Ballast:
         self._lock = threading.Lock()
 
     def hold(self) -> bool:
-        """Make the file if there is room for it, and tell whether it is there."""
+        """Makes the file if there is space for it. Returns whether the file exists."""
         with self._lock:
             if self._is_whole():
                 return True
@@ -45,7 +49,7 @@ class Ballast:
             return True
 
     def give_up(self) -> bool:
-        """Whether there was anything to give up."""
+        """Removes the file. Returns whether there was one."""
         with self._lock:
             try:
                 self.path.unlink()

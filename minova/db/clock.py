@@ -1,9 +1,9 @@
 """The cloud clock: the one clock of leases, deadlines and heartbeats. It never runs backwards and never jumps.
 
-Its value stands in a row, together with what the database server's wall clock showed when the row was written. Now is that
-value plus the wall time since then, at least 0 and at most MAX_STEP seconds. Every conductor advances the row once a second.
-So a step of the server's clock, in whichever direction, costs at most MAX_STEP seconds, and while no conductor can write
-nothing grows older: see docs/decisions/0018.
+A row holds its value and the time of the database server's wall clock when the row was written. The current time is
+that value plus the wall time since then, limited to between 0 and MAX_STEP seconds. Every conductor advances the row
+once a second. So a step of the server's clock in either direction shifts the cloud clock by at most MAX_STEP seconds,
+and the clock stands still while no conductor can write: see docs/decisions/0018.
 """
 
 from functools import lru_cache
@@ -29,10 +29,10 @@ from minova.db.models.clock import ROW, Clock
 
 # Seconds between two advances by one conductor.
 ADVANCE_INTERVAL = 1.0
-# Seconds that the clock moves at most between two advances. Less than any lease or down time that is worth having, and more
-# than a busy conductor takes for an advance.
+# The most seconds that the clock moves between two advances. Less than any useful lease or down time, and more than a
+# busy conductor needs for an advance.
 MAX_STEP = 3.0
-# Of several conductors that advance the clock at nearly the same time one is enough.
+# If several conductors advance the clock at nearly the same time, one advance is enough.
 _AT_LEAST = ADVANCE_INTERVAL / 2
 
 
@@ -78,28 +78,28 @@ def later(one: Any, other: Any) -> ColumnElement[float]:
 
 
 def advance(session: Session, wall: ColumnElement[float]) -> None:
-    """Bring the row up to date. In a transaction of its own, since it locks the row.
+    """Brings the row up to date. Needs a transaction of its own, because it locks the row.
 
-    Conductors of the release before this clock compare leases and heartbeats with the wall clock. While a worker of theirs is
-    known, the clock follows the wall clock forwards, however far.
+    Conductors of the release before this clock compare leases and heartbeats with the wall clock. While one of their
+    workers is known, the clock follows the wall clock forwards, however far.
     """
     session.connection().execute(_advance(wall))
 
 
 @lru_cache(maxsize=4)
 def _advance(wall: ColumnElement[float]) -> Any:
-    """Made once for each clock: every conductor runs it once a second."""
+    """Built once for each clock: every conductor runs it once a second."""
     plain = exists().where(Worker.cloud_clock.is_(None))
     moved = Clock.value + _elapsed(wall)
-    # In this order: MariaDB assigns from left to right, and the value needs the old wall time.
+    # Order matters: MariaDB assigns from left to right, and the value needs the old wall time.
     values = [(Clock.value, case((plain, later(moved, wall)), else_=moved)), (Clock.wall, wall)]
     statement = update(Clock).where(Clock.id == ROW, or_(wall < Clock.wall, wall > Clock.wall + _AT_LEAST))
     return statement.ordered_values(*values)
 
 
 def for_insert(session: Session, now: ColumnElement[float]) -> ColumnElement[float]:
-    """`now` for an INSERT or a DELETE. On MariaDB these would lock the clock's row until the end of the transaction, so the
-    clock is read before.
+    """Returns `now` for an INSERT or a DELETE. On MariaDB such a statement would lock the clock's row until the end of
+    the transaction, so the clock is read in a statement before it.
     """
     if not isinstance(now, BindParameter) and session.connection().dialect.name in {"mysql", "mariadb"}:
         return literal(session.scalar(select(now)), Double())

@@ -39,16 +39,16 @@ T = TypeVar("T")
 
 # PostgreSQL: serialization failure, deadlock, lock time-out. MariaDB: lock wait time-out, deadlock, snapshot changed.
 _RETRIABLE = ("40001", "40P01", "55P03", 1205, 1213, 1020)
-# PostgreSQL's classes of connection failures, lack of resources and operators who intervene.
+# PostgreSQL's classes of connection failures, insufficient resources and operator intervention.
 _AWAY_SQLSTATES = ("08", "53", "57P", "58")
-# MariaDB: too many connections, shutting down, full, not yet part of its cluster; whatever its client library says (2000 and up)
-# is about connections.
+# MariaDB: too many connections, shutting down, disk full, not yet part of its cluster. All errors of its client library
+# (2000 and up) are about connections.
 _AWAY_CODES = (1021, 1040, 1047, 1053, 1114, 1203, 1927)
 # A statement that took longer than [database] read_timeout. PostgreSQL, MariaDB.
 _TOO_LONG = ("57014", 1969)
-# The server takes no writes: it was the primary and is none any more. A new connection may reach the one that is.
+# The server rejects writes because it is no longer the primary. A new connection may reach the new primary.
 _DEMOTED = ("25006", 1290, 1792, 1836)
-# Seconds that a client waits longer than the server works on a statement, so that the server gives up first.
+# Seconds that the client's time-out exceeds the server's, so that the server gives up first.
 _READ_GRACE = 2.0
 LOG = logging.getLogger(__name__)
 _AWAY_SQLITE = ("unable to open", "locked", "disk I/O", "is full")
@@ -57,19 +57,22 @@ _READ_ONLY = {
     "mysql": "SET SESSION TRANSACTION READ ONLY",
     "mariadb": "SET SESSION TRANSACTION READ ONLY",
 }
-# MariaDB's unix_timestamp() reads what the session's zone shows, and where that has summer time, shows an hour twice a year.
+# MariaDB's unix_timestamp() converts from the session's time zone. With summer time, one hour a year occurs twice
+# there.
 _UTC = {
     "postgresql": "SET TIME ZONE 'UTC'",
     "mysql": "SET time_zone = '+00:00'",
     "mariadb": "SET time_zone = '+00:00'",
 }
-# Each statement sees what is committed before it, in a transaction or without: without one it saves two round trips. (MariaDB
-# would need as many to switch; SQLite's transactions see all as it is at their beginning, and cost nothing.)
+# Each statement sees what was committed before it, inside a transaction or outside. Running outside a transaction saves
+# two round trips. (MariaDB would need as many round trips to switch. SQLite's transactions see a snapshot of their
+# beginning, and cost nothing.)
 _OF_READS = {"postgresql": {"isolation_level": "AUTOCOMMIT"}}
 ATTEMPTS = 12
-# Seconds between two of them: on MariaDB a few inventories that all want can deadlock eight times in a row on a busy machine.
+# Seconds between two attempts. On a busy MariaDB, claims for the same few inventories can deadlock eight times in a
+# row.
 LONGEST_PAUSE = 1.0
-# Seconds that a pooled connection may have rested before it is tried out.
+# Seconds that a pooled connection may be idle before it is pinged.
 PING_AFTER = 2.0
 
 
@@ -79,12 +82,12 @@ _NOW: ColumnElement[float] = CloudNow(_WALL)
 
 
 def _shown_by(clock: Callable[[], float]) -> ColumnElement[float]:
-    """What `clock` shows when the statement runs."""
+    """The time of `clock` when the statement runs."""
     return BindParameter(None, callable_=clock, type_=Double(), unique=True)
 
 
 class _RoomMade(errors.ServiceUnavailable):
-    """The disk was full, and has room now for some writes: the same transaction may succeed."""
+    """The disk was full and now has space for some writes. Repeating the same transaction may succeed."""
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,8 +101,12 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WriteSession(Session):
-    """The session of one write transaction. `changed_nodes`: ids of compute nodes of which it has changed what host tables
-    show; `changed_at`: when, None: by the database's clock. `placement.changes` writes them as the last step.
+    """The session of one write transaction.
+
+    `changed_nodes`: ids of the compute nodes whose rows in host tables the transaction changes.
+    `changed_at`: when; None: by the database's clock.
+
+    `placement.changes` writes both as the last step.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -109,19 +116,20 @@ class WriteSession(Session):
 
 
 def when_committed(session: Session, work: Callable[[], object]) -> None:
-    """Do it once what this session writes is committed. If the process dies in between, it is not done."""
+    """Calls `work` once after this session has committed. If the process dies in between, `work` is not called."""
     event.listen(session, "after_commit", lambda _: work(), once=True)
 
 
 class Database:
-    """For tests: `clock` stands in for the cloud clock, `wall` for the server's wall clock below it. None uses the server's.
+    """`clock`, `wall`: for tests. They replace the cloud clock and the server's wall clock below it; None uses the
+    server's.
+    `readonly`: for the API; writes fail, whatever the code does.
+    `pool_size`: connections at the same time (not for SQLite); further work waits.
+    `durable` False: SQLite does not wait for the disk, for throw-away databases.
+    `ballast`: keeps space in reserve for the time when the disk of a SQLite file is full.
+    `timeouts` None: statements may take any time, as those of migrations do.
 
-    A read-only one (the API's) cannot write, whatever its code does. `pool_size`: connections at
-    the same time (not SQLite); more work waits.
-    `durable` False: SQLite does not wait for the disk, for throw-away databases. `ballast`: space is kept for the time when the
-    disk of a SQLite file is full.
-    `timeouts` None: statements may take as long as they do, as those of migrations.
-    InvalidConfiguration: no such URL.
+    Raises InvalidConfiguration if the URL is not valid.
     """
 
     def __init__(
@@ -167,7 +175,7 @@ class Database:
         event.listen(self.engine, "handle_error", self._drop_demoted)
 
     def now(self) -> ColumnElement[float]:
-        """The cloud clock, which leases, deadlines and heartbeats are compared with."""
+        """The cloud clock. Leases, deadlines and heartbeats are compared with it."""
         return self._now
 
     def wall(self) -> ColumnElement[float]:
@@ -175,19 +183,19 @@ class Database:
         return self._wall
 
     def advance_clock(self) -> None:
-        """To be done by every conductor, every `clock.ADVANCE_INTERVAL` seconds and before it stamps anything.
+        """Every conductor calls this every `clock.ADVANCE_INTERVAL` seconds, and before it writes any time stamp.
 
-        ServiceUnavailable: the database does not answer; then the clock stands still.
+        Raises ServiceUnavailable if the database does not answer; then the clock stands still.
         """
         if self._advances_clock:
             self.run(lambda session: clocks.advance(session, self._wall))
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """For what changes nothing: on PostgreSQL each statement stands alone, so that a write would stay and a lock
-        would not. A statement that a deadlock has ended is repeated by itself.
+        """A session for reads. On PostgreSQL each statement runs outside a transaction, so a write would be committed
+        at once and a lock would be released at once. A statement that a deadlock has ended is repeated by itself.
 
-        ServiceUnavailable: the database does not answer.
+        Raises ServiceUnavailable if the database does not answer.
         """
         try:
             with self._available(), Session(self.engine, expire_on_commit=False) as session:
@@ -201,10 +209,11 @@ class Database:
 
     @contextmanager
     def write(self, session_class: type[WriteSession] | None = None) -> Iterator[Session]:
-        """One transaction, committed at the end of the block, rolled back by an error. Not repeated: see `run`.
+        """One transaction, committed at the end of the block and rolled back on an error. It is not repeated: see
+        `run`.
 
-        ServiceUnavailable: the database does not answer. What was done may stand all the same, if that came to light
-        at the commit.
+        Raises ServiceUnavailable if the database does not answer. If that happens during the commit, the transaction
+        may have been committed all the same.
         """
         with (
             self._turn,
@@ -215,7 +224,9 @@ class Database:
             yield session
 
     def run(self, work: Callable[[Session], T], session_class: type[WriteSession] | None = None) -> T:
-        """Do `work` in one write transaction; repeat it whole, jittered and bounded, after a deadlock or busy."""
+        """Runs `work` in one write transaction. After a deadlock or a busy database the whole transaction is repeated,
+        with jitter, a limited number of times.
+        """
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 with self.write(session_class) as session:
@@ -232,14 +243,17 @@ class Database:
         raise AssertionError("unreachable")
 
     def hold_ballast(self) -> bool:
-        """Whether there is room for what is new, with a reserve for deletes and heartbeats, which is made if it can be.
+        """Whether there is space for new records besides the reserve for deletes and heartbeats. Makes the reserve if
+        possible.
 
-        Only a SQLite file has such a reserve; a database server looks after its own disk.
+        Only a SQLite file has such a reserve; a database server manages its own disk.
         """
         return self._ballast is None or self._ballast.hold()
 
     def require_room(self) -> None:
-        """To be asked before anything new is written. DiskFull: what room there is, deletes and heartbeats need."""
+        """Must be called before anything new is written. Raises DiskFull if deletes and heartbeats need the remaining
+        space.
+        """
         if not self.hold_ballast():
             raise errors.DiskFull(
                 "There is no room left for the database. Delete something, or tell your administrator."
@@ -250,7 +264,9 @@ class Database:
 
     @contextmanager
     def _available(self) -> Iterator[None]:
-        """What the driver says, addresses and all, is for the log; the text of the error reaches people."""
+        """Logs the driver's message, which may hold addresses. The text of the error that it raises may be shown to
+        users.
+        """
         try:
             yield
         except (DBAPIError, PoolTimeout) as error:
@@ -263,7 +279,7 @@ class Database:
         self._outage.answered()
 
     def _drop_demoted(self, context: ExceptionContext) -> None:
-        """The pool makes its connections anew, to whichever server is the primary then."""
+        """The pool then opens new connections, to the server that is the primary at that time."""
         if not self._readonly and _code(context.original_exception) in _DEMOTED:
             context.is_disconnect = True
 
@@ -271,21 +287,21 @@ class Database:
         record.info["used"] = time.monotonic()
 
     def _ping_after_rest(self, connection: Any, record: Any, _proxy: Any) -> None:
-        """A connection may have died while it lay in the pool. One in steady use is not asked: that would cost a round
-        trip for every transaction.
+        """A connection may have died while it was idle in the pool. One in steady use is not pinged: that would cost a
+        round trip for every transaction.
         """
         if time.monotonic() - record.info.get("used", time.monotonic()) < PING_AFTER:
             return
         try:
             alive = self.engine.dialect.do_ping(connection)
         except Exception as error:
-            # What broke this one has most likely broken all that are as old.
+            # The same failure has most likely broken all connections of that age.
             raise InvalidatePoolError from error
         if not alive:
             raise DisconnectionError
 
     def _set_up_session(self, connection: Any, _record: Any) -> None:
-        # Once for a connection, not for each transaction: that would be a round trip more for every read.
+        # Once for each connection. Once for each transaction would add a round trip to every read.
         cursor = connection.cursor()
         cursor.execute(_UTC[self.dialect])
         if self._timeouts is not None:
@@ -296,7 +312,7 @@ class Database:
         connection.commit()
 
     def _set_pragmas(self, connection: Any, _record: Any) -> None:
-        # Python's sqlite3 would open transactions by itself, late; `_begin` does it.
+        # Python's sqlite3 would open transactions implicitly, and late. `_begin` opens them instead.
         connection.isolation_level = None
         cursor = connection.cursor()
         cursor.execute("PRAGMA foreign_keys=ON")
@@ -310,14 +326,16 @@ class Database:
         cursor.close()
 
     def _begin(self, connection: Any) -> None:
-        # Writers take the lock at once: a read lock that is upgraded later ends in SQLITE_BUSY, whatever the time-out.
+        # Writers take the lock at once: upgrading a read lock later fails with SQLITE_BUSY, whatever the time-out.
         reads = self._readonly or connection.get_execution_options().get("minova_reads")
         connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
 
 @cache
 def _writer_of(path: str) -> AbstractContextManager[object]:
-    """Threads of one process take turns to write a SQLite file: its own lock sleeps up to 0.1 s between two looks."""
+    """Threads of one process take turns to write a SQLite file: SQLite's own lock sleeps up to 0.1 s between two
+    attempts.
+    """
     return threading.Lock() if path and path != ":memory:" else nullcontext()
 
 
@@ -326,10 +344,11 @@ def _pause(attempt: int) -> None:
 
 
 def _repeat_read(cursor: Any, statement: str, parameters: Any, context: Any) -> bool:
-    """Execute a statement of `Database.read`; repeat it, jittered and bounded, after a deadlock. Returns whether it was executed.
+    """Executes a statement of `Database.read` and repeats it, with jitter and a limited number of times, after a
+    deadlock. Returns whether it was executed.
 
-    Statements that change tables lock them against reads, too. One statement can be repeated without those before it, because
-    each sees what is committed when it begins, on MariaDB by the isolation level.
+    Statements that change tables also lock them against reads. One statement can be repeated without the statements
+    before it, because each statement sees what is committed when it begins (on MariaDB because of the isolation level).
     """
     if not context.execution_options.get("minova_reads"):
         return False
@@ -339,15 +358,15 @@ def _repeat_read(cursor: Any, statement: str, parameters: Any, context: Any) -> 
         except context.dialect.loaded_dbapi.Error as error:
             if _code(error) not in _RETRIABLE:
                 raise
-            cursor.connection.rollback()  # on MariaDB the transaction still holds its locks of tables
+            cursor.connection.rollback()  # on MariaDB the transaction still holds its table locks
             _pause(attempt)
         else:
             return True
-    return False  # the last try is SQLAlchemy's own
+    return False  # SQLAlchemy itself makes the last attempt
 
 
 def is_retriable(error: DBAPIError) -> bool:
-    """Whether the same transaction may succeed when repeated."""
+    """Whether the same transaction may succeed if it is repeated."""
     original = error.orig
     if isinstance(error, OperationalError) and "database is locked" in str(original):
         return True
@@ -355,14 +374,17 @@ def is_retriable(error: DBAPIError) -> bool:
 
 
 def _code(original: BaseException | None) -> Any:
-    """MariaDB's number, or PostgreSQL's SQLSTATE. Drivers of MariaDB may have both; its SQLSTATE says less."""
+    """Returns MariaDB's error number or PostgreSQL's SQLSTATE. Drivers of MariaDB may have both; its SQLSTATE is less
+    precise.
+    """
     first = original.args[0] if original is not None and original.args else None
     return first if isinstance(first, int) else getattr(original, "sqlstate", None)
 
 
 def is_away(error: Exception, *, readonly: bool = False) -> bool:
-    """Whether the database itself is out of reach or out of means: nothing is wrong with what was asked. `readonly`: it was
-    the request of a read-only database.
+    """Whether the database is out of reach or out of resources, so that nothing is wrong with the request.
+
+    `readonly`: the request came from a read-only database.
     """
     if isinstance(error, PoolTimeout):
         return True
@@ -390,7 +412,7 @@ def _reason(error: Exception) -> str:
 
 def _engine(url: str, pool_size: int, timeouts: Timeouts | None) -> Engine:
     try:
-        # Values of statements are people's: passwords for guests among them, which no error's text may carry into a log.
+        # Parameter values are users' data, among them passwords of guests. No error text may carry them into a log.
         return create_engine(
             url,
             hide_parameters=True,
@@ -398,7 +420,7 @@ def _engine(url: str, pool_size: int, timeouts: Timeouts | None) -> Engine:
             json_deserializer=parse_json,
             **_options(url, pool_size, timeouts),
         )
-    except ArgumentError as error:  # which never holds the URL itself, nor its password
+    except ArgumentError as error:  # its text never holds the URL or the password
         raise errors.InvalidConfiguration(f"[database] connection: {error}") from None
     except ImportError as error:
         raise errors.InvalidConfiguration(f"[database] connection: the driver {error.name} is not installed") from None
@@ -414,14 +436,15 @@ def _options(url: str, pool_size: int, timeouts: Timeouts | None) -> dict[str, A
         "connect_args": {} if timeouts is None else _connect_arguments(parsed, timeouts),
         "pool_recycle": times.connection_recycle_time,
         "pool_timeout": times.pool_timeout,
-        # Connections beyond these would be made and closed all the time just when there is most to do: further requests wait.
+        # No overflow: under high load, connections beyond the pool would be opened and closed all the time. Further
+        # requests wait.
         "pool_size": pool_size,
         "max_overflow": 0,
     }
 
 
 def _connect_arguments(url: URL, timeouts: Timeouts) -> dict[str, Any]:
-    """What the URL's own query says comes first."""
+    """Options in the query of the URL take precedence."""
     if url.get_backend_name() == "postgresql":
         made: dict[str, Any] = {
             "connect_timeout": timeouts.connect_timeout,
@@ -439,7 +462,7 @@ def _connect_arguments(url: URL, timeouts: Timeouts) -> dict[str, Any]:
 
 
 def _connect_psycopg(dialect: Any, _record: Any, arguments: Any, options: dict[str, Any]) -> Any:
-    """libpq has no time-out for an answer that does not come, so each wait for one is bounded here."""
+    """libpq has no time-out for a missing answer, so each wait for an answer is bounded here."""
     limit = options.pop("read_timeout", None)
     if limit is None:
         return None
@@ -448,21 +471,25 @@ def _connect_psycopg(dialect: Any, _record: Any, arguments: Any, options: dict[s
 
 @cache
 def bounded_connection(psycopg: Any, limit: float) -> Any:
-    """psycopg's class of connections, each wait of which ends after `limit` seconds with an OperationalError."""
+    """Returns psycopg's connection class with bounded waits. A wait of more than `limit` seconds raises
+    OperationalError.
+    """
 
     class Bounded(psycopg.Connection):  # type: ignore[misc]
         def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
             try:
                 return super().wait(_until(time.monotonic() + limit, gen), *arguments, **options)
             except TimeoutError:
-                self.close()  # what would come now is the answer to this, and not to what is asked next
+                self.close()  # a late answer would be taken for the answer to the next statement
                 raise psycopg.OperationalError(f"no answer within {limit:g} s") from None
 
     return Bounded
 
 
 def _until(deadline: float, waiting: Any) -> Generator[Any, Any, Any]:
-    """The same generator; TimeoutError when it is sent on after the deadline, which happens several times a second."""
+    """Wraps the generator. Raises TimeoutError when it is resumed after the deadline; it is resumed several times a
+    second.
+    """
     answer = None
     try:
         while True:
@@ -475,11 +502,11 @@ def _until(deadline: float, waiting: Any) -> Generator[Any, Any, Any]:
 
 
 def _bound_statements(dialect: str, connection: Any, cursor: Any, timeouts: Timeouts) -> None:
-    """The server gives a statement up, and TCP a peer that acknowledges nothing."""
+    """Makes the server give up a long statement, and TCP give up a peer that acknowledges nothing."""
     if dialect == "postgresql":
         cursor.execute(f"SET statement_timeout = {timeouts.read_timeout * 1000}")
         return
-    # MySQL has another option, for SELECT only, and takes this for a comment.
+    # MySQL has another option, for SELECT only, and treats this as a comment.
     cursor.execute(f"SET @unused = 0 /*M!100101 , max_statement_time = {timeouts.read_timeout} */")
     peer = getattr(connection, "_sock", None)
     if isinstance(peer, socket.socket) and peer.family != socket.AF_UNIX:

@@ -1,4 +1,4 @@
-"""Removes what is older than its retention, in batches, so that no transaction is long."""
+"""Deletes records that are older than their retention, in batches, so that no transaction is long."""
 
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -24,16 +24,16 @@ from minova.objects.migration import ENDED
 
 
 class Purged(NamedTuple):
-    """`consumers`: the instances and their migrations, which never claim again."""
+    """`consumers`: the instances and their migrations, which will never claim again."""
 
     instances: int
     consumers: list[str]
 
 
 def deleted_instances(session: Session, before: datetime, limit: int, at: datetime) -> Purged:
-    """Remove instances deleted by then with all that tells of them.
+    """Removes instances that were deleted before `before`, with all records about them.
 
-    Of those that may have a domain on some host, their UUIDs are kept: see `PurgedInstance`.
+    Keeps the UUIDs of those that may have a domain on some host: see `PurgedInstance`.
     """
     query = select(Instance.uuid, Instance.reservation_id, Instance.attempt).where(Instance.deleted_at < before)
     rows = session.execute(query.order_by(Instance.deleted_at).limit(limit)).all()
@@ -55,7 +55,7 @@ def deleted_instances(session: Session, before: datetime, limit: int, at: dateti
 
 
 def _requests(session: Session, reservations: set[str]) -> None:
-    """What is kept for a request goes with the last of its instances."""
+    """Removes the records of a request together with the last of its instances."""
     living = select(Instance.reservation_id).where(Instance.reservation_id.in_(reservations))
     over = reservations - set(session.scalars(living))
     for model in (RequestSpecRow, CreateRequest):
@@ -63,7 +63,7 @@ def _requests(session: Session, reservations: set[str]) -> None:
 
 
 def purged_instances(session: Session, before: datetime, limit: int) -> int:
-    """Forget instances that were purged by then; answers how many."""
+    """Forgets instances that were purged before `before`. Returns how many."""
     query = select(PurgedInstance.uuid).where(PurgedInstance.purged_at < before).order_by(PurgedInstance.purged_at)
     uuids = session.scalars(query.limit(limit)).all()
     if uuids:
@@ -72,7 +72,7 @@ def purged_instances(session: Session, before: datetime, limit: int) -> int:
 
 
 def diagnoses(session: Session, before: datetime, limit: int) -> int:
-    """Decisions older than that, with what links them to instances; answers how many."""
+    """Removes decisions that are older than `before`, and their links to instances. Returns how many."""
     ids = session.scalars(select(DiagnosisRow.id).where(DiagnosisRow.created_at < before).limit(limit)).all()
     if not ids:
         return 0
@@ -81,7 +81,9 @@ def diagnoses(session: Session, before: datetime, limit: int) -> int:
 
 
 def actions(session: Session, before: datetime, limit: int) -> int:
-    """Actions that ended by then, with their events; answers how many. Those of living instances too."""
+    """Removes actions that ended before `before`, also those of living instances, with their
+    events. Returns how many.
+    """
     query = (
         select(InstanceAction.id).where(InstanceAction.finish_time < before).order_by(InstanceAction.id).limit(limit)
     )
@@ -94,7 +96,7 @@ def actions(session: Session, before: datetime, limit: int) -> int:
 
 
 def faults(session: Session, before: datetime, limit: int) -> int:
-    """Faults older than that; the newest of each instance stays, which its server shows."""
+    """Removes faults that are older than `before`. The newest fault of each instance stays: the server shows it."""
     newest = select(func.max(InstanceFault.id)).group_by(InstanceFault.instance_uuid)
     query = select(InstanceFault.id).where(InstanceFault.created_at < before, InstanceFault.id.not_in(newest))
     ids = session.scalars(query.order_by(InstanceFault.id).limit(limit)).all()
@@ -104,7 +106,7 @@ def faults(session: Session, before: datetime, limit: int) -> int:
 
 
 def migrations(session: Session, before: datetime, limit: int) -> list[str]:
-    """Migrations that ended by then; answers their uuids, which are consumers, too."""
+    """Removes migrations that ended before `before`. Returns their uuids: each is also a consumer."""
     ended_at = func.coalesce(Migration.updated_at, Migration.created_at)
     query = select(Migration.uuid).where(Migration.status.in_(sorted(ENDED)), ended_at < before)
     uuids = list(session.scalars(query.order_by(Migration.id).limit(limit)))

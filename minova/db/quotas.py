@@ -1,6 +1,6 @@
 """Limits and usages. A usage changes by conditional updates, in the transaction that writes what it counts.
 
-Rows of one project are always changed in the order of their resources, so that two transactions do not wait for each other.
+Transactions always change the rows of one project in the order of the resources, so that they cannot deadlock.
 """
 
 from collections import Counter
@@ -44,7 +44,9 @@ class OverQuota(errors.Forbidden):
 
 
 class UsageChanged(Exception):
-    """A project has no rows yet, which `count_first` makes in a transaction of its own; or another transaction has just given back what was lacking."""
+    """A project has no rows yet, and `count_first` must make them in a transaction of its own; or another transaction
+    has just given back the missing amount.
+    """
 
     def __init__(self, project_id: str) -> None:
         super().__init__(project_id)
@@ -77,14 +79,14 @@ _LIMITS: Any = union_all(
 
 
 def limits_of(session: Session, conf: cfg.ConfigOpts, project_id: str) -> dict[str, int]:
-    """Of every resource: the project's own limits, else those of the default class, else the options."""
+    """Returns the limit of every resource: the project's own limit, else that of the default class, else the option."""
     rows = session.execute(_LIMITS, {"b_project": project_id}).all()
     stored = {resource: limit for resource, limit, _ in sorted(rows, key=lambda row: int(row[2]))}
     return configured(conf) | {name: limit for name, limit in stored.items() if name in RESOURCES}
 
 
 def defaults(session: Session, conf: cfg.ConfigOpts, class_name: str = DEFAULT_CLASS) -> dict[str, int]:
-    """Of projects without limits of their own."""
+    """Returns the limits of projects without their own limits."""
     stored = select(QuotaClass.resource, QuotaClass.hard_limit).where(QuotaClass.class_name == class_name)
     found = {name: limit for name, limit in session.execute(stored).all() if name in RESOURCES}
     return configured(conf) | found
@@ -111,7 +113,9 @@ def remove_limits(session: Session, project_id: str, resources: Collection[str])
 
 
 def _replace(session: Session, table: Any, key: dict[str, str], limits: Mapping[str, int]) -> None:
-    """Updates first: a row that is there is not deleted, which on MariaDB would lock the gap that another one inserts into."""
+    """Updates before it inserts, and does not delete rows. On MariaDB a delete would lock the gap into which another
+    transaction inserts.
+    """
     conditions = [getattr(table, name) == value for name, value in key.items()]
     for name, limit in sorted(limits.items()):
         found = update(table).where(*conditions, table.resource == name).values(hard_limit=limit)
@@ -124,7 +128,10 @@ def _replace(session: Session, table: Any, key: dict[str, str], limits: Mapping[
 
 
 def take(session: Session, project_id: str, wanted: Mapping[str, int], limits: Mapping[str, int]) -> None:
-    """Counts what the transaction makes. Raises OverQuota if not all fits, UsageChanged before the first use: then nothing may be committed."""
+    """Counts what the transaction creates. After either exception nothing may be committed.
+
+    Raises OverQuota if not everything fits, UsageChanged before the first use.
+    """
     taken: dict[str, int] = {}
     for name, amount in sorted(wanted.items()):
         row = {"b_project": project_id, "b_resource": name, "b_n": amount, "b_limit": limits[name]}
@@ -141,26 +148,28 @@ def take(session: Session, project_id: str, wanted: Mapping[str, int], limits: M
 
 
 def give(session: Session, project_id: str, amounts: Mapping[str, int]) -> None:
-    """Takes back what the transaction removes; never below 0."""
+    """Subtracts what the transaction removes, never below 0."""
     for name, amount in sorted(amounts.items()):
         if amount > 0:
             _rowcount(session, _GIVE, {"b_project": project_id, "b_resource": name, "b_n": amount})
 
 
 def add(session: Session, project_id: str, amounts: Mapping[str, int]) -> None:
-    """Counts again what exists, past every limit. What the project has never used is counted at its first use."""
+    """Counts existing records again, regardless of limits. Resources that the project has never used are counted at
+    their first use.
+    """
     for name, amount in sorted(amounts.items()):
         _rowcount(session, _TAKE, {"b_project": project_id, "b_resource": name, "b_n": amount, "b_limit": UNLIMITED})
 
 
 def usages_of(session: Session, project_id: str) -> dict[str, int]:
-    """The counted ones. Empty before the first use."""
+    """Returns the counted usages. Empty before the first use."""
     query = select(QuotaUsage.resource, QuotaUsage.used).where(QuotaUsage.project_id == project_id)
     return {name: int(used) for name, used in session.execute(query).all()}
 
 
 def current_usages(session: Session, project_id: str) -> dict[str, int]:
-    """The same, counted from the rows where it was never used."""
+    """As `usages_of`, but resources that were never used are counted from their rows."""
     used = usages_of(session, project_id)
     return used | counted(session, project_id, [name for name in COUNTED if name not in used])
 
@@ -178,7 +187,7 @@ def of_servers(flavor: Flavor, count: int = 1) -> dict[str, int]:
 
 
 def count_first(session: Session, project_id: str) -> None:
-    """Makes the rows that a project lacks. IntegrityError: another transaction makes them."""
+    """Creates the usage rows that a project lacks. Raises IntegrityError if another transaction creates them."""
     missing = [name for name in COUNTED if name not in usages_of(session, project_id)]
     counts = counted(session, project_id, missing)
     rows = [{"project_id": project_id, "resource": name, "used": counts[name]} for name in missing]
@@ -187,9 +196,10 @@ def count_first(session: Session, project_id: str) -> None:
 
 
 def recount(session: Session, project_id: str) -> dict[str, tuple[int, int]]:
-    """Puts right what differs from the rows; returns {resource: (was, is)}.
+    """Corrects usages that differ from the rows. Returns {resource: (old, new)}.
 
-    It locks the usages first: every transaction that writes holds them until its rows can be seen, and none begins to count meanwhile.
+    It locks the usages first. Every writing transaction holds these locks until its rows are visible, and no new
+    transaction can begin to count meanwhile.
     """
     lock = (
         select(QuotaUsage.resource, QuotaUsage.used)
@@ -207,12 +217,12 @@ def recount(session: Session, project_id: str) -> dict[str, tuple[int, int]]:
 
 
 def projects(session: Session) -> list[str]:
-    """That have usages."""
+    """Returns the projects that have usages."""
     return [*session.scalars(select(QuotaUsage.project_id).distinct().order_by(QuotaUsage.project_id))]
 
 
 def counted(session: Session, project_id: str, names: Collection[str]) -> dict[str, int]:
-    """From the rows themselves."""
+    """Counts from the rows themselves."""
     result: Counter[str] = Counter(dict.fromkeys(names, 0))
     for counter in {_COUNTERS[name] for name in names}:
         for name, amount in counter(session, project_id).items():
@@ -222,12 +232,12 @@ def counted(session: Session, project_id: str, names: Collection[str]) -> dict[s
 
 
 def _count_servers(session: Session, project_id: str) -> dict[str, int]:
-    """Those whose record is not destroyed: also of failed builds, and none that is soft-deleted, as in Nova."""
+    """Counts servers whose records are not destroyed, also failed builds, but no soft-deleted ones, as in Nova."""
     total: Counter[str] = Counter()
     query = select(Instance.flavor).where(
         Instance.project_id == project_id,
         Instance.deleted_at.is_(None),
-        # One that is being restored counts.
+        # A server that is being restored counts.
         (Instance.vm_state != VmState.SOFT_DELETED) | (Instance.task_state == TaskState.RESTORING),
     )
     for flavor in session.scalars(query):
@@ -265,7 +275,9 @@ def _count_images(session: Session, project_id: str) -> dict[str, int]:
 
 
 def of_image(image: ImageRecord) -> dict[str, int]:
-    """Its data count in MB, rounded up. What another service keeps, that service counts."""
+    """The size of an image's data in MB, rounded up. An image that another service stores is
+    counted by that service.
+    """
     if image.service:
         return {"image_count_total": 0, "image_size_total": 0}
     return {"image_count_total": 1, "image_size_total": -(-(image.size or 0) // MB)}
@@ -288,9 +300,9 @@ _COUNTERS: Mapping[str, Counted] = {
 
 
 def give_server(session: Session, instance_uuid: str, more: Mapping[str, int] = {}, *, counted: bool = True) -> None:
-    """Takes back what a server counts, and `more` of its project, in the transaction that destroys its record.
+    """Subtracts a server from the usages, and `more` of its project, in the transaction that destroys its record.
 
-    `counted` False: it was soft-deleted, and counts no more.
+    `counted` False: it was soft-deleted and no longer counts.
     """
     query = select(Instance.project_id, Instance.flavor).where(Instance.uuid == instance_uuid)
     for project_id, flavor in session.execute(query).all():

@@ -1,8 +1,8 @@
-"""The schema's revision, and refusing to work on tables that are too old; `minova.db.upgrade` brings them up to date.
+"""The revision of the schema, and the check that refuses tables that are too old. `minova.db.upgrade` updates them.
 
-Revisions are numbered 0001, 0002 and so on. Those of one release only expand what the release before it can work with, so
-that services of both run on the same tables: upgrades roll. The database says from which revision on a minova can work with
-it, so a service that is older than the tables knows whether it may start.
+Revisions are numbered 0001, 0002 and so on. Revisions of a release only add what the previous release can work with, so
+services of both releases run on the same tables: rolling upgrades. The database records the oldest revision whose
+minova can work with it, so a service that is older than the tables knows whether it may start.
 """
 
 from functools import cache
@@ -15,8 +15,8 @@ from minova import errors
 from minova.db.engine import Database
 
 COMMAND = "minova-manage db upgrade"
-# The first release to be upgraded from reads `alembic_version`, and accepts one revision more than its own 0005 there: what
-# has come since is noted in a table of our own, and `alembic_version` stays as that release left it.
+# The first release that can be upgraded reads `alembic_version` and accepts there one revision more than its own 0005.
+# Later revisions are therefore recorded in our own table, and `alembic_version` stays as that release left it.
 TABLE, _FIRST_TABLE = "minova_schema", "alembic_version"
 # The newest revision of the last release, whose services must be able to start on these tables.
 LAST_RELEASE = "0005"
@@ -35,22 +35,26 @@ CHANGED = (
 
 @cache
 def head() -> str:
-    """The revision that this version of minova was made for: the number in the name of its newest file.
+    """The revision that this version of minova needs: the number in the name of the newest revision file.
 
-    Read without Alembic, whose import takes as long as a tenth of the start of a service.
+    Read without Alembic: importing Alembic takes as long as a tenth of the start of a service.
     """
     names = (each.name for each in (files("minova.migrations") / "versions").iterdir())
     return max(name[:4] for name in names if name[:4].isdigit())
 
 
 def version(db: Database) -> str | None:
-    """The database's revision; nothing when it has no tables of minova. ServiceUnavailable: it does not answer."""
+    """Returns the database's revision; None if it has no tables of minova. Raises ServiceUnavailable if it does not
+    answer.
+    """
     with db.read() as session:
         return _read_revision(session.connection()).current
 
 
 class _Revision(NamedTuple):
-    """`current`: of the tables; `oldest`: the oldest one whose minova can work with them. None where it is not noted."""
+    """`current`: the tables' revision; None if it is not recorded. `oldest`: the oldest revision whose minova can work
+    with these tables; None if it is not recorded.
+    """
 
     current: str | None = None
     oldest: str | None = None
@@ -68,7 +72,7 @@ def _read_revision(connection: Connection) -> _Revision:
 
 
 def require_schema(db: Database) -> None:
-    """SchemaMismatch: no tables, or too old or too new ones; its text says what to do."""
+    """Raises SchemaMismatch if there are no tables, or they are too old or too new. Its text says what to do."""
     revision, wanted = checked(db), head()
     if revision is None:
         raise errors.SchemaMismatch(f"The database has no tables of minova. Run: {COMMAND}")
@@ -77,7 +81,9 @@ def require_schema(db: Database) -> None:
 
 
 def checked(db: Database) -> str | None:
-    """The revision. Raises SchemaMismatch if it is not minova's, or ahead of what this minova can work with."""
+    """Returns the revision. Raises SchemaMismatch if it is not one of minova's, or this minova cannot work with it
+    because it is newer.
+    """
     with db.read() as session:
         revision, oldest = _read_revision(session.connection())
     if revision is None:

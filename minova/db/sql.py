@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 def chunked(values: Sequence[T], size: int = CHUNK) -> Iterable[Sequence[T]]:
-    """Split a long list: a database accepts only so many variables in one statement."""
+    """Splits a long list: a database accepts only so many variables in one statement."""
     return (values[start : start + size] for start in range(0, len(values), size))
 
 
@@ -40,15 +40,18 @@ class _InList(FunctionElement[bool]):
     type = Boolean()
 
     def self_group(self, against: Any = None) -> Any:
-        """Stands as a condition by itself. SQLAlchemy would compare a function with 1 on SQLite and MariaDB; a comparison uses no index."""
+        """Usable as a condition by itself. SQLAlchemy would compare a function with 1 on SQLite and MariaDB; a
+        comparison uses no index.
+        """
         return self
 
 
 def in_list(column: Any, name: str = "some") -> ColumnElement[bool]:
     """The condition that the column's value is in the list that is bound to parameter `name`.
 
-    PostgreSQL gets the list as one array: the text of the statement is the same for every length, so the statement is prepared
-    once, and its plan for an array costs a quarter of the plan for twenty constants. Other databases get one variable for each value.
+    PostgreSQL gets the list as one array. The text of the statement is then the same for every length, so the statement
+    is prepared once, and planning it for an array costs a quarter of planning it for twenty constants. Other databases
+    get one variable for each value.
     """
     usual = column.in_(bindparam(name, expanding=True))
     return _InList(usual, column, bindparam(name, type_=ARRAY(column.type)))
@@ -71,10 +74,11 @@ _LIST = re.compile(r"= ANY\((%\(some\)s::[^\[]+\[\])\)")
 
 
 def use_plans_for_one(connection: Any, cursor: Any, statement: str, parameters: Any, context: Any, many: bool) -> Any:
-    """Of PostgreSQL: the statement compares with the value where the list `some` has one.
+    """On PostgreSQL, compares with the value if the list `some` has exactly one value. A hook of SQLAlchemy:
+    before_cursor_execute.
 
-    PostgreSQL takes a list whose values it does not know for ten values. It therefore makes a new plan for each one, which takes longer than most
-    statements. The plan for one value it makes once. A hook of SQLAlchemy: before_cursor_execute.
+    PostgreSQL estimates ten values for a list that it does not know. It therefore makes a new plan for each value,
+    which takes longer than most statements. It makes the plan for one value only once.
     """
     if not many and isinstance(parameters, Mapping) and len(parameters.get("some", ())) == 1:
         statement = _for_one(statement)
@@ -96,9 +100,9 @@ class _JsonField(FunctionElement[str]):
 def json_field(column: Any, *path: str | int) -> ColumnElement[str]:
     """The string at a path into the JSON object that a text column holds; NULL where there is none.
 
-    A record of an older release may have the character U+0000: it reads as the replacement character on PostgreSQL.
+    A record of an older release may contain the character U+0000. PostgreSQL reads it as the replacement character.
     """
-    # Not one expression for all: SQLite's cast to JSON makes a number, and PostgreSQL has no path into text.
+    # Two expressions: on SQLite a cast to JSON yields a number, and PostgreSQL has no path operator for text.
     as_it_is: Any = type_coerce(column, JSON)
     as_json: Any = cast(_without_nul(column), JSON)
     for key in path:
@@ -107,15 +111,16 @@ def json_field(column: Any, *path: str | int) -> ColumnElement[str]:
 
 
 def _without_nul(column: Any) -> Any:
-    """PostgreSQL reads no field of a JSON text that has the escape of U+0000 anywhere."""
+    """PostgreSQL cannot read any field of a JSON text that contains the escape of U+0000 anywhere."""
     text = type_coerce(column, Text)
     backslash: ColumnElement[str] = literal_column(r"'\\'")
     pair: ColumnElement[str] = literal_column("'\x01'")
     escape: ColumnElement[str] = literal_column(r"'\u0000'")
-    # A pair of backslashes is one in a value, and no escape begins with its second. JSON has no bare control characters.
+    # Two backslashes stand for one in a value, and the second one does not begin an escape. JSON has no bare control
+    # characters.
     paired = func.replace(text, backslash, pair)
     replaced = func.replace(func.replace(paired, escape, literal_column(r"'\ufffd'")), pair, backslash)
-    # Few texts have those letters.
+    # Few texts contain that escape.
     return case((func.strpos(text, escape) > 0, replaced), else_=text)
 
 

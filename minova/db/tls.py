@@ -1,7 +1,7 @@
 """`[database] ssl`: TLS to the database, as the drivers of PostgreSQL and MariaDB take it from a URL.
 
-The server's certificate is checked, and must bear the host's name as the URL has it. The drivers check nothing by themselves:
-PostgreSQL's goes on without TLS where the server has none.
+The server's certificate is checked and must match the host name in the URL. The drivers check nothing by default:
+PostgreSQL's driver connects without TLS if the server has none.
 """
 
 import ssl
@@ -14,9 +14,10 @@ from minova import errors
 
 
 def connection_url(options: Any) -> str:
-    """The URL of `[database] connection` with what its `ssl` options say.
+    """Returns the URL of `[database] connection` with the `ssl` options added.
 
-    InvalidConfiguration: the database has no TLS, or there are no authorities to check its certificate against.
+    Raises InvalidConfiguration if the database has no TLS, or there are no authorities to check its certificate
+    against.
     """
     url = str(options.connection)
     if not options.ssl:

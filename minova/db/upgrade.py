@@ -1,4 +1,4 @@
-"""Makes the tables, or brings them up to date. Apart from `minova.db.schema`, because most services never need Alembic."""
+"""Creates or updates the tables. Separate from `minova.db.schema`, because most services never need Alembic."""
 
 import time
 from importlib.resources import files
@@ -19,9 +19,9 @@ from minova.private_files import make_folder
 
 
 def upgrade(url: str) -> str:
-    """Make or update the tables; answers the revision. Data are kept, and doing it twice is harmless.
+    """Creates or updates the tables. Returns the revision. Data are kept. Idempotent.
 
-    SchemaMismatch: the database is ahead of this minova. ServiceUnavailable: it does not answer.
+    Raises SchemaMismatch if the database is newer than this minova, ServiceUnavailable if it does not answer.
     """
     db = Database(url)
     try:
@@ -41,11 +41,11 @@ def upgrade(url: str) -> str:
             connection.execute(text(f"UPDATE {TABLE} SET oldest = :oldest"), {"oldest": LAST_RELEASE})
 
         if db.engine.dialect.name in ("mysql", "mariadb"):
-            # Commits each change of a table at once, so that the whole cannot be repeated.
+            # This database commits each change of a table at once, so the whole upgrade cannot be repeated.
             with db.write() as session:
                 work(session)
         else:
-            # It gives way to services that run and hold locks.
+            # The upgrade gives way to running services that hold locks.
             db.run(work)
         return version(db) or ""
     finally:
@@ -53,26 +53,26 @@ def upgrade(url: str) -> str:
 
 
 def _note(connection: Connection, revision: str | None) -> None:
-    """Our own table, beginning where the first release's left off."""
+    """Records the revision in our own table, which continues the first release's table."""
     if not inspect(connection).has_table(TABLE):
         connection.execute(
             text(f"CREATE TABLE {TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY, oldest VARCHAR(32))")
         )
-    # On an engine that commits each CREATE TABLE, the table may be there without its row.
+    # On an engine that commits each CREATE TABLE, the table may exist without its row.
     if revision is not None and connection.execute(text(f"SELECT version_num FROM {TABLE}")).scalar() is None:
         connection.execute(text(f"INSERT INTO {TABLE} (version_num) VALUES (:found)"), {"found": revision})
 
 
 def _lock(connection: Connection, tables: list[str]) -> None:
-    """On PostgreSQL, lock `tables` before the first change, so that a deadlock never ends a read of a running service.
+    """On PostgreSQL, locks `tables` before the first change, so that a deadlock never ends a read of a running service.
 
-    PostgreSQL looks for deadlocks in a session that has waited for `deadlock_timeout`, and ends that session. A read waits for
-    the upgrade only. So half of that time after its first request the upgrade waits for nothing while it holds a lock: it ends
-    with LockNotAvailable, and is repeated. Once it holds all of them there is nothing to wait for.
+    PostgreSQL looks for deadlocks in a session that has waited for `deadlock_timeout`, and ends that session. A read
+    waits for the upgrade only. Therefore, after half of that time since its first lock request, the upgrade never waits
+    while it holds a lock: it fails with LockNotAvailable and is repeated. Once it holds all locks it waits for nothing.
 
-    The table that it did not get becomes the first: it has no other lock when it waits for that one, so services that use
-    both can end. And it waits longer for it, because PostgreSQL cancels an autovacuum only for a session that has waited for
-    `deadlock_timeout`.
+    The table that it could not lock becomes the first one in the next attempt. The upgrade then holds no other lock
+    while it waits for that table, so services that use both can finish. It also waits longer for that table, because
+    PostgreSQL cancels an autovacuum only for a session that has waited for `deadlock_timeout`.
     """
     if connection.dialect.name != "postgresql":
         return

@@ -1,4 +1,4 @@
-"""How a guest's CPUs are to run: shared, pinned or mixed, on which threads of a core, and which of them in real time."""
+"""How a guest's CPUs run: shared, pinned or mixed, on which threads of a core, and which of them in real time."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -19,7 +19,7 @@ _HYPERTHREADING = re.compile(r"trait(?:[1-9][0-9]*)?:HW_CPU_HYPERTHREADING")
 
 
 class CpuPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """`mask` has the pinned CPUs of a mixed guest."""
+    """`mask`: the pinned CPUs of a mixed guest."""
 
     cpus: str | None
     threads: str | None
@@ -28,7 +28,7 @@ class CpuPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cpu_policy_of(flavor: Flavor, image: Mapping[str, Any]) -> CpuPolicy:
-    """What flavor and image (its properties, typed) ask for together; the errors say what they contradict."""
+    """Returns what flavor and image (its properties, typed) request together. The errors name the contradiction."""
     specs = flavor.extra_specs
     cpus = _cpus(specs.get("hw:cpu_policy"), image.get("hw_cpu_policy"))
     threads = _threads(specs.get("hw:cpu_thread_policy"), image.get("hw_cpu_thread_policy"))
@@ -88,18 +88,19 @@ def _emulator_threads(flavor: Flavor) -> str | None:
 
 
 def realtime_cpus(flavor: Flavor, image: Mapping[str, Any]) -> CPUs:
-    """The guest's CPUs that run in real time; empty where none is to."""
+    """Returns the guest's CPUs that run in real time; empty if none does."""
     return _realtime(flavor, image.get("hw_cpu_realtime_mask")) or frozenset()
 
 
 def _realtime(flavor: Flavor, of_image: str | None) -> CPUs | None:
-    """The realtime CPUs; the image's mask comes before the flavor's."""
+    """Returns the realtime CPUs. The image's mask takes precedence over the flavor's."""
     if not is_true(flavor.extra_specs.get("hw:cpu_realtime")):
         return None
     every = frozenset(range(flavor.vcpus))
     text = of_image or flavor.extra_specs.get("hw:cpu_realtime_mask")
     cpus = mask("hw:cpu_realtime_mask", text, flavor.vcpus) if text else every
-    # Nova looks at the emulator threads' policy here already, so a wrong one is reported before a mask that is too wide.
+    # Nova checks the policy of the emulator threads already here, so a wrong policy is reported before a mask that is
+    # too wide.
     if not cpus or (not _emulator_threads(flavor) and cpus == every):
         raise errors.RealtimeMaskNotFoundOrInvalid(
             f"hw:cpu_realtime_mask={text}: realtime needs a CPU that is not, or hw:emulator_threads_policy"
@@ -125,7 +126,7 @@ def _dedicated(flavor: Flavor) -> CPUs | None:
 
 
 def _by_resources(flavor: Flavor, cpus: str | None, emulator: str | None) -> str | None:
-    """resources:PCPU and resources:VCPU are another way to say dedicated and shared."""
+    """resources:PCPU and resources:VCPU are equivalent to the policies dedicated and shared."""
     amounts = {"VCPU": 0, "PCPU": 0}
     for key, value in flavor.extra_specs.items():
         if (match := _RESOURCE.fullmatch(key)) and value.strip().lstrip("+-").isdigit():
@@ -145,7 +146,7 @@ def _by_resources(flavor: Flavor, cpus: str | None, emulator: str | None) -> str
 
 
 def _by_trait(flavor: Flavor, required: Collection[str], threads: str | None) -> str | None:
-    """The trait HW_CPU_HYPERTHREADING is another way to say isolate or require."""
+    """The trait HW_CPU_HYPERTHREADING is equivalent to the thread policies isolate or require."""
     traits = [value for key, value in flavor.extra_specs.items() if _HYPERTHREADING.fullmatch(key)]
     if not traits and "HW_CPU_HYPERTHREADING" in required:
         traits = ["required"]

@@ -18,9 +18,11 @@ DEDICATED_SET = "[compute] cpu_dedicated_set"
 
 
 class CpuSets(msgspec.Struct, frozen=True, kw_only=True):
-    """`limited`: guests without cells are kept to the shared CPUs too. `counted`: how many are offered to Placement as
-    VCPU and as PCPU; those for pinned guests are PCPU only where the operator set them apart. `emulator`: where emulator
-    threads with policy share run; None: beside their guest's CPUs.
+    """`limited`: guests without cells may use only the shared CPUs, too.
+
+    `counted`: how many CPUs are offered to Placement as VCPU and as PCPU. CPUs for pinned guests are PCPU only if the
+    operator set them apart.
+    `emulator`: where emulator threads with policy share run; None: on their guest's CPUs.
     """
 
     shared: CPUs
@@ -31,7 +33,9 @@ class CpuSets(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cpu_sets(pin_set: str | None, shared_set: str | None, dedicated_set: str | None, of_host: CPUs) -> CpuSets:
-    """InvalidConfiguration names the option: no set of CPUs, absent ones, two options that exclude each other."""
+    """Raises InvalidConfiguration, which names the option, if a value is no set of CPUs, a CPU does not exist, or two
+    options exclude each other.
+    """
     if pin_set and dedicated_set:
         raise InvalidConfiguration(f"{PIN_SET} and {DEDICATED_SET} exclude each other: set {SHARED_SET} instead of it")
     pinned = _parsed(PIN_SET, pin_set, of_host)

@@ -1,15 +1,17 @@
-"""Sets of CPUs as people write them: `0-3,^2,8`."""
+"""Sets of CPUs in text form: `0-3,^2,8`."""
 
 import re
 from collections.abc import Iterable
 
 _ITEM = re.compile(r"(\^?)\s*(\d+)(?:\s*-\s*(\d+))?")
-# Far more than any machine has, and few enough that a slip of the finger does not fill the memory.
+# Far more than any machine has, and few enough that a typing error does not exhaust the memory.
 MOST = 1 << 14
 
 
 def parse(text: str) -> frozenset[int]:
-    """The CPUs of a list of numbers, ranges and `^` exclusions, in any order. ValueError says what is wrong."""
+    """Returns the CPUs of a list of numbers, ranges and `^` exclusions, in any order. Raises ValueError, which says
+    what is wrong.
+    """
     cpus = members(text)
     if not cpus:
         raise ValueError(f"{text!r} names no CPU")
@@ -17,7 +19,7 @@ def parse(text: str) -> frozenset[int]:
 
 
 def members(text: str) -> frozenset[int]:
-    """As `parse`, but there may be none: a mask can exclude all."""
+    """As `parse`, but the result may be empty: a mask can exclude all CPUs."""
     included: set[int] = set()
     excluded: set[int] = set()
     for item in text.split(","):
@@ -36,7 +38,7 @@ def members(text: str) -> frozenset[int]:
 
 
 def write(cpus: Iterable[int]) -> str:
-    """The shortest text that `parse` reads as these CPUs."""
+    """Returns the shortest text that `parse` reads as these CPUs."""
     runs: list[tuple[int, int]] = []
     for cpu in sorted(set(cpus)):
         if runs and runs[-1][1] == cpu - 1:

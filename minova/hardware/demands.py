@@ -1,4 +1,4 @@
-"""What a guest asks of its host beyond its size: cells of memory and CPUs, and PCI devices. Pure."""
+"""What a guest needs of its host beyond its size: cells of memory and CPUs, and PCI devices. Pure."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from minova.objects.pci import InstancePCIRequest
 
 
 def require_aliases(texts: Sequence[str]) -> Aliases:
-    """For the start of a service. InvalidConfiguration: one of [pci] alias cannot be."""
+    """For the start of a service. Raises InvalidConfiguration if an entry of [pci] alias is invalid."""
     try:
         return parse_aliases(texts)
     except PciInvalidAlias as error:
@@ -28,7 +28,7 @@ class Demands(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def demands_of(flavor: Flavor, image: Image | None, aliases: Sequence[str]) -> Demands:
-    """`aliases`: the texts of [pci] alias. Errors: `minova.hardware.errors`, all 400."""
+    """`aliases`: the texts of [pci] alias. Raises errors of `minova.hardware.errors`, which are all 400."""
     properties = image.properties if image is not None else {}
     policy = numa_policy_of(flavor, properties)
     requests: tuple[InstancePCIRequest, ...] = ()

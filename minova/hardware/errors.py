@@ -1,4 +1,4 @@
-"""What is wrong with a flavor, an image or an alias. Each is a 400 and has the name of Nova's exception."""
+"""Errors in a flavor, an image or an alias. Each is a 400 and has the name of Nova's exception."""
 
 from minova import errors
 
@@ -8,13 +8,15 @@ class Invalid(errors.BadRequest):
 
 
 class MalformedValue(Invalid):
-    """A value that is no number, no known word, or not of the form NAME:COUNT. Nova lets Python's own error through."""
+    """A value that is no number, no known word, or not of the form NAME:COUNT. Nova does not catch Python's own error
+    here.
+    """
 
     nova_name = "ValueError"
 
 
 class InvalidRequest(Invalid):
-    """Two ways to ask for the same CPUs, at odds with each other."""
+    """Two contradicting requests for the same CPUs."""
 
 
 class InvalidCPUAllocationPolicy(Invalid):
@@ -110,7 +112,7 @@ class LockMemoryForbidden(Invalid):
 
 
 class FlavorImageConflict(Invalid):
-    """Flavor and image say the opposite, or the image lacks what the flavor needs of it."""
+    """Flavor and image contradict each other, or the image lacks what the flavor requires of it."""
 
 
 class FlavorImageLockedMemoryConflict(FlavorImageConflict):
@@ -118,7 +120,7 @@ class FlavorImageLockedMemoryConflict(FlavorImageConflict):
 
 
 class InvalidMachineType(Invalid):
-    """The image's machine type cannot do what is asked."""
+    """The image's machine type does not support the request."""
 
 
 class StatelessFirmwareRequired(Invalid):
@@ -146,25 +148,25 @@ class PciRequestAliasNotDefined(Invalid):
 
 
 class PciDeviceRequestFailed(errors.MinovaError):
-    """Devices were to be consumed that are not there."""
+    """The devices to be consumed do not exist."""
 
 
 class CPUPinningUnknown(errors.MinovaError):
-    """A CPU was to be pinned that is not among the cell's."""
+    """A CPU to be pinned is not in the cell."""
 
 
 class CPUPinningInvalid(errors.MinovaError):
-    """A CPU was to be pinned that is pinned already."""
+    """A CPU to be pinned is pinned already."""
 
 
 class CPUUnpinningUnknown(errors.MinovaError):
-    """A CPU was to be given back that is not among the cell's."""
+    """A CPU to be unpinned is not in the cell."""
 
 
 class CPUUnpinningInvalid(errors.MinovaError):
-    """A CPU was to be given back that is not pinned."""
+    """A CPU to be unpinned is not pinned."""
 
 
 def nova_name(error: Exception) -> str:
-    """What Nova calls the exception."""
+    """Returns Nova's name of the exception."""
     return str(getattr(error, "nova_name", type(error).__name__))

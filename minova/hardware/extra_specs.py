@@ -1,4 +1,4 @@
-"""Values as flavors and images write them: truths, numbers, CPU lists, sizes."""
+"""Parses values in flavors and images: booleans, numbers, CPU lists, sizes."""
 
 import math
 import re
@@ -13,7 +13,7 @@ _PREFIXES = "KMGTPEZYRQ"
 
 
 def is_true(value: object) -> bool:
-    """Nova takes every other word for no."""
+    """Every other word counts as false, as in Nova."""
     return flag(str(value))
 
 
@@ -25,7 +25,7 @@ def number(key: str, value: object) -> int:
 
 
 def cpus(key: str, value: str) -> frozenset[int]:
-    """May be empty."""
+    """The result may be empty."""
     try:
         return cpuset.members(value)
     except ValueError as error:
@@ -33,12 +33,12 @@ def cpus(key: str, value: str) -> frozenset[int]:
 
 
 def mask(key: str, value: str, vcpus: int) -> frozenset[int]:
-    """The CPUs of a mask; one that begins with an exclusion excludes from all."""
+    """Returns the CPUs of a mask. A mask that begins with an exclusion excludes from all CPUs."""
     return cpus(key, f"0-{vcpus - 1},{value}" if value.strip().startswith("^") else value)
 
 
 def size_kib(text: str) -> float | None:
-    """A size such as 2MB, 1GB or 16Kib; a mere number is KiB. None: it is no size."""
+    """Parses a size such as 2MB, 1GB or 16Kib; a number without unit is KiB. Returns None if it is no size."""
     if text.isdigit():
         return int(text)
     match = _SIZE.fullmatch(text)

@@ -1,4 +1,4 @@
-"""Whether a guest's memory may be locked, and what its encryption asks of the image. Checks only."""
+"""Checks whether a guest's memory may be locked, and what its encryption requires of the image. Checks only."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from minova.objects.flavor import Flavor
 
 
 class Encryption(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model of memory encryption asks of the guest. All need UEFI and machine type q35."""
+    """What a model of memory encryption requires of the guest. All require UEFI and machine type q35."""
 
     stateless_firmware: bool = False
 
@@ -40,7 +40,7 @@ def check_locked_memory(flavor: Flavor, image: Mapping[str, Any]) -> None:
 
 
 def wants_locked_memory(flavor: Flavor, image: Mapping[str, Any]) -> bool:
-    """Whether the host is to keep the guest's memory from being swapped out. `image`: its properties, typed."""
+    """Whether the host must keep the guest's memory from being swapped out. `image`: its properties, typed."""
     of_flavor = _truth(flavor, "hw:locked_memory")
     return bool(image.get("hw_locked_memory") if of_flavor is None else of_flavor)
 

@@ -1,4 +1,4 @@
-"""The cells that a guest is to have, from its flavor and its image. Pure.
+"""The cells that a guest requests through its flavor and its image. Pure.
 
 A guest has cells if it asks for them (hw:numa_nodes), for pinned CPUs, for a page size or for persistent memory.
 The checks come in Nova's order, so that a request with two faults gets the same error.
@@ -25,8 +25,8 @@ _PAGE_WORDS = {"any": ANY, "large": LARGE, "small": SMALL}
 
 
 def numa_constraints(flavor: Flavor, image_properties: Mapping[str, str]) -> InstanceNUMATopology | None:
-    """The guest's topology, not yet fitted; None for a guest without. Errors, all 400: those of `minova.hardware.errors`, and
-    InvalidImageProperty.
+    """Returns the guest's topology, not yet fitted; None for a guest without cells. Raises errors of
+    `minova.hardware.errors` and InvalidImageProperty, which are all 400.
     """
     image = typed(image_properties)
     of_image = _Cells(
@@ -58,7 +58,7 @@ def numa_constraints(flavor: Flavor, image_properties: Mapping[str, str]) -> Ins
 
 
 class _Cells(msgspec.Struct, frozen=True, kw_only=True):
-    """What an image says of each cell: its CPUs and its memory (MB)."""
+    """What an image sets for each cell: its CPUs and its memory (MB)."""
 
     cpus: list[CPUs]
     memory: list[int]
@@ -81,14 +81,14 @@ def _nodes(flavor: Flavor, of_image: int | None) -> int | None:
     nodes = of_flavor or of_image
     if nodes is None:
         return None
-    # Nova takes neither 02 nor +2.
+    # Nova accepts neither 02 nor +2.
     if not re.fullmatch(r"[1-9]\d*", str(nodes)):
         raise errors.InvalidNUMANodesNumber(f"hw:numa_nodes={nodes}: not a number above 0")
     return int(nodes)
 
 
 def _pagesize(flavor: Flavor, of_image: str | None) -> int | None:
-    """KiB, or a word as its negative number. An image may choose where the flavor says any or large."""
+    """In KiB, or a word as its negative number. The image may choose if the flavor says any or large."""
     of_flavor = flavor.extra_specs.get("hw:mem_page_size")
     if not of_flavor:
         if of_image:
@@ -118,7 +118,7 @@ def _has_pmem(flavor: Flavor) -> bool:
 
 
 def _divided(flavor: Flavor, image: _Cells, nodes: int) -> Sequence[tuple[CPUs, int]]:
-    """CPUs and memory (MB) of each cell."""
+    """Returns CPUs and memory (MB) of each cell."""
     members = _either("hw_numa_cpus", _cpu_lists(flavor.extra_specs, "hw:numa_cpus"), image.cpus)
     memory = _either("hw_numa_mem", _memories(flavor.extra_specs, "hw:numa_mem"), image.memory)
     if not members and not memory:

@@ -1,8 +1,8 @@
-"""How much room the cells of a host have, in numbers, and how much the cells of a guest need.
+"""The free capacity of a host's cells as counts, and what the cells of a guest need.
 
-Whether a guest cell fits a host cell is a matter of counts alone, so `accepts` is exact, and so is `numa_fit`, which
-asks it; concrete CPUs come last, for the cells that were chosen. The whole guest fits if each set of its cells is
-accepted by as many cells of the host (Hall's theorem), unless PCI devices tie it to cells.
+Counts alone decide whether a guest cell fits a host cell, so `accepts` is exact, and so is `numa_fit`, which calls it.
+Concrete CPUs are chosen last, for the chosen cells. The whole guest fits if each set of its cells is accepted by as
+many cells of the host (Hall's theorem), unless PCI devices tie it to cells.
 
 The functions compare with `>=`, `&` and `|` only: a `CellCounts` whose fields are NumPy columns (one number per host)
 gives columns of booleans.
@@ -33,12 +33,14 @@ SHARED = (None, "shared", "mixed")
 
 
 class CellCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """The room of one host cell, each field an int, or a NumPy column with one number per host.
+    """The free capacity of one host cell. Each field is an int, or a NumPy column with one number per host.
 
-    `require_room`: the CPUs that thread policy require can use. `isolate_room`: the whole cores that isolate can use.
-    `free_cores`: cores with a free thread. `smallest_kb` is the smallest page size; a cell without pages counts as one
-    of pages of 1 KiB, so that `small_free_kb` and `small_total_kb` speak of its memory, and has no `pages`.
-    `pages`: free KiB by page size, -1 in a column where a host has no such size.
+    `require_room`: the CPUs that thread policy require can use.
+    `isolate_room`: the whole cores that isolate can use.
+    `free_cores`: cores with a free thread.
+    `smallest_kb`: the smallest page size. A cell without pages counts as one with pages of 1 KiB, so that
+    `small_free_kb` and `small_total_kb` hold its memory, and has no `pages`.
+    `pages`: free KiB by page size, -1 in a column for a host without that size.
     """
 
     cpus: Any
@@ -67,7 +69,7 @@ Counts = tuple[CellCounts, ...]
 
 
 class Need(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True):
-    """What one guest cell needs: equal needs fit equal cells. `reserved` CPUs are for emulator threads."""
+    """What one guest cell needs: equal needs fit equal cells. `reserved`: CPUs for emulator threads."""
 
     cpus: int
     pcpus: int
@@ -86,7 +88,7 @@ Needs = tuple[Need, ...]
 
 
 def counts_of(topology: NUMATopology) -> Counts:
-    """The room of each cell, in the topology's order."""
+    """Returns the free capacity of each cell, in the topology's order."""
     return tuple(counts_of_cell(cell) for cell in topology.cells)
 
 
@@ -94,7 +96,7 @@ def counts_of_cell(cell: NUMACell) -> CellCounts:
     free = cell.pcpuset - cell.pinned_cpus
     threads = max(map(len, cell.siblings), default=1) or 1
     at_least = _cores_with(threads, [len(core) for core in free_cores(cell, free)])
-    # Nova's isolate leaves a thread of each core idle only where shared and pinned CPUs are one set (`vcpu_pin_set`).
+    # Nova's isolate leaves a thread of each core idle only if shared and pinned CPUs are the same set (`vcpu_pin_set`).
     isolates = threads == 1 or cell.pcpuset == cell.cpuset
     sizes = {pages.size_kb: pages for pages in reversed(cell.mempages)}
     smallest = min(sizes, default=1)
@@ -116,7 +118,7 @@ def counts_of_cell(cell: NUMACell) -> CellCounts:
 
 
 def _cores_with(threads: int, free: list[int]) -> dict[int, int]:
-    """How many cores have at least so many threads free, for each number up to `threads`."""
+    """Returns, for each number of threads up to `threads`, how many cores have at least that many free."""
     counts: dict[int, int] = {}
     cores = 0
     for number in range(threads, 0, -1):
@@ -126,7 +128,7 @@ def _cores_with(threads: int, free: list[int]) -> dict[int, int]:
 
 
 def free_cores(cell: NUMACell, free: CPUs) -> list[CPUs]:
-    """The free threads of each core, in the cell's order; a CPU without known siblings is a core of its own."""
+    """Returns the free threads of each core, in the cell's order. A CPU without known siblings is a core of its own."""
     cores = [core & free for core in cell.siblings]
     if sum(map(len, cores)) < len(free):
         cores += [frozenset((cpu,)) for cpu in sorted(free.difference(*cores))]
@@ -134,7 +136,9 @@ def free_cores(cell: NUMACell, free: CPUs) -> list[CPUs]:
 
 
 def needs_of(wanted: InstanceNUMATopology) -> Needs:
-    """One need per guest cell. Isolated emulator threads take a CPU beside the guest's cell 0, as in Nova."""
+    """Returns one need per guest cell. Isolated emulator threads take a CPU in addition to those of the guest's cell 0,
+    as in Nova.
+    """
     isolated = wanted.emulator_threads_policy == "isolate"
     return tuple(_need(cell, reserved=int(isolated and index == 0)) for index, cell in enumerate(wanted.cells))
 
@@ -155,7 +159,7 @@ Check = tuple[str, Any, Any]
 
 
 def checks(cell: CellCounts, need: Need, limits: NUMATopologyLimits | None) -> Iterator[Check]:
-    """What must hold for the cell to take the need: (what, have, need), cheap ones first."""
+    """Yields what must hold for the cell to accept the need: (what, have, need), cheap checks first."""
     if need.pinned:
         yield "free pinned CPUs", cell.free_pcpus, need.pcpus + need.reserved
         yield from _thread_checks(cell, need)
@@ -165,8 +169,8 @@ def checks(cell: CellCounts, need: Need, limits: NUMATopologyLimits | None) -> I
 
 
 def _thread_checks(cell: CellCounts, need: Need) -> Iterator[Check]:
-    """In Nova a cell without pinned CPUs (of a mixed guest) cannot be isolated nor have emulator threads beside it, and
-    one without any CPU does not fit.
+    """In Nova a cell without pinned CPUs (of a mixed guest) can neither be isolated nor have additional emulator
+    threads, and a cell without any CPU does not fit.
     """
     if not need.pcpus and (need.reserved or need.thread_policy == "isolate" or not need.cpus):
         yield "pinned CPUs of the guest's cell", 0 * cell.pcpus, 1
@@ -186,9 +190,10 @@ def _shared_checks(cell: CellCounts, need: Need, limits: NUMATopologyLimits | No
 
 
 def page_room(cell: CellCounts, need: Need) -> Any:
-    """The KiB that the need may take here, at least, as far as that is enough; else -1. Pages are taken whole.
+    """Returns the need's memory in KiB if it fits here; else -1. Pages are taken whole.
 
-    Without a page size the smallest serve, by all there are of them: shared CPUs may overcommit memory, pinned may not.
+    Without a page size the smallest pages are used. For shared CPUs all of them count, because shared CPUs may
+    overcommit memory; for pinned CPUs only the free ones count.
     """
     wanted = need.memory * KIB
     if not need.pagesize:
@@ -214,7 +219,7 @@ def _serves(cell: CellCounts, size: int, pagesize: int) -> Any:
 
 
 def page_size_for(cell: CellCounts, need: Need) -> int | None:
-    """The page size that the need gets here, in KiB: the largest that fits. None where it asks for none."""
+    """Returns the page size that the need gets here, in KiB: the largest that fits. None if it requests none."""
     if not need.pagesize:
         return need.pagesize
     wanted = need.memory * KIB
@@ -230,7 +235,7 @@ def page_size_for(cell: CellCounts, need: Need) -> int | None:
 
 
 def accepts(cell: CellCounts, need: Need, limits: NUMATopologyLimits | None) -> Any:
-    """Whether the cell takes the need: a bool, or a column of them."""
+    """Whether the cell accepts the need: a bool, or a column of bools."""
     verdict: Any = True
     for _, have, wanted in checks(cell, need, limits):
         verdict = verdict & (have >= wanted)
@@ -240,7 +245,7 @@ def accepts(cell: CellCounts, need: Need, limits: NUMATopologyLimits | None) -> 
 
 
 def refusal(cell: CellCounts, need: Need, limits: NUMATopologyLimits | None) -> str | None:
-    """The first thing that the cell lacks, with its numbers, or nothing."""
+    """Returns the first thing that the cell lacks, with its numbers, or None."""
     for what, have, wanted in checks(cell, need, limits):
         if not have >= wanted:
             if what.startswith("free memory in pages"):
@@ -250,7 +255,7 @@ def refusal(cell: CellCounts, need: Need, limits: NUMATopologyLimits | None) -> 
 
 
 def page_refusal(cell: CellCounts, need: Need) -> str:
-    """Why the cell's memory does not do."""
+    """Returns why the cell's memory is not suitable."""
     if need.pagesize:
         size_text = {SMALL: "small", LARGE: "large", ANY: "any"}.get(need.pagesize, f"{need.pagesize} KiB")
         free = ", ".join(f"{size} KiB: {free_kb // KIB} MB" for size, free_kb in cell.pages.items()) or "none"

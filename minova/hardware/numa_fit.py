@@ -1,10 +1,11 @@
-"""Which cells of a host serve which cells of a guest, and with which CPUs.
+"""Decides which cells of a host serve which cells of a guest, and with which CPUs.
 
-`cells_for` answers the first, from counts alone, as the scheduler asks it of many hosts. `fit_topology` answers both.
-Cells are tried in Nova's order (`order_of`), and the answer is the first permutation in that order in which every guest
-cell is accepted by its host cell and the PCI devices are near. Nova walks through the permutations; here the search
-remembers which sets of used cells lead nowhere, so its steps are bounded by the sets of cells, not by their orders.
-Unlike Nova it never changes the guest's cells on the way, so page size `any` or `large` is that of the cell chosen.
+`cells_for` decides the cells from counts alone, as the scheduler needs it for many hosts. `fit_topology` decides both.
+Cells are tried in Nova's order (`order_of`). The result is the first permutation in that order in which every guest
+cell is accepted by its host cell and the PCI devices are near. Nova iterates over the permutations; here the search
+remembers which sets of used cells lead nowhere, so its steps are bounded by the number of sets of cells, not of
+permutations. Unlike Nova it never changes the guest's cells during the search, so page size `any` or `large` becomes
+that of the chosen cell.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,9 +48,9 @@ class NoFit(msgspec.Struct, frozen=True):
 
 
 class PciNeeds(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True):
-    """The free devices of a host, and what the guest asks of them.
+    """The free devices of a host, and the guest's requests for devices.
 
-    Give the pools also where nothing is asked: cells with devices are then tried last, and else first.
+    Pass the pools even if the guest requests no device: cells with devices are then tried last, and otherwise first.
     """
 
     pools: tuple[PciDevicePool, ...]
@@ -64,10 +65,11 @@ def fit_topology(
     pci: PciNeeds | None = None,
     packing: bool = False,
 ) -> InstanceNUMATopology | NoFit:
-    """The guest's topology on this host: ids of host cells, page sizes, pinned and reserved CPUs; or why not.
+    """Returns the guest's topology on this host: ids of host cells, page sizes, pinned and reserved CPUs; or why it
+    does not fit.
 
-    `limits` None: shared CPUs and memory are not limited (beyond what one guest may take of a cell). `packing` is
-    [compute] packing_host_numa_cells_allocation_strategy: prefer the cells most used.
+    `limits` None: shared CPUs and memory are not limited (beyond what one guest may take of a cell).
+    `packing`: [compute] packing_host_numa_cells_allocation_strategy: prefers the most used cells.
     """
     counts, needs = counts_of(host), needs_of(wanted)
     chosen = cells_for(host, counts, needs, limits=limits, pci=pci, packing=packing)
@@ -89,7 +91,7 @@ def cells_for(
     pci: PciNeeds | None = None,
     packing: bool = False,
 ) -> tuple[int, ...] | NoFit:
-    """For each guest cell the index of its host cell; or why there are none. `counts` are `counts_of(host)`."""
+    """Returns for each guest cell the index of its host cell; or why there are none. `counts`: `counts_of(host)`."""
     if len(counts) < len(needs):
         return NoFit(f"NUMA cells {len(counts)} < requested {len(needs)}")
     if not needs:
@@ -100,9 +102,10 @@ def cells_for(
 
 
 def order_of(host: NUMATopology, counts: Counts, needs: Needs, *, pci: PciNeeds | None, packing: bool) -> Sequence[int]:
-    """The indexes of the host's cells in the order in which Nova tries them.
+    """Returns the indexes of the host's cells in the order in which Nova tries them.
 
-    The last sort weighs most: PCI devices, then free CPUs, then free memory. All cells in use: the host's own order.
+    The last sort has the highest priority: PCI devices, then free CPUs, then free memory. If all cells are used: the
+    host's own order.
     """
     order: Sequence[int] = range(len(counts))
     if len(counts) == len(needs):
@@ -122,7 +125,9 @@ def order_of(host: NUMATopology, counts: Counts, needs: Needs, *, pci: PciNeeds 
 
 
 def _near(host: NUMATopology, pci: PciNeeds | None) -> Callable[[Sequence[int]], str | None] | None:
-    """What the devices say of a choice of cells: a shortage or nothing. None: no device is asked for."""
+    """Returns a function that checks the devices for a choice of cells: it returns a shortage, or None. Returns None if
+    no device is requested.
+    """
     if pci is None or not pci.requests:
         return None
     pools, requests = pci.pools, pci.requests
@@ -132,7 +137,7 @@ def _near(host: NUMATopology, pci: PciNeeds | None) -> Callable[[Sequence[int]],
 
     def shortage(chosen: Sequence[int]) -> str | None:
         cells = [host.cells[index] for index in chosen]
-        # Of all that is chosen only cells with devices, and sockets, are of account.
+        # Only the chosen cells with devices, and the sockets, matter.
         key = frozenset(cell.id for cell in cells if cell.id in nodes), frozenset(cell.socket for cell in cells)
         if key not in known:
             where = pci_pools.GuestCells(ids=frozenset(cell.id for cell in cells), sockets=sockets)
@@ -143,7 +148,7 @@ def _near(host: NUMATopology, pci: PciNeeds | None) -> Callable[[Sequence[int]],
 
 
 class _Search(msgspec.Struct, kw_only=True, dict=True):
-    """First permutation of host cells. `order`: indexes of the host's cells, best first."""
+    """Finds the first permutation of host cells. `order`: indexes of the host's cells, best first."""
 
     order: Sequence[int]
     counts: Counts
@@ -154,7 +159,7 @@ class _Search(msgspec.Struct, kw_only=True, dict=True):
 
     @cached_property
     def accepting(self) -> dict[Need, tuple[int, ...]]:
-        """The host cells that accept a need, in order."""
+        """Returns the host cells that accept each need, in order."""
         return {
             need: tuple(index for index in self.order if accepts(self.counts[index], need, self.limits))
             for need in dict.fromkeys(self.needs)
@@ -166,7 +171,9 @@ class _Search(msgspec.Struct, kw_only=True, dict=True):
         return self._beyond((), 0)
 
     def _beyond(self, chosen: tuple[int, ...], used: int) -> tuple[int, ...] | None:
-        """The first way to go on from these cells; `used` is the same as bits. Sets that lead nowhere are kept."""
+        """Returns the first way to complete these cells; `used` is the same set as bits. Sets that lead nowhere are
+        remembered.
+        """
         if len(chosen) == len(self.needs):
             return chosen if self.near is None or self.near(chosen) is None else None
         for index in self.accepting[self.needs[len(chosen)]]:
@@ -180,7 +187,9 @@ class _Search(msgspec.Struct, kw_only=True, dict=True):
         return None
 
     def why_not(self) -> NoFit:
-        """The first need that no cell accepts, and what the cells lack for it; or the devices."""
+        """Returns the first need that no cell accepts, and what the cells lack for it; or why the
+        devices do not fit.
+        """
         for need, cells in self.accepting.items():
             if not cells:
                 lacks = dict.fromkeys(refusal(self.counts[index], need, self.limits) or "" for index in self.order)
@@ -191,7 +200,7 @@ class _Search(msgspec.Struct, kw_only=True, dict=True):
 
 
 def fitted(host: NUMACell, counts: CellCounts, cell: InstanceNUMACell, need: Need) -> InstanceNUMACell:
-    """The guest cell on a host cell that accepts its need."""
+    """Returns the guest cell fitted to a host cell that accepts its need."""
     changed = msgspec.structs.replace(cell, id=host.id, pagesize=page_size_for(counts, need))
     if not need.pinned:
         return changed
@@ -205,7 +214,9 @@ def fitted(host: NUMACell, counts: CellCounts, cell: InstanceNUMACell, need: Nee
 
 
 def _packed(cores: Sequence[CPUs], count: int, *, require: bool) -> list[int]:
-    """`count` CPUs, as many threads of each core as will do (Nova's order: fullest use of a core first)."""
+    """Returns `count` CPUs, with as many threads of each core as possible (Nova's order: fullest
+    use of a core first).
+    """
     threads_per_core = max(map(len, cores), default=0)
     for threads in range(threads_per_core, int(require), -1):
         usable = [sorted(core)[:threads] for core in cores if len(core) >= threads]
@@ -215,7 +226,7 @@ def _packed(cores: Sequence[CPUs], count: int, *, require: bool) -> list[int]:
 
 
 def _isolated(cell: InstanceNUMACell, host: NUMACell, cores: Sequence[CPUs], reserved: int) -> InstanceNUMACell:
-    """One CPU on each of as many whole cores; emulator threads on another free core, if there is one."""
+    """Pins each CPU to a whole core of its own. Emulator threads get another free core, if there is one."""
     threads = max(map(len, host.siblings), default=1)
     cpus = [min(core) for core in cores if len(core) == threads][: len(cell.pcpuset)]
     if not reserved:

@@ -17,10 +17,11 @@ from minova.objects.numa import (
 
 
 def with_instance(host: NUMATopology, instance: InstanceNUMATopology, sign: int = 1) -> NUMATopology:
-    """The host after a guest came (`sign` 1) or went (-1); what came and went leaves the host as it was.
+    """Returns the host after a guest was added (`sign` 1) or removed (-1). Adding and then removing a guest restores
+    the host.
 
-    CPUPinningInvalid, CPUPinningUnknown: its CPUs are pinned already, or are not there. CPUUnpinningInvalid and
-    CPUUnpinningUnknown likewise.
+    Raises CPUPinningInvalid or CPUPinningUnknown if the guest's CPUs are already pinned or do not exist; on removal
+    CPUUnpinningInvalid or CPUUnpinningUnknown.
     """
     by_id: dict[int, list[InstanceNUMACell]] = {}
     for cell in instance.cells:
@@ -41,7 +42,7 @@ def _changed(host: NUMACell, guests: Iterable[InstanceNUMACell], sign: int) -> N
 
 
 def _pages(mempages: tuple[NUMAPages, ...], guest: InstanceNUMACell, sign: int) -> tuple[NUMAPages, ...]:
-    """A guest without a page size has the smallest."""
+    """A guest without a page size uses the smallest pages."""
     size = guest.pagesize or min((pages.size_kb for pages in mempages), default=0)
     return tuple(
         msgspec.structs.replace(pages, used=max(0, pages.used + sign * -(-guest.memory * KIB // size)))
@@ -65,7 +66,9 @@ def _pinned(host: NUMACell, guest: InstanceNUMACell, sign: int) -> CPUs:
 
 
 def _cpus_of(host: NUMACell, guest: InstanceNUMACell) -> CPUs:
-    """The host CPUs that the guest has for itself; with thread policy isolate the other threads of their cores too."""
+    """Returns the host CPUs that the guest has for itself. With thread policy isolate this includes the other threads
+    of their cores.
+    """
     cpus = frozenset(cpu for _, cpu in guest.cpu_pinning)
     reserved = guest.cpuset_reserved or frozenset()
     if guest.cpu_thread_policy != "isolate":

@@ -1,4 +1,4 @@
-"""[pci] alias: names for kinds of device, which flavors ask for by name and number. Pure."""
+"""[pci] alias: names for kinds of devices. Flavors request devices by alias and number. Pure."""
 
 import json
 import re
@@ -44,10 +44,11 @@ Aliases = Mapping[str, Alias]
 
 
 def parse_aliases(texts: Sequence[str], *, pci_in_placement: bool = False) -> Aliases:
-    """The aliases by name. Texts of one name add up: a device of any of them will do.
+    """Returns the aliases by name. Several texts with one name are alternatives: a device that matches any of them is
+    suitable.
 
-    PciInvalidAlias names key and value. `pci_in_placement` is [filter_scheduler] pci_in_placement: with it an alias has
-    one text, and may name a resource class instead of vendor and product.
+    Raises PciInvalidAlias, which names key and value. `pci_in_placement` is [filter_scheduler] pci_in_placement: with
+    it an alias has one text, and may name a resource class instead of vendor and product.
     """
     aliases: dict[str, Alias] = {}
     for text in texts:
@@ -66,7 +67,9 @@ def parse_aliases(texts: Sequence[str], *, pci_in_placement: bool = False) -> Al
 
 
 def numa_policy_of(flavor: Flavor, image_properties: Mapping[str, str]) -> str | None:
-    """hw:pci_numa_affinity_policy, which comes before the alias's own; flavor and image must agree."""
+    """Returns hw:pci_numa_affinity_policy, which takes precedence over the alias's own policy. Flavor and image must
+    agree.
+    """
     of_image = typed(image_properties).get("hw_pci_numa_affinity_policy")
     of_flavor = flavor.extra_specs.get("hw:pci_numa_affinity_policy")
     if of_flavor and of_image and of_flavor != of_image:
@@ -82,7 +85,8 @@ def numa_policy_of(flavor: Flavor, image_properties: Mapping[str, str]) -> str |
 
 
 def requests_of(flavor: Flavor, aliases: Aliases, numa_policy: str | None = None) -> tuple[InstancePCIRequest, ...]:
-    """What pci_passthrough:alias asks for (`NAME:COUNT,...`). `numa_policy` (of `numa_policy_of`) comes before the aliases'.
+    """Returns the requests of pci_passthrough:alias (`NAME:COUNT,...`). `numa_policy` (of `numa_policy_of`) takes
+    precedence over the aliases' policies.
 
     The caller sets `request_id` when it stores the request. Raises PciRequestAliasNotDefined or MalformedValue.
     """
@@ -93,7 +97,7 @@ def requests_of(flavor: Flavor, aliases: Aliases, numa_policy: str | None = None
 
 
 def unmet(aliases: Aliases, pools: Pools) -> list[str]:
-    """Names of aliases of which the pools have no device."""
+    """Returns the names of the aliases for which the pools have no device."""
     requests = {name: InstancePCIRequest(count=1, spec=alias.specs) for name, alias in aliases.items()}
     return [name for name, request in requests.items() if shortage(pools, [request]) is not None]
 
@@ -152,7 +156,7 @@ def _spec(text: str, values: Mapping[str, str]) -> Pairs:
 
 
 def _check_same(text: str, known: Alias, policy: str, spec: Pairs) -> None:
-    """What the texts of one name must share."""
+    """Checks what all texts of one name must have in common."""
     if policy != known.numa_policy:
         raise _invalid(text, f"numa_policy={policy}, but another of that name has {known.numa_policy}")
     kinds = [dict(alias_spec).get("dev_type") for alias_spec in (known.specs[0], spec)]

@@ -1,7 +1,7 @@
 """The PCI devices of one host: the owner of each, and what is free. Pure: returns new values.
 
-Only claims and allocations are remembered; that a PF is unavailable because one of its VFs is taken, or a VF because
-its PF is, follows from them and is worked out anew each time.
+Only claims and allocations are stored. Whether a PF is unavailable because one of its VFs is taken, or a VF because its
+PF is, is derived from them each time.
 
     available ──claim──▶ claimed ──allocate──▶ allocated ──free──▶ available
                                                   │ gone from the host ▲
@@ -21,7 +21,7 @@ AVAILABLE = "available"
 CLAIMED = "claimed"
 ALLOCATED = "allocated"
 REMOVED = "removed"
-# Of a device that is free itself, but whose PF or VFs are claimed or allocated.
+# The status of a free device whose PF or VFs are claimed or allocated.
 UNCLAIMABLE = "unclaimable"
 UNAVAILABLE = "unavailable"
 _BLOCKED_BY = {CLAIMED: UNCLAIMABLE, ALLOCATED: UNAVAILABLE, REMOVED: UNAVAILABLE}
@@ -30,9 +30,11 @@ Devices = tuple[PciDevice, ...]
 
 
 def reconciled(known: Iterable[PciDevice], seen: Iterable[PciDevice]) -> Devices:
-    """The books after the host was looked at: what is free is as the host says; what an instance has stays as it was taken,
-    and what is used is `removed` while the host does not have it. What is claimed stays so: the instance that gives the claim back,
-    or goes on with it, must still find it.
+    """Updates the known devices from what the host reports.
+
+    A free device becomes as the host reports it. A device of an instance stays as it was taken; a used one is `removed`
+    while the host does not have it. A claimed device stays claimed: the instance that releases the claim, or continues
+    with it, must still find it.
     """
     owned = {device.address: device for device in known if device.instance_uuid is not None}
     present = {device.address: device for device in seen}
@@ -42,7 +44,7 @@ def reconciled(known: Iterable[PciDevice], seen: Iterable[PciDevice]) -> Devices
 
 
 def settled(devices: Iterable[PciDevice]) -> Devices:
-    """Sorted by address, those blocked by a relative's owner marked so."""
+    """Returns the devices sorted by address, with those marked that a relative's owner blocks."""
     every = sorted(devices, key=lambda device: device.address)
     by_address = {device.address: device for device in every}
     children: dict[str, list[PciDevice]] = defaultdict(list)
@@ -66,7 +68,7 @@ def owned_by(devices: Iterable[PciDevice], instance_uuid: str) -> Devices:
 
 
 def claimed(devices: Sequence[PciDevice], instance_uuid: str, taken: Mapping[str, str | None]) -> Devices:
-    """`taken`: {address: id of the request it serves}. ValueError: one of them is not available."""
+    """`taken`: {address: id of the request it serves}. Raises ValueError if one of the devices is not available."""
     by_address = {device.address: device for device in devices}
     for address in taken:
         known = by_address.get(address)
@@ -81,12 +83,14 @@ def claimed(devices: Sequence[PciDevice], instance_uuid: str, taken: Mapping[str
 
 
 def allocated(devices: Sequence[PciDevice], instance_uuid: str) -> Devices:
-    """What the instance has claimed, it uses now."""
+    """Allocates what the instance has claimed."""
     return _changed(devices, instance_uuid, lambda one: _with_status(one, ALLOCATED) if one.status == CLAIMED else one)
 
 
 def freed(devices: Sequence[PciDevice], instance_uuid: str, *statuses: str) -> Devices:
-    """The instance has none any more, or none in these statuses; what is gone from the host is forgotten."""
+    """Frees all devices of the instance, or those in these statuses. Devices that are gone from the
+    host are forgotten.
+    """
 
     def goes(device: PciDevice) -> bool:
         return device.instance_uuid == instance_uuid and (not statuses or device.status in statuses)
@@ -96,7 +100,7 @@ def freed(devices: Sequence[PciDevice], instance_uuid: str, *statuses: str) -> D
 
 
 def kept_for(devices: Sequence[PciDevice], instance_uuids: Iterable[str]) -> Devices:
-    """Only these instances may hold devices: what others have is given back."""
+    """Frees the devices of all other instances."""
     known = set(instance_uuids)
     for instance_uuid in {device.instance_uuid for device in devices} - known - {None}:
         devices = freed(devices, str(instance_uuid))
@@ -106,9 +110,9 @@ def kept_for(devices: Sequence[PciDevice], instance_uuids: Iterable[str]) -> Dev
 def chosen(
     devices: Iterable[PciDevice], requests: Sequence[InstancePCIRequest], cells: GuestCells | None = None
 ) -> dict[str, str | None]:
-    """{address: id of the request it serves}, the lowest addresses of the pools that each request is served from.
+    """Returns {address: id of the request it serves}: the lowest addresses of the pools that serve each request.
 
-    PciDeviceRequestFailed: there are too few.
+    Raises PciDeviceRequestFailed if there are too few devices.
     """
     free = [device for device in devices if device.status == AVAILABLE]
     taken: dict[str, str | None] = {}
@@ -125,12 +129,12 @@ def chosen(
 
 
 def related(one: PciDevice, other: PciDevice) -> bool:
-    """The same device, or a PF and one of its VFs."""
+    """Whether both are the same device, or a PF and one of its VFs."""
     return one.address in (other.address, other.parent_addr) or one.parent_addr == other.address
 
 
 def pool_of(device: PciDevice) -> PciDevicePool:
-    """The pool of devices like this one, itself alone in it."""
+    """Returns a pool that holds only this device."""
     return PciDevicePool(
         vendor_id=device.vendor_id,
         product_id=device.product_id,
@@ -142,13 +146,13 @@ def pool_of(device: PciDevice) -> PciDevicePool:
 
 
 def pools_of(devices: Iterable[PciDevice]) -> tuple[PciDevicePool, ...]:
-    """What is available, counted by likeness, in the order of the first address of each."""
+    """Groups the available devices into pools of equal ones, in the order of the first address of each pool."""
     counts = Counter(pool_of(device) for device in devices if device.status == AVAILABLE)
     return tuple(msgspec.structs.replace(pool, count=count) for pool, count in counts.items())
 
 
 def _kind(pool: PciDevicePool) -> PciDevicePool:
-    """Compares devices without their numbers."""
+    """The key for comparing devices: the pool without its counts."""
     return msgspec.structs.replace(pool, count=0)
 
 

@@ -1,8 +1,8 @@
-"""Which devices of a host's pools meet a request, and what is left of the pools. Pure.
+"""Selects the devices of a host's pools that meet a request, and computes what is left of the pools. Pure.
 
-A request goes through Nova's sieve: properties of the device, nearness to the guest's cells by policy, then the kinds
-of device that must be asked for by name (PF, VDPA, remote managed, live migratable). Requests are met one after the
-other, each from what the ones before it left.
+The selection follows Nova: properties of the device, then nearness to the guest's cells by policy, then the kinds of
+device that must be requested explicitly (PF, VDPA, remote managed, live migratable). Requests are met one after the
+other, each from what the previous ones left.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,12 +22,12 @@ PF, VDPA = "type-PF", "vdpa"
 REQUIRED, PREFERRED, LEGACY, SOCKET = "required", "preferred", "legacy", "socket"
 POLICIES = (REQUIRED, LEGACY, PREFERRED, SOCKET)
 
-# What a spec may name but no pool carries: they are matters of Placement.
+# Keys that a spec may have but no pool has: they concern Placement.
 _NOT_OF_A_POOL = frozenset({"resource_class", "traits", "rp_uuid", "rp_uuids"})
 
 
 class GuestCells(msgspec.Struct, frozen=True, kw_only=True):
-    """The host cells that a guest is on, and the socket of every cell of the host: (cell id, socket)."""
+    """The host cells of a guest, and the socket of every cell of the host: (cell id, socket)."""
 
     ids: frozenset[int]
     sockets: Sockets = ()
@@ -38,7 +38,9 @@ def sockets_of(host: NUMATopology) -> Sockets:
 
 
 def cells_of(host: NUMATopology | None, fitted: InstanceNUMATopology | None) -> GuestCells | None:
-    """Where a fitted guest is, for `consumed`. None, which means anywhere, for a guest or a host without cells."""
+    """Returns the cells of a fitted guest, for `consumed`. None, which means anywhere, for a guest or a host without
+    cells.
+    """
     if host is None or fitted is None:
         return None
     return GuestCells(ids=frozenset(cell.id for cell in fitted.cells), sockets=sockets_of(host))
@@ -47,7 +49,7 @@ def cells_of(host: NUMATopology | None, fitted: InstanceNUMATopology | None) -> 
 def shortage(
     pools: Sequence[PciDevicePool], requests: Sequence[InstancePCIRequest], cells: GuestCells | None = None
 ) -> str | None:
-    """Why the pools cannot meet the requests; nothing when they can."""
+    """Returns why the pools cannot meet the requests; None if they can."""
     left = _sorted(pools)
     for request in requests:
         matching = _matching(left, request, cells)
@@ -60,7 +62,9 @@ def shortage(
 def consumed(
     pools: Sequence[PciDevicePool], requests: Sequence[InstancePCIRequest], cells: GuestCells | None = None
 ) -> Pools:
-    """What is left of the pools; those that are used up are gone. PciDeviceRequestFailed: they are too small."""
+    """Returns what is left of the pools, without empty pools. Raises PciDeviceRequestFailed if the
+    pools are too small.
+    """
     left = _sorted(pools)
     for request in requests:
         matching = _matching(left, request, cells)
@@ -71,12 +75,12 @@ def consumed(
 
 
 def _sorted(pools: Iterable[PciDevicePool]) -> Pools:
-    """In Nova's order: those with the fewest tags first."""
+    """Sorts in Nova's order: pools with the fewest tags first."""
     return tuple(sorted(pools, key=lambda pool: len(pool.tags)))
 
 
 def _taken(pools: Pools, matching: Pools, count: int) -> Pools:
-    """The pools without `count` devices of the found ones, which are used up in their order."""
+    """Returns the pools without `count` devices of the matching pools, which are used up in their order."""
     left = list(pools)
     for pool in matching:
         taken = min(count, pool.count)
@@ -95,7 +99,7 @@ Step = tuple[str, Callable[[Pools, InstancePCIRequest, "GuestCells | None"], Poo
 
 
 def _matching(pools: Pools, request: InstancePCIRequest, cells: GuestCells | None) -> Pools | str:
-    """The pools to take the request from, in order; or what is short of it."""
+    """Returns the pools that serve the request, in order; or what is missing."""
     matching = pools
     for what, step in _STEPS:
         matching = step(matching, request, cells)
@@ -139,7 +143,7 @@ def _folded(value: Any) -> Any:
 
 
 def _by_cells(pools: Pools, request: InstancePCIRequest, cells: GuestCells | None) -> Pools:
-    """The nearest pools that the policy allows; those that are as near as can be, if there are enough of them."""
+    """Returns the nearest pools that the policy allows: only the nearest ones if they have enough devices."""
     if cells is None or not cells.ids:
         return pools
     policy = request.numa_policy or LEGACY
@@ -165,7 +169,7 @@ def _enough(pools: Pools, request: InstancePCIRequest) -> bool:
 
 
 def _same_socket(cells: GuestCells) -> Iterator[int]:
-    """The cells that share a socket with the guest's; none if a cell's socket is not known."""
+    """Yields the cells that share a socket with the guest's cells; none if a cell's socket is not known."""
     if any(socket is None for _, socket in cells.sockets):
         return iter(())
     sockets = {socket for cell, socket in cells.sockets if cell in cells.ids}
@@ -188,7 +192,9 @@ def _by_management(pools: Pools, request: InstancePCIRequest, cells: GuestCells 
 
 
 def _by_migration(pools: Pools, request: InstancePCIRequest, cells: GuestCells | None) -> Pools:
-    """Asked for `true` or `false` the pool must say the same; a pool that says nothing is neither."""
+    """If the request says `true` or `false`, the pool must have the same value; a pool without a
+    value matches neither.
+    """
     wanted = {dict(spec).get("live_migratable") for spec in request.spec}
     if wanted not in ({"true"}, {"false"}):
         return pools

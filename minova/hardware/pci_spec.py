@@ -1,7 +1,7 @@
-"""Which of a host's PCI devices instances may have: `[pci] device_spec`, a list of JSON objects. Pure.
+"""The PCI devices of a host that instances may have: `[pci] device_spec`, a list of JSON objects. Pure.
 
-The fields and their meanings are Nova's: `vendor_id`, `product_id`, and `address` (a glob such as `*:0a:00.*`, or an
-object of regular expressions) or `devname` choose devices; what else stands there becomes their tags.
+The fields and their meanings are Nova's. `vendor_id`, `product_id`, and `address` (a glob such as `*:0a:00.*`, or an
+object of regular expressions) or `devname` select devices. All other fields become tags of the devices.
 """
 
 import json
@@ -18,7 +18,7 @@ OPTION = "[pci] device_spec"
 PARTS = ("domain", "bus", "slot", "function")
 WIDTHS = (4, 2, 2, 1)
 _CHOOSING = {"vendor_id", "product_id", "address", "devname"}
-# What Nova understands there besides tags, and what would be a lie to accept: minova does not do it.
+# Fields that Nova supports besides tags but minova does not: accepting them would be misleading.
 _NOT_SERVED = {"remote_managed"}
 _ID = re.compile(r"[0-9a-fA-F]{4}")
 _ADDRESS = re.compile(r"(?:([0-9a-fA-F]{1,4}):)?([0-9a-fA-F]{1,2}):([0-9a-fA-F]{1,2})\.([0-7])")
@@ -44,12 +44,14 @@ class DeviceSpec(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _is_child(self, device: PciDevice) -> bool:
-        """Naming the one address of a PF means its VFs too."""
+        """The exact address of a PF also selects its VFs."""
         return self.single and device.parent_addr is not None and self.address(device.parent_addr)
 
 
 def parse_specs(texts: Sequence[str]) -> tuple[DeviceSpec, ...]:
-    """InvalidConfiguration names the entry and what is wrong with it. An entry may be a list of objects, as in Nova."""
+    """Raises InvalidConfiguration, which names the entry and the error. An entry may be a list of
+    objects, as in Nova.
+    """
     specs = []
     for text in texts:
         try:
@@ -68,7 +70,7 @@ def _spec(text: str, fields: dict[str, Any]) -> DeviceSpec:
         raise _wrong(text, "has both address and devname: one of them chooses the devices")
     for name in _NOT_SERVED & fields.keys():
         raise _wrong(text, f"has {name}, which minova does not serve")
-    # null says that there is none: Nova's examples have it of the physical_network of tunnelled networks.
+    # null means no value: Nova's examples use it for the physical_network of tunnelled networks.
     named = [name for name in fields.keys() - _CHOOSING if fields[name] is not None]
     tags = tuple(sorted((name, _tag(text, name, fields[name])) for name in named))
     address = fields.get("address") or "*:*:*.*"
@@ -110,7 +112,7 @@ def _address(text: str, value: Any) -> Callable[[str], bool]:
 
 
 def _parts_of(text: str, value: str) -> tuple[str, ...]:
-    """`0a:00.1` leaves out the domain and `00.` the bus too, as in Nova: what is left out may be anything."""
+    """`0a:00.1` omits the domain, and `00.` also the bus, as in Nova: omitted parts match anything."""
     rest, _, function = value.partition(".")
     parts = [part.strip() or "*" for part in rest.split(":")]
     if len(parts) > 3:
@@ -143,7 +145,9 @@ def _expressions(text: str, value: dict[str, Any]) -> Callable[[str], bool]:
 
 
 def split_address(address: str) -> tuple[str, str, str, str]:
-    """Domain, bus, slot and function, in as many digits as Linux writes. ValueError: it is no PCI address."""
+    """Returns domain, bus, slot and function, with as many digits as Linux writes. Raises ValueError if it is no PCI
+    address.
+    """
     match = _ADDRESS.fullmatch(address)
     if match is None:
         raise ValueError(f"{address!r} is no PCI address such as 0000:0a:00.1")
@@ -156,8 +160,10 @@ def _wrong(text: str, why: str) -> errors.InvalidConfiguration:
 
 
 def assignable(specs: Sequence[DeviceSpec], devices: Sequence[tuple[PciDevice, str | None]]) -> list[PciDevice]:
-    """Devices (each with the name of its network interface, if it has one) that an entry lets instances have: the
-    first that matches gives its tags. ValueError: a device's address is none.
+    """Returns the devices that an entry lets instances have. The first matching entry gives a device its tags.
+
+    `devices`: each with the name of its network interface, if it has one. Raises ValueError if a device's address is
+    invalid.
     """
     devices_found = []
     for device, devname in devices:
@@ -168,5 +174,5 @@ def assignable(specs: Sequence[DeviceSpec], devices: Sequence[tuple[PciDevice, s
 
 
 def unmatched(specs: Sequence[DeviceSpec], devices: Sequence[tuple[PciDevice, str | None]]) -> list[str]:
-    """Entries that match no device of this host."""
+    """Returns the entries that match no device of this host."""
     return [spec.text for spec in specs if not any(spec.matches(device, name) for device, name in devices)]

@@ -1,4 +1,4 @@
-"""`reserved_huge_pages`: pages of a host's cells that no guest may have. Pure."""
+"""`reserved_huge_pages`: pages of a host's cells that are reserved from guests. Pure."""
 
 from collections.abc import Iterable, Mapping
 
@@ -21,7 +21,9 @@ class ReservedPages(msgspec.Struct, frozen=True):
 
 
 def parse(entries: Iterable[Mapping[str, str]]) -> tuple[ReservedPages, ...]:
-    """Each such as {"node": "0", "size": "2048", "count": "64"}; a size may have a unit. InvalidConfiguration."""
+    """Parses entries such as {"node": "0", "size": "2048", "count": "64"}; a size may have a unit. Raises
+    InvalidConfiguration.
+    """
     reserved = []
     for entry in entries:
         text = ",".join(f"{key}:{value}" for key, value in entry.items())
@@ -35,7 +37,7 @@ def parse(entries: Iterable[Mapping[str, str]]) -> tuple[ReservedPages, ...]:
 
 
 def with_reserved(host: NUMATopology, reserved: Iterable[ReservedPages]) -> NUMATopology:
-    """InvalidConfiguration: no such cell or page size, or more than there are."""
+    """Raises InvalidConfiguration if there is no such cell or page size, or it has fewer pages."""
     wanted = {(one.node, one.size_kb): one.count for one in reserved}
     known = {(cell.id, pages.size_kb): pages.total for cell in host.cells for pages in cell.mempages}
     for (node, size), count in wanted.items():

@@ -1,4 +1,6 @@
-"""Which addresses a subnet has, and which of them are given next. Pure; every "no" is an error with the field and the reason."""
+"""The addresses of a subnet, and the order in which they are allocated. Pure; each refusal is an error with the field
+and the reason.
+"""
 
 import ipaddress
 import itertools
@@ -12,23 +14,23 @@ from minova.objects.network import Pool
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Block: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-# Bits of the prefix: a shorter one is a mistake, a longer one has no room for a gateway and a guest.
+# Lengths of the prefix in bits: a shorter prefix is a mistake, a longer one has no space for a gateway and a guest.
 PREFIXES = {4: (8, 30), 6: (16, 126)}
 MOST_POOLS = 10
-# Where a project may have subnets of local networks: ranges that no public host is in.
+# Ranges in which a project may have subnets of local networks: no public host has an address there.
 PRIVATE = tuple(
     ipaddress.ip_network(text)
     for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
 )
-# The shortest prefix there: one project does not take all private addresses.
+# The shortest prefix in these ranges, so that one project does not take all private addresses.
 LOCAL_PREFIXES = {4: 16, 6: 48}
-# Neutron's, too: the first three bytes of addresses that are made here.
+# The first three bytes of generated MAC addresses, as in Neutron.
 MAC_PREFIX = (0xFA, 0x16, 0x3E)
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 
 
 def parse_cidr(text: str, ip_version: int) -> Block:
-    """Raises BadRequest."""
+    """Raises BadRequest if the text is not valid."""
     try:
         block = ipaddress.ip_network(text, strict=False)
     except ValueError:
@@ -52,7 +54,9 @@ def is_within(block: Block, ranges: Iterable[Block]) -> bool:
 
 
 def check_local_range(block: Block, *, limited: bool) -> None:
-    """What a project may choose for a local network. `limited`: private ranges alone. Raises BadRequest."""
+    """Checks the range that a project chooses for a local network. `limited`: only private ranges are allowed. Raises
+    BadRequest.
+    """
     if limited and not is_within(block, PRIVATE):
         ranges = ", ".join(str(each) for each in PRIVATE if each.version == block.version)
         raise _invalid("cidr", str(block), f"it is not private, and a local network's is in one of: {ranges}")
@@ -75,7 +79,7 @@ def parse_address(field: str, text: str, ip_version: int | None = None) -> Addre
 
 
 def parse_range(field: str, text: str) -> str:
-    """An address, or a range, as it is written shortest. Raises BadRequest."""
+    """Returns an address or a range in its shortest form. Raises BadRequest."""
     try:
         block = ipaddress.ip_network(text)
     except ValueError:
@@ -86,7 +90,7 @@ def parse_range(field: str, text: str) -> str:
 
 
 def parse_mac(text: str) -> str:
-    """In lower case. Raises BadRequest."""
+    """Returns the address in lower case. Raises BadRequest."""
     mac = text.lower().replace("-", ":")
     if not _MAC.fullmatch(mac) or mac == "00:00:00:00:00:00":
         raise _invalid("mac_address", text, "it is not a MAC address such as fa:16:3e:00:00:01")
@@ -96,13 +100,15 @@ def parse_mac(text: str) -> str:
 
 
 def mac_of(number: int) -> str:
-    """The MAC address with the prefix of this cloud and the 24 lowest bits of `number`."""
+    """Returns the MAC address with the prefix of this cloud and the 24 lowest bits of `number`."""
     low = ((number >> shift) & 0xFF for shift in (16, 8, 0))
     return ":".join(f"{byte:02x}" for byte in (*MAC_PREFIX, *low))
 
 
 def usable(block: Block) -> tuple[int, int]:
-    """The first and last address that a host may have: without those of the network and the broadcast."""
+    """Returns the first and last address that a host may have: without the addresses of the network
+    and the broadcast.
+    """
     first, last = int(block.network_address), int(block.broadcast_address)
     return first + 1, (last - 1 if block.version == 4 else last)
 
@@ -112,7 +118,7 @@ def default_gateway(block: Block) -> str:
 
 
 def default_pools(block: Block, gateway: str | None) -> tuple[Pool, ...]:
-    """Every usable address but the gateway."""
+    """Returns pools of every usable address except the gateway."""
     first, last = usable(block)
     if gateway is None:
         return (_pool(first, last, block.version),)
@@ -122,7 +128,7 @@ def default_pools(block: Block, gateway: str | None) -> tuple[Pool, ...]:
 
 
 def check_gateway(block: Block, text: str) -> str:
-    """Canonical. Raises BadRequest for one outside."""
+    """Returns the canonical address. Raises BadRequest if it is outside the subnet."""
     gateway = parse_address("gateway_ip", text, block.version)
     first, last = usable(block)
     if not first <= int(gateway) <= last:
@@ -131,7 +137,9 @@ def check_gateway(block: Block, text: str) -> str:
 
 
 def check_pools(block: Block, pools: Iterable[Pool], gateway: str | None) -> tuple[Pool, ...]:
-    """Sorted and canonical. Raises BadRequest for one that is not in the subnet, Conflict for what overlaps."""
+    """Returns the pools sorted and canonical. Raises BadRequest if one is not in the subnet,
+    Conflict if pools overlap.
+    """
     first, last = usable(block)
     ranges = []
     for pool in pools:
@@ -165,7 +173,9 @@ def size_of(pools: Iterable[Pool]) -> int:
 
 
 def check_fixed(cidr: str, gateway: str | None, text: str) -> str:
-    """Canonical: an address that a port may have. Raises BadRequest, or IpAddressInUse for the gateway's."""
+    """Returns the canonical address if a port may have it. Raises BadRequest, or IpAddressInUse for the gateway's
+    address.
+    """
     block = ipaddress.ip_network(cidr)
     address = parse_address("ip_address", text)
     first, last = usable(block)
@@ -182,7 +192,7 @@ def contains(cidr: str, address: str) -> bool:
 
 
 def overlap(cidr: str, others: Iterable[str]) -> str | None:
-    """The first of `others` that has an address of `cidr`."""
+    """Returns the first of `others` that has an address of `cidr`."""
     block = ipaddress.ip_network(cidr)
     for other in others:
         that = ipaddress.ip_network(other)
@@ -192,7 +202,9 @@ def overlap(cidr: str, others: Iterable[str]) -> str | None:
 
 
 def candidates_after(pools: Sequence[Pool], last: str | None, count: int) -> list[str]:
-    """Up to `count` addresses after `last`, round and round: one that was given back rests before it is given again."""
+    """Returns up to `count` addresses after `last`, in a cycle, so that a released address is not allocated again at
+    once.
+    """
     ranges = _ranges(pools)
     if not ranges:
         return []
@@ -204,7 +216,7 @@ def candidates_after(pools: Sequence[Pool], last: str | None, count: int) -> lis
 
 
 def first_free(pools: Sequence[Pool], taken: Collection[str]) -> str | None:
-    """None: the pools are exhausted. It looks at one address more than are taken."""
+    """Returns None if the pools are exhausted. It checks at most one address more than are taken."""
     if not pools:
         return None
     version = ipaddress.ip_address(pools[0].start).version

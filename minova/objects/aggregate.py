@@ -1,4 +1,4 @@
-"""Nova's host aggregate: hosts with metadata in common. One with `availability_zone` among them makes a zone."""
+"""Nova's host aggregate: hosts with common metadata. An aggregate with the key `availability_zone` defines a zone."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -23,5 +23,5 @@ class Aggregate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def zone_of(host: str, aggregates: Iterable[Aggregate]) -> str | None:
-    """The zone that a host is in by its aggregates; None: the default one."""
+    """Returns the zone of a host according to its aggregates; None: the default zone."""
     return next((aggregate.zone for aggregate in aggregates if aggregate.zone and host in aggregate.hosts), None)

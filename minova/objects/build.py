@@ -1,4 +1,4 @@
-"""What the conductor asks of a compute, and what it knows of one."""
+"""Messages between the conductor and a compute about builds, and the conductor's data for a host's audit."""
 
 from typing import Any
 
@@ -15,10 +15,12 @@ from minova.objects.request_spec import HostLimits, RequestSpec, Selection
 
 
 class BuildMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """All of `build_and_run_instance`: carried whole, so that an audit can hand it out again when the cast was lost.
+    """All arguments of `build_and_run_instance`, stored whole, so that an audit can send them again if the cast was
+    lost.
 
-    `image_token`: for the download of the instance's image, soon; None: the host asks for one (`ConductorApi.image_token`).
-    `availability_zone`: of the host, for a guest with a config drive; empty: the default one.
+    `image_token`: for the download of the instance's image soon after; None: the host requests one
+    (`ConductorApi.image_token`).
+    `availability_zone`: of the host, for a guest with a config drive; empty: the default zone.
     """
 
     instance: Instance
@@ -37,7 +39,7 @@ class BuildMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InstanceClaim(msgspec.Struct, frozen=True, kw_only=True):
-    """One of several claims that a host makes at once. `ctx` is of the request that the build belongs to.
+    """One of several claims that a host sends in one message. `ctx`: of the request that the build belongs to.
 
     `step`: the task_state that the build begins with; None: block_device_mapping.
     """
@@ -50,9 +52,10 @@ class InstanceClaim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BuildReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One of several reports of a host at once: the build begins `step` (a task_state) or, with None, has succeeded.
+    """One of several reports that a host sends in one message: the build begins `step` (a task_state) or, with None,
+    has succeeded.
 
-    `ctx` is of the request that the build belongs to.
+    `ctx`: of the request that the build belongs to.
     """
 
     ctx: RequestContext
@@ -63,9 +66,9 @@ class BuildReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReportAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one of several reports: at most one of `stale` and `error` says why it was not written.
+    """The result of one of several reports. If the report was not written, either `stale` or `error` says why.
 
-    `instance`: of a claim that stands.
+    `instance`: of an accepted claim.
     """
 
     instance: Instance | None = None
@@ -74,28 +77,33 @@ class ReportAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def refusal(answer: ReportAnswer) -> errors.MinovaError | None:
-    """The error of a report that was not written; None: it was."""
+    """Returns the error of a report that was not written; None if it was written."""
     if answer.stale is not None:
         return errors.StaleAttempt(answer.stale)
     return errors.MinovaError(answer.error) if answer.error is not None else None
 
 
 class HostInstances(msgspec.Struct, frozen=True, kw_only=True):
-    """What a host should have. `instances` hold resources there; `attempts` are builds committed to it and open."""
+    """What a host should have. `instances` hold resources on it. `attempts` are open builds that
+    are committed to it.
+    """
 
     instances: tuple[Instance, ...] = ()
     attempts: tuple[BuildMessage, ...] = ()
 
 
 class AuditInputs(msgspec.Struct, frozen=True, kw_only=True, rename=ENCODED):
-    """What the conductor knows of one node, for the audit.
+    """The conductor's data of one node, for the audit.
 
-    `unexpected_domains` are domains of the handed-in view that must not run there: their instance is deleted, belongs to
-    another host, or its attempt here has been given up. `deleted` says of those that were deleted
-    how many seconds ago. `migrations` are those in progress into or out of this node,
-    `moved` their instances, wherever they are. `host_nodes` names every node that has a row for this service.
+    `unexpected_domains`: domains of the sent view that must not run on the node: their instance is deleted or belongs
+    to another host, or the build attempt on this host was given up.
+    `deleted`: how many seconds ago their instances were deleted, for those that were.
+    `migrations`: migrations in progress into or out of this node.
+    `moved`: the instances of these migrations, wherever they are.
+    `host_nodes`: all nodes that have a row for this service.
     `purged`: domains of the view whose instances were deleted and purged from the tables.
-    `restored`: what was put right of allocations; `conflicts`: what is wrong, and stays so.
+    `restored`: corrected allocations.
+    `conflicts`: what is wrong and stays so.
     """
 
     node: ComputeNode | None = None

@@ -1,10 +1,10 @@
-"""How many more instances of one kind a cloud takes, and what stops it."""
+"""How many more instances of one kind a cloud accepts, and what limits the number."""
 
 import msgspec
 
 
 class HostCapacity(msgspec.Struct, frozen=True, kw_only=True):
-    """`step` and `reason` say what keeps the next one away; both None where the limit was reached before."""
+    """`step` and `reason`: what stops the next instance; both None if the limit was reached first."""
 
     host: str
     node: str
@@ -14,7 +14,7 @@ class HostCapacity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stopped(msgspec.Struct, frozen=True, kw_only=True):
-    """`what` is the reason without its numbers. `full`: of these hosts, those that took at least one before."""
+    """`what`: the reason without its numbers. `full`: how many of these hosts took at least one instance before."""
 
     step: str
     what: str
@@ -23,11 +23,11 @@ class Stopped(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Capacity(msgspec.Struct, frozen=True, kw_only=True):
-    """`hosts` has each host, the roomiest first; `stopped` what most hosts lack, first.
+    """`hosts`: each host, the one with the highest capacity first. `stopped`: what most hosts lack first.
 
-    `limit` instances are tried on each host at most; `complete` False: some host would take more than those.
-    `one_host`: a server group keeps them together, so that `total` is what the roomiest host takes. `error`: no host was
-    looked at, and why.
+    `limit`: at most so many instances are tried on each host. `complete` False: some host would take more.
+    `one_host`: a server group keeps the instances together, so `total` is that of the host with the highest capacity.
+    `error`: why no host was considered.
     """
 
     total: int

@@ -1,6 +1,6 @@
-"""One comparison with two answers: a mask over all rows, and the reason why one row failed. Pure.
+"""One comparison with two results: a mask over all rows, and the reason why one row failed. Pure.
 
-`have` and `need` are numbers, or NumPy columns with one value per row; both shapes give the same verdict.
+`have` and `need` are numbers, or NumPy columns with one value per row. Both forms give the same verdict.
 """
 
 from collections.abc import Sequence
@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 
 class Check(NamedTuple):
-    """`passed` is a bool or a mask. `details` are (name, value) pairs that the reason shows in brackets.
+    """`passed`: a bool or a mask. `details`: (name, value) pairs that the reason shows in brackets.
 
-    `compares_free`: `have` is an amount that is free, so that a failure means "not enough".
+    `compares_free`: `have` is a free amount, so a failure means "not enough".
     """
 
     passed: Any
@@ -24,27 +24,29 @@ class Check(NamedTuple):
     compares_free: bool = False
 
     def unless(self, exempt: Any) -> "Check":
-        """The same check, which the `exempt` rows pass in any case."""
+        """Returns the same check, which the `exempt` rows pass in any case."""
         return self._replace(passed=self.passed | exempt)
 
     @property
     def what(self) -> str:
-        """The comparison without its numbers: `not enough free memory`, `members of the group here >= limit`."""
+        """Returns the comparison without its numbers: `not enough free memory`, `members of the
+        group here >= limit`.
+        """
         if self.compares_free:
             return f"not enough {self.left}"
         return f"{self.left.rstrip(':')} {self.sign} {self.right}"
 
     @property
     def kind(self) -> str:
-        """What the reason is about, without its numbers: equal for rows that fail alike."""
+        """Returns the subject of the reason without its numbers: equal for rows that fail in the same way."""
         return self.left if self.sign in ("<", ">", ">=") else f"{self.left} {self.sign} {self.right}"
 
     def reason(self) -> str:
-        """`free memory 512 MB < requested 2048 MB (limit 6144 MB, used 5632 MB)`, where the values are numbers."""
+        """Returns `free memory 512 MB < requested 2048 MB (limit 6144 MB, used 5632 MB)`, if the values are numbers."""
         return self._line(text(self.have), text(self.need), [text(value) for _, value in self.details])
 
     def reasons(self, rows: Any) -> list[str]:
-        """The same for each of these rows."""
+        """As `reason`, for each of these rows."""
         count = len(rows)
         columns = [texts(value, rows, count) for value in (self.have, self.need, *(value for _, value in self.details))]
         return [self._line(have, need, details) for have, need, *details in zip(*columns, strict=True)]
@@ -59,32 +61,32 @@ class Check(NamedTuple):
 
 
 def at_least(name: str, have: Any, need: Any, unit: str = "", **details: Any) -> Check:
-    """`have` must reach `need`: what was requested."""
+    """Checks that `have` reaches `need`, the requested amount."""
     return Check(have >= need, name, have, "<", "requested", need, unit, tuple(details.items()))
 
 
 def enough_free(name: str, free: Any, need: Any, unit: str = "", **details: Any) -> Check:
-    """What is `free` of the resource `name` must reach `need`."""
+    """Checks that the `free` amount of the resource `name` reaches `need`."""
     return at_least(f"free {name}", free, need, unit, **details)._replace(compares_free=True)
 
 
 def at_most(name: str, have: Any, limit: Any, unit: str = "", **details: Any) -> Check:
-    """`have` must not exceed `limit`."""
+    """Checks that `have` does not exceed `limit`."""
     return Check(have <= limit, name, have, ">", "allowed", limit, unit, tuple(details.items()))
 
 
 def below(name: str, have: Any, limit: Any, unit: str = "") -> Check:
-    """`have` must stay below `limit`."""
+    """Checks that `have` is below `limit`."""
     return Check(have < limit, name, have, ">=", "limit", limit, unit)
 
 
 def text(value: Any) -> str:
-    """A number in at most ten digits."""
+    """Formats a number in at most ten digits."""
     return str(value) if isinstance(value, int) else f"{value:.10g}"
 
 
 def texts(value: Any, rows: Any, count: int) -> list[str]:
-    """One text per row; a single number is repeated."""
+    """Returns one text per row; a single number is repeated."""
     if getattr(value, "shape", ()):
         return [text(number) for number in value[rows].tolist()]
     return [text(value)] * count

@@ -7,23 +7,26 @@ import msgspec
 from minova.objects.numa import NUMATopology
 from minova.objects.pci import PciDevice, PciDevicePool
 
-# The widest number of a row: a ratio may be so large that the product passes it.
+# The largest number that a row can hold: a ratio may be so large that the product exceeds it.
 MAX_CAPACITY = 2**31 - 1
 
 
 def clamped(number: int) -> int:
-    """The nearest number that a row can hold."""
+    """Returns the nearest number that a row can hold."""
     return max(-MAX_CAPACITY, min(number, MAX_CAPACITY))
 
 
 class HypervisorView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a driver reports of one node (`get_available_resource`). memory in MB, disk in GB.
+    """What a driver reports of one node (`get_available_resource`). Memory in MB, disk in GB.
 
-    `domains` are the UUIDs of every domain on the node with its memory in MB, known to minova or not. `pci_devices` are
-    those that instances may have, whether or not one has them. `pcpus` are CPUs set apart for pinned guests, beside the
-    `vcpus`; `traits` are Placement's names of what the node can do. `gpus`: how many virtual GPUs each card offers, by the
-    card's name; `vgpus` those of a driver that tells no cards. `host_nodes`: every node that the driver reports of the
-    host; empty when the sender does not say. `bridges`: those that are there, by what they carry (`physical_networks`).
+    `domains`: the UUIDs of all domains on the node, known to minova or not, with their memory in MB.
+    `pci_devices`: the devices that instances may have, used or not.
+    `pcpus`: CPUs reserved for pinned guests, in addition to the `vcpus`.
+    `traits`: the node's capabilities, by Placement's names.
+    `gpus`: how many virtual GPUs each card offers, by the card's name. `vgpus`: the number of a driver that does not
+    report cards.
+    `host_nodes`: all nodes that the driver reports for the host; empty if the sender does not report them.
+    `bridges`: the existing bridges, by what they carry (`physical_networks`).
     """
 
     node: str
@@ -50,7 +53,7 @@ class HypervisorView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DomainView(msgspec.Struct, frozen=True, kw_only=True):
-    """One domain on the hypervisor; `ours` when it carries minova's mark, whether or not a row knows it."""
+    """One domain on the hypervisor. `ours`: it has minova's mark, whether or not there is a row for it."""
 
     uuid: str
     name: str
@@ -62,12 +65,13 @@ class DomainView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComputeNode(msgspec.Struct, frozen=True, kw_only=True):
-    """Nova's `compute_nodes` row. `uuid` is the node's resource provider too; `generation` counts its writes.
+    """Nova's `compute_nodes` row. `uuid` is also that of the node's resource provider. `generation` counts its writes.
 
-    `pci_devices` have a table of their own; the pools are what of them is free. `writer_epoch` and `write_number` order the
-    writes: which process of the host wrote this, and which of its writes it is; 0 from releases that do not number them.
-    `acknowledged`: the last of its writes before this one that was answered; an unanswered one may still come. `bridges` as in
-    HypervisorView.
+    `pci_devices` are stored in a table of their own; the pools are the free ones.
+    `writer_epoch`, `write_number`: order the writes: the process of the host that made this write, and the number of
+    the write; 0 from releases that do not number them.
+    `acknowledged`: the last of the process's earlier writes that was answered; an unanswered one may still arrive.
+    `bridges`: as in HypervisorView.
     """
 
     uuid: str
@@ -122,7 +126,9 @@ _FIGURES = (
 
 
 def with_clamped_figures(node: ComputeNode) -> ComputeNode:
-    """The node with every figure as its row can hold it: one that cannot be would fail the write of all the others."""
+    """Returns the node with every number clamped to what its row can hold: one number that is too large would make the
+    whole write fail.
+    """
     beyond = {
         name: clamped(figure)
         for name in _FIGURES
@@ -134,8 +140,9 @@ def with_clamped_figures(node: ComputeNode) -> ComputeNode:
 class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     """Placement's record of one resource class of a provider. `capacity` = floor((total - reserved) * ratio).
 
-    `keeps_ratio`: an inventory that exists keeps its ratio, which may have been set through Placement. `children`: (name,
-    total) of each part of the node that offers the class in a provider of its own, below the node's; all of it is theirs.
+    `keeps_ratio`: an existing inventory keeps its ratio, which may have been set through Placement.
+    `children`: (name, total) of each part of the node that offers the class in a child provider of its own; the node's
+    provider then offers none of it.
     """
 
     resource_class: str

@@ -1,4 +1,4 @@
-"""Consoles of guests: their kinds, where a hypervisor serves them, and what a token opens. Pure."""
+"""Consoles of guests: their types, the addresses at which hypervisors serve them, and what a token opens. Pure."""
 
 import ipaddress
 from enum import StrEnum
@@ -7,14 +7,14 @@ import msgspec
 
 
 class ConsoleType(StrEnum):
-    """The kinds that are served. OpenStack knows further ones."""
+    """The supported types. OpenStack knows further ones."""
 
     NOVNC = "novnc"
     SERIAL = "serial"
 
 
 class ConsoleAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a proxy reaches the console of a guest that runs."""
+    """The address at which a proxy reaches the console of a running guest."""
 
     host: str
     port: int
@@ -23,7 +23,8 @@ class ConsoleAddress(msgspec.Struct, frozen=True, kw_only=True):
 class ConsoleGrant(msgspec.Struct, frozen=True, kw_only=True):
     """What a token opens.
 
-    `host`: the compute that says where the console is. `addresses`: those that are recorded for it, in their canonical form.
+    `host`: the compute that reports the console's address. `addresses`: the recorded addresses of that host, in their
+    canonical form.
     """
 
     instance_uuid: str
@@ -33,9 +34,10 @@ class ConsoleGrant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def canonical_address(text: str) -> str | None:
-    """The one spelling of an address that a proxy may connect to.
+    """Returns the canonical form of an address that a proxy may connect to.
 
-    None: a name, which may stand for another address tomorrow, or an address that is not one machine's, such as 0.0.0.0.
+    Returns None for a name, which may resolve to another address tomorrow, and for an address that does not belong to
+    one machine, such as 0.0.0.0.
     """
     try:
         address = ipaddress.ip_address(text)
@@ -48,5 +50,5 @@ def canonical_address(text: str) -> str | None:
 
 
 def is_loopback(address: str) -> bool:
-    """Of a canonical address."""
+    """`address`: in canonical form."""
     return ipaddress.ip_address(address).is_loopback

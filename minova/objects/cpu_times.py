@@ -1,4 +1,4 @@
-"""What a host's CPUs have done since it was started, all of them together."""
+"""CPU times of a host since it was started, summed over all its CPUs."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""Why a request went where it went, or nowhere: every decision's record."""
+"""The record of every decision: why a request got its hosts, or none."""
 
 import msgspec
 
@@ -12,9 +12,10 @@ class LostHost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FilterStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One filter of the chain, or a gate such as `placement`: hosts before and after, and why each was lost.
+    """One filter of the chain, or a preselection step such as `placement`: hosts before and after, and why each host
+    was lost.
 
-    `lost` may be cut short. `lacking` counts all that were lost by what they lack, and names none of them.
+    `lost` may be truncated. `lacking` counts all lost hosts by what they lack, without their names.
     """
 
     name: str
@@ -24,14 +25,16 @@ class FilterStep(msgspec.Struct, frozen=True, kw_only=True):
     lacking: dict[str, int] = {}
 
     def summary(self) -> str:
-        """`placement removed 3 (not enough free MEMORY_MB, not enough free VCPU: 1)`: what all lack has no number."""
+        """Returns `placement removed 3 (not enough free MEMORY_MB, not enough free VCPU: 1)`. A reason of all lost
+        hosts has no number.
+        """
         count = self.before - self.after
         reasons = [what if many == count else f"{what}: {many}" for what, many in self.lacking.items()]
         return f"{self.name} removed {count}" + (f" ({', '.join(reasons)})" if reasons else "")
 
 
 class WeighedHost(msgspec.Struct, frozen=True, kw_only=True):
-    """`weights` has each weigher's share, multiplier included; `weight` is their sum."""
+    """`weights`: each weigher's share, multiplier included; `weight`: their sum."""
 
     host: str
     node: str
@@ -40,10 +43,11 @@ class WeighedHost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """`instance_uuids` share the decision; `found` of them had a host before the first that had none.
+    """`instance_uuids` share the decision. `found`: how many of them got a host before the first one that got none.
 
-    `selected` has (host, node) in the order of the instances. `conflicts` are the hosts that were chosen before, where
-    the claim was refused because another scheduler was faster.
+    `selected`: (host, node) in the order of the instances.
+    `conflicts`: hosts that were chosen in earlier attempts, where the claim was refused because another scheduler was
+    faster.
     """
 
     request_id: str
@@ -57,7 +61,9 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     conflicts: tuple[LostHost, ...] = ()
 
     def summary(self) -> str:
-        """One line for people: `No valid host was found. 3 hosts: RamFilter removed 2, ComputeFilter removed 1.`"""
+        """Returns one line for users: `No valid host was found. 3 hosts: RamFilter removed 2,
+        ComputeFilter removed 1.`
+        """
         removed = ", ".join(step.summary() for step in self.steps if step.before != step.after)
         counted = f"{self.hosts} host{'' if self.hosts == 1 else 's'}"
         if len(self.instance_uuids) > 1 and removed:
@@ -72,7 +78,8 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 class ScheduleAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """One list of Selections per instance, in their order: the chosen host first, then its alternates.
 
-    Empty `selections` means no: then `diagnosis.error` says why. All or nothing: fewer hosts than instances is a no.
+    Empty `selections`: no hosts were found, and `diagnosis.error` says why. All or nothing: fewer hosts than instances
+    counts as none.
     """
 
     selections: tuple[tuple[Selection, ...], ...] = ()

@@ -1,4 +1,4 @@
-"""What a guest uses now, as its hypervisor counts. Pure."""
+"""What a guest uses now, as measured by its hypervisor. Pure."""
 
 from collections.abc import Mapping
 
@@ -13,7 +13,7 @@ class CpuUse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DiskUse(msgspec.Struct, frozen=True, kw_only=True):
-    """`device` is the disk's name in the guest's definition, such as vda. None: not counted."""
+    """`device`: the disk's name in the guest's definition, such as vda. None: not measured."""
 
     device: str
     read_requests: int | None = None
@@ -24,7 +24,7 @@ class DiskUse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NicUse(msgspec.Struct, frozen=True, kw_only=True):
-    """`device` is the interface on the host, such as tap0123; empty: it has none, and nothing is counted."""
+    """`device`: the interface on the host, such as tap0123; empty: there is none, and nothing is measured."""
 
     device: str
     mac_address: str
@@ -39,7 +39,9 @@ class NicUse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GuestDiagnostics(msgspec.Struct, frozen=True, kw_only=True):
-    """`driver` and `hypervisor`: words of Nova's, such as libvirt and qemu. Memory in KiB; `memory_stats`: libvirt's, by its names."""
+    """`driver` and `hypervisor`: Nova's terms, such as libvirt and qemu. Memory in KiB. `memory_stats`: libvirt's, by
+    libvirt's names.
+    """
 
     driver: str
     hypervisor: str | None = None

@@ -4,8 +4,9 @@
                                                                                       people: the fixed text of the kind
                                                                                       administrators: the details, too
 
-Details name hosts, paths, programs and libvirt's words (CVE-2019-14433), so no part of them is in a text for people. A host reports its
-kind as one of these words; what is not in the table, or comes from an older release, has the text of UNKNOWN.
+Details contain names of hosts, paths and programs, and messages of libvirt (CVE-2019-14433), so texts for users contain
+no part of them. A host reports the kind as one of these words. A kind that is not in the table, or comes from an older
+release, has the text of UNKNOWN.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from minova import errors
 
 UNKNOWN = "The host could not do it. An administrator sees the reason."
 INTERNAL_ERROR = "InternalError"
-# What people read, by the kind: the name of an error class, or of what the conductor itself has noticed.
+# Texts for users, by kind: the name of an error class, or of a failure that the conductor itself detects.
 TEXTS: Mapping[str, str] = {
     "ImageUnacceptable": "The image cannot be booted: it is damaged, unsafe, not of its declared format, or does not fit the flavor.",
     "BadRequest": "The request asks for something that no host can do.",
@@ -54,7 +55,7 @@ TEXTS: Mapping[str, str] = {
     "UnsupportedPolicyException": "No scheduler serves the policy of the server group.",
     "SchedulingFailed": "The scheduler failed. An administrator sees the reason.",
 }
-# What every host would refuse alike: another one is not tried.
+# Failures that every host would have: no other host is tried.
 CAUSED_BY_REQUEST = frozenset(
     {
         "ImageUnacceptable",
@@ -66,14 +67,16 @@ CAUSED_BY_REQUEST = frozenset(
         "IpAddressAlreadyAllocated",
         "IpAddressGenerationFailure",
         "NoNetworkService",
-        # As in Nova, which gives up then.
+        # As in Nova, which then gives up.
         "VirtualInterfaceCreateException",
     }
 )
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """`text`: for people, if it is not that of the kind. It is made of fixed texts and of what the request itself names."""
+    """`text`: for users, if it differs from that of the kind. It consists of fixed texts and values of the request
+    itself.
+    """
 
     kind: str
     details: str
@@ -85,12 +88,12 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def text_of(kind: str | None) -> str:
-    """The fixed text for people; None: an older release has noted no kind."""
+    """Returns the fixed text for users; `kind` None: an older release has recorded no kind."""
     return TEXTS.get(kind or "", UNKNOWN)
 
 
 def kind_of(error: Exception) -> str:
-    """The first class of the error, from its own upwards, that has a text."""
+    """Returns the name of the error's first class, from its own class upwards, that has a text."""
     if isinstance(error, errors.MinovaError):
         for kind in type(error).__mro__:
             if kind.__name__ in TEXTS:
@@ -99,5 +102,5 @@ def kind_of(error: Exception) -> str:
 
 
 def attempts_text(kinds: Sequence[str | None]) -> str:
-    """Each reason once, in their order: `There is no disk space left on the host. The host does not answer.`"""
+    """Returns each reason once, in their order: `There is no disk space left on the host. The host does not answer.`"""
     return " ".join(dict.fromkeys(text_of(kind) for kind in kinds))

@@ -1,4 +1,4 @@
-"""What size of machine a user asks for."""
+"""The size of a machine that a user requests."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Flavor(msgspec.Struct, frozen=True, kw_only=True):
-    """`swap` is in MB, the other disks in GB, as Nova has them."""
+    """`swap` is in MB, the other disks in GB, as in Nova."""
 
     flavorid: str
     name: str
@@ -23,12 +23,12 @@ class Flavor(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def disk_gb(self) -> int:
-        """Root and ephemeral, and swap rounded up to whole GB: what Placement calls DISK_GB."""
+        """Returns root and ephemeral disk, and swap rounded up to whole GB: Placement's DISK_GB."""
         return self.root_gb + self.ephemeral_gb + -(-self.swap // 1024)
 
 
 class Overhead(NamedTuple):
-    """What a hypervisor itself spends on one instance, beside its flavor."""
+    """What a hypervisor itself uses for one instance, in addition to its flavor."""
 
     memory_mb: int = 0
     disk_gb: int = 0

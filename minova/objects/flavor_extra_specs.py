@@ -19,7 +19,7 @@ _BOOLEANS = words("1 t true on y yes 0 f false off n no")
 _CPUS = r"\^?\d+((-\d+)?(,\^?\d+(-\d+)?)?)*"
 _MOST_DIGITS = 20
 _LEVELS = words("custom high normal low")
-# Those of `capabilities:` that may lead further down, such as capabilities:cpu_info:arch.
+# Keys of `capabilities:` that may have further levels, such as capabilities:cpu_info:arch.
 _NESTED = words(
     "cpu_info metrics stats numa_topology supported_hv_specs pci_device_pools nodename pci_stats supported_instances limits instances"
 )
@@ -32,7 +32,7 @@ _FLAT = words(
 
 
 def check(key: str, value: str) -> None:
-    """InvalidExtraSpec: Nova knows no such key in this scope, or the key may not have this value."""
+    """Raises InvalidExtraSpec if Nova knows no such key in this scope, or the key may not have this value."""
     reader = _FIXED.get(key) or next((reader for form, reader in _FORMS if form.fullmatch(key)), None)
     try:
         if reader is not None:
@@ -44,7 +44,7 @@ def check(key: str, value: str) -> None:
 
 
 def _any(value: str) -> None:
-    """Every text will do."""
+    """Accepts every text."""
 
 
 def _boolean(value: str) -> None:
@@ -69,7 +69,7 @@ def _one_of(known: frozenset[str], value: str) -> None:
 
 
 def _form(pattern: str, value: str) -> None:
-    # What is longer than a column is refused elsewhere; so no pattern is tried on much.
+    # Values longer than a column are rejected elsewhere. The cut keeps patterns from running on long texts.
     if not re.fullmatch(pattern, value[:1024], re.ASCII):
         raise ValueError(f"it must have the form {pattern}")
 
@@ -131,7 +131,7 @@ for _of in ("cpu", "memory", "disk_io", "vif"):
         f"quota:{_of}_shares_level": partial(_one_of, _LEVELS),
         f"quota:{_of}_shares_share": _FROM_0,
     }
-# minova's own: libvirt's other limits of disks.
+# minova's own keys: libvirt's other limits of disks.
 _FIXED |= {
     f"quota:disk_{what}_{unit}_sec_max": _FROM_0 for what in ("read", "write", "total") for unit in ("bytes", "iops")
 } | {"quota:disk_size_iops_sec": _FROM_0}

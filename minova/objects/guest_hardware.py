@@ -1,7 +1,8 @@
-"""What an image and a flavor choose of a guest's hardware. Each value is of a closed list or of a closed form. Pure.
+"""The parts of a guest's hardware that an image and a flavor choose. Each value is from a closed list or has a closed
+form. Pure.
 
-The API checks them when a server is asked for, and the driver again before they become part of a domain. What a host offers of
-them only its driver knows: it says so as traits, by which the scheduler chooses.
+The API checks the values when a server is requested, and the driver checks them again before they become part of a
+domain. Only a host's driver knows what the host offers: it publishes that as traits, which the scheduler uses.
 """
 
 import re
@@ -13,10 +14,10 @@ import msgspec
 from minova import errors
 from minova.objects.image_properties import FIELDS, InvalidImageProperty, flag, typed
 
-# Those of Nova's list that QEMU has by the driver, and how a guest's first disk is named on each.
+# The buses of Nova's list that QEMU supports with the driver, and the prefix of a guest's disk names on each.
 DISK_BUSES = {"virtio": "vd", "scsi": "sd", "sata": "sd", "ide": "hd", "usb": "sd"}
 CDROM_BUSES = frozenset(DISK_BUSES) - {"virtio"}
-# Those of Nova's list that QEMU has.
+# The models of Nova's list that QEMU supports.
 VIF_MODELS = ("virtio", "e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139", "vmxnet3")
 UEFI, SECURE_BOOT = "COMPUTE_FIRMWARE_UEFI", "COMPUTE_SECURITY_UEFI_SECURE_BOOT"
 REQUIRED, OPTIONAL, DISABLED = "required", "optional", "disabled"
@@ -28,7 +29,7 @@ _TPM = ("hw_tpm_version", "hw_tpm_model")
 
 
 class InvalidExtraSpec(errors.BadRequest):
-    """A value that a flavor's extra spec cannot have; the text names both."""
+    """A value that a flavor's extra spec cannot have. The text names both."""
 
 
 class Rng(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +40,9 @@ class Rng(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GuestHardware(msgspec.Struct, frozen=True, kw_only=True):
-    """None: the host's own choice, or no such device. `arch` is Nova's name. `secure_boot`: required, optional or disabled."""
+    """None: the host's own choice, or no such device. `arch`: Nova's name. `secure_boot`: required, optional or
+    disabled.
+    """
 
     arch: str | None = None
     machine_type: str | None = None
@@ -58,7 +61,9 @@ class GuestHardware(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def guest_hardware(properties: Mapping[str, str], extra_specs: Mapping[str, str] | None = None) -> GuestHardware:
-    """InvalidImageProperty, InvalidExtraSpec: a value that no host could give a guest, or two that contradict each other."""
+    """Raises InvalidImageProperty or InvalidExtraSpec for a value that no host could give a guest, or for contradicting
+    values.
+    """
     values, specs = typed(properties), extra_specs or {}
     bus = values.get("hw_disk_bus") or "virtio"
     _check("hw_disk_bus", bus, DISK_BUSES.keys())
@@ -90,7 +95,9 @@ def guest_hardware(properties: Mapping[str, str], extra_specs: Mapping[str, str]
 
 
 def traits_needed(hardware: GuestHardware) -> frozenset[str]:
-    """Of a host that is to run such a guest. What each host has is left out, so that hosts of an older release serve it, too."""
+    """Returns the traits that a host of such a guest needs. Leaves out what every host supports, so that hosts of an
+    older release can be chosen, too.
+    """
     chosen = {
         "COMPUTE_STORAGE_BUS": [bus for bus in (hardware.disk_bus, hardware.cdrom_bus) if bus not in {None, "virtio"}],
         "COMPUTE_NET_VIF_MODEL": [hardware.vif_model] if hardware.vif_model != "virtio" else [],
@@ -115,7 +122,7 @@ def _machine_type(values: Mapping[str, Any]) -> str | None:
 
 
 def _rng(values: Mapping[str, Any], specs: Mapping[str, str]) -> Rng | None:
-    """As Nova: the image asks for it, and the flavor may forbid or slow it."""
+    """As in Nova: the image requests it, and the flavor may forbid or limit it."""
     rate, period = _number(specs, "hw_rng:rate_bytes"), _number(specs, "hw_rng:rate_period")
     if "hw_rng_model" not in values or not flag(specs.get("hw_rng:allowed", "true")):
         return None
@@ -123,7 +130,7 @@ def _rng(values: Mapping[str, Any], specs: Mapping[str, str]) -> Rng | None:
 
 
 def _watchdog(values: Mapping[str, Any], specs: Mapping[str, str]) -> str | None:
-    """The image's choice is above the flavor's."""
+    """The image's choice takes precedence over the flavor's."""
     action = specs.get("hw:watchdog_action", DISABLED)
     try:
         FIELDS["hw_watchdog_action"](action)
@@ -136,7 +143,7 @@ def _watchdog(values: Mapping[str, Any], specs: Mapping[str, str]) -> str | None
 
 
 def _video_ram(values: Mapping[str, Any], specs: Mapping[str, str]) -> int:
-    """In MB. As in Nova, an image gets what its flavor allows at most, and a flavor that says nothing allows none."""
+    """In MB. As in Nova, the flavor sets the maximum for the image; a flavor without a maximum allows none."""
     wanted: int = values.get("hw_video_ram", 0)
     most = _number(specs, "hw_video:ram_max_mb")
     if not 0 <= wanted <= most:
@@ -167,7 +174,7 @@ def _refuse_tpm(values: Mapping[str, Any], specs: Mapping[str, str]) -> None:
 
 
 def _require_fit(hardware: GuestHardware) -> None:
-    """What no host can give together."""
+    """Rejects combinations that no host can provide."""
     machine = hardware.machine_type or ""
     for name, bus in (("hw_disk_bus", hardware.disk_bus), ("hw_cdrom_bus", hardware.cdrom_bus)):
         if bus == "ide" and Q35 in machine:
@@ -180,7 +187,7 @@ def _require_fit(hardware: GuestHardware) -> None:
 
 
 def _number(specs: Mapping[str, str], key: str) -> int:
-    """0 where it is not there."""
+    """Returns 0 if the key is missing."""
     text = specs.get(key, "0")
     if not (text.isascii() and text.isdecimal() and len(text) <= 10):
         raise InvalidExtraSpec(f"Flavor extra spec {key}: {text[:255]!r} is not valid: it must be a number from 0 up")

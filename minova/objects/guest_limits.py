@@ -20,7 +20,7 @@ _MOST = 1_000_000_000_000_000
 
 
 class GuestLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Each by libvirt's name; what is not there has no limit. `inbound` and `outbound` are of each interface."""
+    """The limits by libvirt's names. A missing one means no limit. `inbound` and `outbound` apply to each interface."""
 
     cpu: dict[str, int] = {}
     disk: dict[str, int] = {}
@@ -29,7 +29,9 @@ class GuestLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def guest_limits(extra_specs: Mapping[str, str]) -> GuestLimits:
-    """InvalidExtraSpec: no host could set this. 0 is no limit. Other keys of `quota:` are of other hypervisors."""
+    """Raises InvalidExtraSpec if no host could set this. 0 means no limit. Other keys of `quota:` are for other
+    hypervisors.
+    """
     cpu = {
         name.removeprefix("cpu_"): amount
         for name, (least, most) in _CPU.items()
@@ -45,7 +47,7 @@ def guest_limits(extra_specs: Mapping[str, str]) -> GuestLimits:
 
 
 def _check_disk(limits: Mapping[str, int]) -> None:
-    """What libvirt refuses."""
+    """Rejects what libvirt would reject."""
     for name, amount in limits.items():
         what, _, unit = name.partition("_")
         if what == "total":

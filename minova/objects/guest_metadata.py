@@ -1,25 +1,25 @@
-"""What the metadata service knows of a guest."""
+"""The metadata service's data of a guest."""
 
 import msgspec
 
 from minova.objects.instance import Instance
 
-# Where guests ask.
+# The address that guests query.
 ADDRESS = "169.254.169.254"
 PORT = 80
-# Bytes of a password that a guest leaves, which it has encrypted: Nova's.
+# The maximum size in bytes of the encrypted password that a guest stores, as in Nova.
 LONGEST_PASSWORD = 1020
-# In `system_metadata`.
+# The key in `system_metadata`.
 PASSWORD = "password"
 
 
 class GuestMetadata(msgspec.Struct, frozen=True, kw_only=True):
-    """`availability_zone`: of the host; empty: the default one."""
+    """`availability_zone`: of the host; empty: the default zone."""
 
     instance: Instance
     availability_zone: str = ""
 
     @property
     def password(self) -> str:
-        """Empty: the guest has left none."""
+        """Returns the stored password; empty if the guest has stored none."""
         return self.instance.system_metadata.get(PASSWORD, "")

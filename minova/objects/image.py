@@ -1,4 +1,4 @@
-"""What an instance boots from, as the image service tells it."""
+"""The image that an instance boots from, as the image service describes it."""
 
 from datetime import datetime
 
@@ -8,7 +8,8 @@ import msgspec
 class Image(msgspec.Struct, frozen=True, kw_only=True):
     """`size` and `virtual_size` are bytes; `min_ram` is MB and `min_disk` GB, as in the Image API.
 
-    `status` is Glance's: queued, saving, uploading, importing, active, deactivated. `os_hash_value` is the bytes' hex digest by `os_hash_algo`.
+    `status` is Glance's: queued, saving, uploading, importing, active, deactivated. `os_hash_value`: the hex digest of
+    the data by `os_hash_algo`.
     """
 
     id: str
@@ -31,7 +32,7 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
     properties: dict[str, str] = {}
     created_at: datetime | None = None
     updated_at: datetime | None = None
-    # Of a record that only says which image minova makes there: "glance".
+    # "glance" for a record that only refers to an image that minova creates in Glance.
     service: str = ""
 
 

@@ -1,6 +1,6 @@
-"""Nova's image properties: which there are, their older names, and their values in one spelling.
+"""Nova's image properties: their names, their older names, and their values in canonical form.
 
-Names and values as of Nova 34. Other properties are not checked.
+Names and values are those of Nova 34. Other properties are not checked.
 """
 
 import re
@@ -16,7 +16,7 @@ Reader = Callable[[str], Any]
 
 
 class InvalidImageProperty(errors.BadRequest):
-    """A value that the property cannot have; the text names both."""
+    """A value that the property cannot have. The text names both."""
 
     nova_name = "ValueError"
 
@@ -28,7 +28,7 @@ def words(text: str) -> frozenset[str]:
 MOST_DIGITS = 20
 TRUE = words("1 t true on y yes")
 
-# Older names that images may still carry; the newer one wins where both stand.
+# Older names that images may still have. If both are set, the newer name wins.
 OLDER_NAMES = {
     "architecture": "hw_architecture",
     "auto_disk_config": "hw_auto_disk_config",
@@ -81,7 +81,7 @@ SCSI_MODELS = "buslogic ibmvscsi lsilogic lsisas1068 lsisas1078 virtio-scsi vmpv
 OLD_SCSI_MODELS = {"lsilogicsas": "lsisas1068", "paravirtual": "vmpvscsi"}
 SIGNATURE_KEYS = "DSA ECC_SECP384R1 ECC_SECP521R1 ECC_SECT409K1 ECC_SECT409R1 ECC_SECT571K1 ECC_SECT571R1 RSA-PSS"
 PREDICATE = re.compile(r"\s*(<=|>=|<|>|!=|==)\s*(\S+)\s*")
-# Many numbered properties make one list.
+# Lists that are made of numbered properties.
 LISTS = ("hw_numa_mem", "hw_numa_cpus", "traits_required")
 
 
@@ -90,7 +90,9 @@ def flag(text: str) -> bool:
 
 
 def whole(text: str) -> int:
-    """ValueError: it is no whole number, or longer than any that means something. Python refuses to print the longest."""
+    """Raises ValueError if the text is no whole number, or longer than any meaningful number. Python refuses to print
+    very long numbers.
+    """
     if len(text) > MOST_DIGITS:
         raise ValueError(f"a number has at most {MOST_DIGITS} digits")
     return int(text)
@@ -103,7 +105,7 @@ def one_of(known: frozenset[str], text: str) -> str:
 
 
 def word(known: frozenset[str], aliases: Mapping[str, str], text: str) -> str:
-    """Upper or lower case alike."""
+    """Compares case-insensitively."""
     lower = text.lower()
     return one_of(known, aliases.get(lower, lower))
 
@@ -113,7 +115,7 @@ def choice(text: str) -> Reader:
 
 
 def predicates(text: str) -> list[tuple[str, Version]]:
-    """(operator, version) of each part of `>=6.0, <10`. ValueError: it is no such list."""
+    """Returns (operator, version) of each part of `>=6.0, <10`. Raises ValueError if the text is no such list."""
     checks = []
     for part in text.split(","):
         match = PREDICATE.fullmatch(part)
@@ -171,14 +173,15 @@ READERS: dict[Reader, str] = {
     choice(SIGNATURE_KEYS): "img_signature_key_type",
     choice("required disabled optional"): "os_secure_boot",
 }
-# How each property is read, by its name.
+# The reader of each property, by its name.
 FIELDS: dict[str, Reader] = {name: reader for reader, names in READERS.items() for name in names.split()}
 
 
 def typed(properties: Mapping[str, str]) -> dict[str, Any]:
-    """The properties under their newest names, booleans and numbers as such. InvalidImageProperty: a value that is none.
+    """Returns the properties under their newest names, with booleans and numbers converted.
 
     `hw_numa_mem.N`, `hw_numa_cpus.N` and `trait:NAME` become lists: `hw_numa_mem`, `hw_numa_cpus`, `traits_required`.
+    Raises InvalidImageProperty for an invalid value.
     """
     adapter = properties.get("vmware_adaptertype")
     typed_values: dict[str, Any] = {}
@@ -201,7 +204,7 @@ def typed(properties: Mapping[str, str]) -> dict[str, Any]:
 
 
 def read(name: str, text: str) -> Any:
-    """The value of one property. InvalidImageProperty: it is none."""
+    """Returns the value of one property. Raises InvalidImageProperty if it is invalid."""
     try:
         return FIELDS[name](str(text))
     except ValueError as error:
@@ -209,7 +212,7 @@ def read(name: str, text: str) -> Any:
 
 
 def numbered(properties: Mapping[str, str], name: str) -> list[str]:
-    """`name.0`, `name.1` and so on, to the first that is not there."""
+    """Returns the values of `name.0`, `name.1` and so on, up to the first missing one."""
     values: list[str] = []
     while f"{name}.{len(values)}" in properties:
         values.append(properties[f"{name}.{len(values)}"])

@@ -1,4 +1,4 @@
-"""One virtual machine, as the services tell each other of it."""
+"""One virtual machine, as services send it to each other."""
 
 from datetime import datetime
 
@@ -13,7 +13,7 @@ from minova.objects.vif import Vif
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
-    """What went wrong last, shown by `server show` (OpenStack's `fault`)."""
+    """The last failure, shown by `server show` (OpenStack's `fault`)."""
 
     code: int
     message: str
@@ -24,9 +24,9 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 class Instance(msgspec.Struct, frozen=True, kw_only=True):
     """`host` and `node` are set by the compute's claim, not by the scheduler's choice, as in Nova.
 
-    `numa_topology` is what is asked for until the claim, and as fitted to the host's cells from then on.
-    `network_info`: its interfaces, in their order, as they were when this was read.
-    `attempt` is the number of the build attempt that the conductor has committed last (0: none yet).
+    `numa_topology`: until the claim as requested, then as fitted to the host's cells. `network_info`: its interfaces in
+    their order, as they were when the instance was read. `attempt`: the number of the last build attempt that the
+    conductor has committed (0: none yet).
     """
 
     uuid: str

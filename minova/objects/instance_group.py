@@ -10,7 +10,7 @@ POLICIES = (AFFINITY, ANTI_AFFINITY, SOFT_AFFINITY, SOFT_ANTI_AFFINITY)
 
 
 class InstanceGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """`members` are instance uuids; `hosts` are those that members are on, as far as the reader knew."""
+    """`members`: instance uuids. `hosts`: the hosts of the members, as far as the reader knew them."""
 
     uuid: str
     name: str = ""
@@ -23,10 +23,10 @@ class InstanceGroup(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def rules(self) -> dict[str, int]:
-        """As Compute's API shows them."""
+        """Returns the rules as the Compute API shows them."""
         return {} if self.max_server_per_host is None else {"max_server_per_host": self.max_server_per_host}
 
     @property
     def most_per_host(self) -> int | None:
-        """Members that a host may have at most; None where the policy does not say."""
+        """Returns the maximum number of members on a host; None if the policy sets no maximum."""
         return (self.max_server_per_host or 1) if self.policy == ANTI_AFFINITY else None

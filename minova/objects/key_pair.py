@@ -1,4 +1,4 @@
-"""Nova's key pair: a public key that a user's servers are given. The private key is the user's alone."""
+"""Nova's key pair: a public key that is installed on a user's servers. Only the user has the private key."""
 
 from datetime import datetime
 

@@ -1,4 +1,4 @@
-"""A RequestSpec as the dict that Nova's notifications carry. Pure."""
+"""A RequestSpec in the dict form of Nova's unversioned notifications. Pure."""
 
 from typing import Any
 

@@ -1,43 +1,49 @@
-"""Which services are up, computed from heartbeat times alone.
+"""Computes which services are up, from heartbeat times alone.
 
-A service's silence is measured against the newest heartbeat of all (conductors write their own while they work and messages
-come through), so that a time in which no conductor could hear or write makes no service look dead.
+A service's silence is measured from the newest heartbeat of all services. (Conductors write their own heartbeats while
+they work and messages come through.) So if no conductor could receive or write for some time, no service looks dead
+because of that.
 
-When many services fall silent together, and no service but conductors is heard since, then what carries the messages may be at
-fault. Such services are in doubt: they count as up until their silence has lasted MASS_SILENCE_GRACE times the down time. A
-service that is heard well after the last of them shows that messages come through, and ends the doubt at once.
+If many services fall silent together, and no service except conductors has been heard since, the message transport may
+be at fault. Such services are in doubt: they count as up until their silence has lasted MASS_SILENCE_GRACE times the
+down time. A service that is heard well after the last of them shows that messages come through, and ends the doubt at
+once.
 """
 
 from collections.abc import Collection, Mapping
 
 import msgspec
 
-# Below this many silent hosts "together" is no evidence: in a cloud of two, one dead host is half of it.
+# With fewer silent hosts than this, "together" is no evidence: in a cloud of two hosts, one dead host is half of them.
 MASS_SILENCE_MIN = 10
 MASS_SILENCE_SHARE = 1 / 3
-# Down times that the silent are given the benefit of the doubt.
+# For how many down times silent services are in doubt.
 MASS_SILENCE_GRACE = 5
-# Every living service beats at least twice in a down time. So one that has not been heard for half of it is overdue, and one
-# that is heard half a down time after another was heard last shows that the other ought to have been heard.
+# Every living service sends at least two heartbeats in a down time. So a service that has not been heard for half a
+# down time is overdue. And a service that is heard half a down time after another one's last heartbeat shows that the
+# other one should have been heard.
 OVERDUE_AFTER = 1 / 2
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """Ids of services that count as dead, and of those that count as up although no heartbeat arrives."""
+    """Ids of the services that count as dead, and of those that count as up although no heartbeats arrive."""
 
     down: frozenset[int]
     in_doubt: frozenset[int]
 
 
 def judge(last_seen: Mapping[int, float], down_time: float, conductors: Collection[int] = ()) -> Verdict:
-    """`last_seen` in seconds on one clock, by service id; `down_time` in seconds. `conductors`: ids of services that write their
-    heartbeats themselves, which says nothing of messages.
+    """Judges the services.
+
+    `last_seen`: by service id, in seconds on one clock.
+    `down_time`: in seconds.
+    `conductors`: ids of services that write their heartbeats themselves, which proves nothing about messages.
     """
     if not last_seen:
         return Verdict(frozenset(), frozenset())
     newest = max(last_seen.values())
     silent = frozenset(key for key, seen in last_seen.items() if newest - seen > down_time)
-    # The overdue count too, for else the first third of all would be dead before the others are silent.
+    # Overdue services count, too: otherwise the first third of all would be dead before the others are silent.
     overdue = frozenset(key for key, seen in last_seen.items() if newest - seen > down_time * OVERDUE_AFTER)
     together = _together(last_seen, overdue, down_time)
     if not silent or not together:
@@ -52,11 +58,13 @@ def judge(last_seen: Mapping[int, float], down_time: float, conductors: Collecti
 
 
 def _together(last_seen: Mapping[int, float], overdue: frozenset[int], down_time: float) -> frozenset[int]:
-    """The overdue ones that fell silent together with so many others that the messages may be at fault."""
+    """Returns the overdue services that fell silent together with so many others that the message transport may be at
+    fault.
+    """
     if not _is_mass(overdue, last_seen):
         return frozenset()
     latest = max(last_seen[key] for key in overdue)
-    # Those that died long before the others are dead all the same; only a common end is suspicious.
+    # Services that died long before the others are dead in any case: only a simultaneous silence is suspicious.
     together = frozenset(key for key in overdue if latest - last_seen[key] <= down_time)
     return together if _is_mass(together, last_seen) else frozenset()
 

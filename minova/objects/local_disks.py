@@ -1,7 +1,8 @@
-"""A server's ephemeral disks and its swap: those of its flavor, or as `block_device_mapping_v2` divides them. Pure.
+"""A server's ephemeral disks and its swap: those of its flavor, or a division of them by `block_device_mapping_v2`.
+Pure.
 
-A server keeps a division of its own, and the tag of its root disk, in its `system_metadata`. What Placement counts is always
-the flavor's.
+A server's own division, and the tag of its root disk, are stored in its `system_metadata`. Placement always counts the
+flavor's sizes.
 """
 
 import re
@@ -20,10 +21,10 @@ KEY = "local_disks"
 ROOT_TAG = "root_disk_tag"
 MB_IN_GB = 1024
 SWAP = "swap"
-# The file systems that hosts make, by e2fsprogs.
+# The file systems that hosts can create, with e2fsprogs.
 FORMATS = ("ext2", "ext3", "ext4")
 DEFAULT_FORMAT = "ext4"
-# Of a mapping to a local disk. device_name is taken and not followed, as by Nova's libvirt driver.
+# Fields of a mapping to a local disk. device_name is accepted and ignored, as by Nova's libvirt driver.
 _FIELDS = frozenset(
     [
         "source_type",
@@ -49,7 +50,9 @@ class InvalidMapping(errors.BadRequest):
 
 
 class LocalDisk(msgspec.Struct, frozen=True, kw_only=True):
-    """`guest_format`: swap, or the file system. `bus` None: that of the other disks. `tag`: by which the guest finds it."""
+    """`guest_format`: swap, or the file system. `bus` None: that of the other disks. `tag`: the guest finds the disk by
+    it.
+    """
 
     size_mb: int
     guest_format: str = DEFAULT_FORMAT
@@ -65,13 +68,13 @@ _DISKS = Decoder(tuple[LocalDisk, ...])
 
 
 def local_disks(instance: Instance) -> tuple[LocalDisk, ...]:
-    """In their order: ephemeral disks, then swap."""
+    """Returns the disks in their order: ephemeral disks, then swap."""
     text = instance.system_metadata.get(KEY)
     return flavor_disks(instance.flavor) if text is None else _DISKS.from_json(text.encode())
 
 
 def to_metadata(disks: Sequence[LocalDisk | Mapping[str, Any]], root_tag: str | None = None) -> dict[str, str]:
-    """`disks`: empty: those of the flavor."""
+    """`disks` empty: those of the flavor."""
     divided = {KEY: msgspec.json.encode(disks).decode()} if disks else {}
     return divided if root_tag is None else {**divided, ROOT_TAG: root_tag}
 
@@ -81,7 +84,7 @@ def root_tag_of(instance: Instance) -> str | None:
 
 
 def requested_root_tag(mappings: Sequence[Mapping[str, Any]], image_id: str) -> str | None:
-    """After `requested_disks`, which refuses what is no tag."""
+    """Call it after `requested_disks`, which rejects invalid tags."""
     return next((mapping.get("tag") for mapping in mappings if _is_root(mapping, image_id)), None)
 
 
@@ -93,9 +96,11 @@ def flavor_disks(flavor: Flavor) -> tuple[LocalDisk, ...]:
 def requested_disks(
     mappings: Sequence[Mapping[str, Any]], image_id: str, flavor: Flavor, most: int
 ) -> tuple[LocalDisk, ...] | None:
-    """The division that a request asks for; None: the flavor's own. `most`: local disks with the root disk; -1: no limit.
+    """Returns the division that a request asks for; None: the flavor's own.
 
-    InvalidMapping: as Nova refuses it, and for volumes, which there are none of.
+    `most`: the maximum number of local disks including the root disk; -1: no limit.
+
+    Raises InvalidMapping as Nova rejects it, and for volumes, which are not supported.
     """
     roots = [mapping for mapping in mappings if _is_root(mapping, image_id)]
     blanks = [_blank(mapping, flavor) for mapping in mappings if mapping not in roots]
@@ -126,7 +131,7 @@ def requested_disks(
 
 
 def _is_root(mapping: Mapping[str, Any], image_id: str) -> bool:
-    """Clients spell out the root disk that a server has anyway."""
+    """Whether the mapping describes the root disk. Clients may list it although a server has it anyway."""
     plain = {"source_type": "image", "destination_type": "local", "boot_index": 0, "uuid": image_id}
     rest = {key: value for key, value in mapping.items() if key not in {"delete_on_termination", "tag"}}
     return rest == plain and _is_true(mapping.get("delete_on_termination", True))
@@ -165,7 +170,7 @@ def _require_tag(mapping: Mapping[str, Any]) -> None:
 
 
 def _checks(mapping: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
-    """What a blank local disk may say, by key. The sizes are Nova's: GB, and MB of swap."""
+    """Yields the values that a blank local disk may have, by key. The sizes are Nova's: GB, and MB of swap."""
     yield "uuid", not mapping.get("uuid")
     yield "no_device", not _is_true(mapping.get("no_device", False))
     yield "delete_on_termination", _is_true(mapping.get("delete_on_termination", True))
@@ -177,7 +182,7 @@ def _checks(mapping: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
 
 
 def _size(value: object) -> int | None:
-    """None: there is none, or it is no size."""
+    """Returns None if there is no size, or the value is not a size."""
     text = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
     if not (text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) <= _MOST_SIZE):
         return None
@@ -185,7 +190,7 @@ def _size(value: object) -> int | None:
 
 
 def _check_boot_order(mappings: Sequence[Mapping[str, Any]]) -> None:
-    """As in Nova: 0, 1 and so on, each once; a negative number and none at all are no boot device."""
+    """As in Nova: 0, 1 and so on, each once. A negative index, or no index, is no boot device."""
     order = sorted(index for mapping in mappings if isinstance(index := _boot_index(mapping), int) and index >= 0)
     if order != [*range(len(order))]:
         raise InvalidMapping(
@@ -195,7 +200,7 @@ def _check_boot_order(mappings: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _boot_index(mapping: Mapping[str, Any]) -> int | bool | None:
-    """False: it is no number."""
+    """Returns False if the value is not a number."""
     value = mapping.get("boot_index")
     text = str(value).strip()
     if value is None or text.lower() in {"", "none"}:

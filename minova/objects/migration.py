@@ -1,4 +1,4 @@
-"""A move of an instance from one node to another, or to another size on the same one: Nova's Migration.
+"""A move of an instance to another node, or a resize on the same node: Nova's Migration.
 
 accepted -> pre-migrating (the destination has claimed) -> migrating -> post-migrating -> finished
                                      finished -> confirming -> confirmed | reverting -> reverted
@@ -26,14 +26,15 @@ class MigrationType(StrEnum):
     EVACUATION = "evacuation"
 
 
-# While a migration of this type is done, until the instance has arrived or is back.
+# The task state while a migration of this type is in progress, until the instance has arrived or is back.
 BEGUN: Mapping[MigrationType, TaskState] = {
     MigrationType.RESIZE: TaskState.RESIZE_PREP,
     MigrationType.MIGRATION: TaskState.RESIZE_PREP,
     MigrationType.LIVE_MIGRATION: TaskState.MIGRATING,
     MigrationType.EVACUATION: TaskState.REBUILDING,
 }
-# States in which it may begin, as in Nova; audits count no other instance (`minova.compute.accounting.migrations.is_moving`).
+# The states in which a migration may begin, as in Nova. Audits count instances in other states as not moving
+# (`minova.compute.accounting.migrations.is_moving`).
 MOVABLE: Mapping[MigrationType, frozenset[VmState]] = {
     MigrationType.RESIZE: frozenset({VmState.ACTIVE, VmState.STOPPED}),
     MigrationType.MIGRATION: frozenset({VmState.ACTIVE, VmState.STOPPED}),
@@ -43,7 +44,7 @@ MOVABLE: Mapping[MigrationType, frozenset[VmState]] = {
 
 
 def transitions() -> dict[State, set[State]]:
-    """States of instances that migrations lead from and to: begun, arrived, or back."""
+    """Returns the states of instances from which and to which migrations lead: begun, arrived, or back."""
     table: dict[State, set[State]] = {}
     for kind, vm_states in MOVABLE.items():
         for vm_state in vm_states:
@@ -56,15 +57,15 @@ def transitions() -> dict[State, set[State]]:
     return table
 
 
-# Nothing is held for a migration before its destination has claimed, nor once it has ended.
+# A migration holds no resources before its destination has claimed, and after it has ended.
 NOT_IN_PROGRESS = frozenset(
     {"accepted", "queued", "confirmed", "reverted", "error", "failed", "completed", "cancelled", "done"}
 )
-# Nothing continues it.
+# Statuses of migrations that nothing continues.
 ENDED = NOT_IN_PROGRESS - {"accepted", "queued"}
-# The guest runs at the source as before.
+# In these statuses the guest runs at the source as before.
 UNTOUCHED = frozenset({"accepted", "queued", "pre-migrating"})
-# From here on the instance is as the move makes it: its row says the destination and the new flavor.
+# From these statuses on, the instance's row has the destination and the new flavor.
 SWITCHED = frozenset({"finished", "confirming", "reverting"})
 
 
@@ -76,9 +77,10 @@ class Place(NamedTuple):
 
 
 class Migration(msgspec.Struct, frozen=True, kw_only=True):
-    """Old is what the source holds, new what the destination does; both with the topology that was fitted there.
+    """Old values are what the source holds, new values what the destination holds; both have the topology that was
+    fitted there.
 
-    `old_vm_state`: the instance's before the move.
+    `old_vm_state`: the instance's vm_state before the move.
     """
 
     uuid: str
@@ -104,12 +106,12 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def succeeded(self) -> bool:
-        """It has ended, and the instance is where it should go."""
+        """Whether it has ended with the instance at its destination."""
         return self.status in {"confirmed", "completed", "done"}
 
     @property
     def new_vm_state(self) -> VmState:
-        """The instance's when the move has succeeded: one that was stopped stays so, as in Nova."""
+        """Returns the instance's vm_state after a successful move. A stopped instance stays stopped, as in Nova."""
         return VmState.STOPPED if self.old_vm_state is VmState.STOPPED else VmState.ACTIVE
 
     @property
@@ -126,7 +128,7 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a move stands after a step: the migration, and its instance as its row is now."""
+    """The state of a move after a step: the migration, and its instance as its row is now."""
 
     migration: Migration
     instance: Instance

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import msgspec
 
-# A network that exists on each host by itself: the host's minova-compute keeps it, and translates its addresses.
+# A network that exists on each host separately: the host's minova-compute sets it up and translates its addresses.
 LOCAL = "local"
 FLAT = "flat"
 VLAN = "vlan"
@@ -13,16 +13,18 @@ DEFAULT_MTU = 1500
 # Directions of a security group's rules, and their versions of IP.
 INGRESS, EGRESS = "ingress", "egress"
 IP_VERSIONS = {"IPv4": 4, "IPv6": 6}
-# The name of the group that a project has from its first port on.
+# The name of the group that each project gets with its first port.
 DEFAULT_GROUP = "default"
-# Of one port.
+# The maximum number of security groups of a port.
 MOST_GROUPS = 16
-# Likewise, addresses: Neutron's max_fixed_ips_per_port.
+# The maximum number of addresses of a port: Neutron's max_fixed_ips_per_port.
 MOST_ADDRESSES = 5
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):
-    """`shared`: every project uses it. `external`: every project sees it. `revision_number` grows with each change."""
+    """`shared`: every project may use it. `external`: every project may see it. `revision_number` grows with each
+    change.
+    """
 
     id: str
     name: str = ""
@@ -41,7 +43,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime | None = None
 
     def usable_by(self, project_id: str, *, is_admin: bool) -> bool:
-        """Whether servers and ports of the project may be on it."""
+        """Whether servers and ports of the project may use the network."""
         return is_admin or self.shared or self.project_id == project_id
 
     def visible_to(self, project_id: str, *, is_admin: bool) -> bool:
@@ -49,7 +51,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pool(msgspec.Struct, frozen=True, kw_only=True):
-    """Both ends belong to it."""
+    """Both ends are part of it."""
 
     start: str
     end: str
@@ -61,7 +63,7 @@ class HostRoute(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Subnet(msgspec.Struct, frozen=True, kw_only=True):
-    """`gateway_ip` None: it has none. `shared`: its network is."""
+    """`gateway_ip` None: there is none. `shared`: whether its network is shared."""
 
     id: str
     network_id: str
@@ -89,8 +91,8 @@ class FixedIp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AddressRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """An address of a subnet, or the next free one of it; without a subnet, of the one that has the address. With neither, the next
-    free one of the first subnet that has one.
+    """Requests an address of a subnet, or the next free address of the subnet. Without a subnet: of the subnet that has
+    the address. With neither: the next free address of the first subnet that has one.
     """
 
     subnet_id: str | None = None
@@ -98,16 +100,18 @@ class AddressRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AddressPair(msgspec.Struct, frozen=True, kw_only=True):
-    """Addresses from which a guest may send beside its own. `ip_address`: also a range. `mac_address` empty: the port's."""
+    """Additional addresses from which a guest may send. `ip_address`: may be a range. `mac_address`
+    empty: the port's.
+    """
 
     ip_address: str
     mac_address: str = ""
 
 
 class SecurityGroupRule(msgspec.Struct, frozen=True, kw_only=True):
-    """What is let through. `protocol` None: any. The port range is ICMP's type and code, too.
+    """The traffic that a rule allows. `protocol` None: any. The port range also holds ICMP's type and code.
 
-    `remote_ip_prefix`, `remote_group_id`: whose addresses; both None: any.
+    `remote_ip_prefix`, `remote_group_id`: the remote addresses; both None: any.
     """
 
     id: str
@@ -127,7 +131,7 @@ class SecurityGroupRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SecurityGroup(msgspec.Struct, frozen=True, kw_only=True):
-    """`is_default`: the one that new ports of its project have."""
+    """`is_default`: new ports of its project get it."""
 
     id: str
     name: str = ""
@@ -141,9 +145,11 @@ class SecurityGroup(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Port(msgspec.Struct, frozen=True, kw_only=True):
-    """`mac_address` empty, in a request: one is chosen. `network_owner`: the project of its network, which sees it too.
+    """`mac_address` empty, in a request: one is generated.
 
-    `security_groups`: ids; None, in a request: the default group of its project. `tag`: of the server's interface.
+    `network_owner`: the project of its network, which also sees the port.
+    `security_groups`: ids; None, in a request: the default group of its project.
+    `tag`: of the server's interface.
     """
 
     id: str

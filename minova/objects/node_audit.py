@@ -1,10 +1,10 @@
-"""What one audit of a node found otherwise than it was kept, for people to read."""
+"""The differences that one audit of a node found, for operators."""
 
 import msgspec
 
 
 class Drift(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure as it was kept, and as the audit found it."""
+    """One figure as it was stored, and as the audit found it."""
 
     figure: str
     kept: str
@@ -14,14 +14,16 @@ class Drift(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.figure} from {self.kept} to {self.found}"
 
 
-# The last release names them so in the database and on the wire.
+# The last release uses this name in the database and in messages.
 ENCODED = {"unexpected_domains": "strays"}
 
 
 class NodeAudit(msgspec.Struct, frozen=True, kw_only=True, rename=ENCODED):
-    """`corrected`: figures that were kept otherwise since the audit before. `conflicts`: what rows say that cannot be
-    true together. `orphans`: memory (MB) of domains that no row expects there. `unexpected_domains`: domains that must not be there
-    any more. `power_states`: instances that are in another state than their rows say.
+    """`corrected`: figures that differed from the stored ones since the last audit.
+    `conflicts`: contradictions between rows.
+    `orphans`: memory (MB) of domains that no row expects on the node.
+    `unexpected_domains`: domains that must no longer be there.
+    `power_states`: instances whose state differs from that in their rows.
     """
 
     corrected: tuple[Drift, ...] = ()

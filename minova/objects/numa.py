@@ -1,6 +1,6 @@
-"""NUMA as a host has it and as an instance wants it. Memory in MB, pages in KiB, CPUs by their numbers.
+"""NUMA topologies of hosts and of instances. Memory in MB, pages in KiB, CPUs by their numbers.
 
-The names are Nova's. All are values, and hashable: fitting and counting answer new ones.
+The names are Nova's. All objects are immutable and hashable: fitting and counting return new ones.
 """
 
 import msgspec
@@ -22,14 +22,14 @@ class NUMAPages(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True):
 
 
 class NUMACell(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True):
-    """One cell of a host. `cpuset` serves shared CPUs and `pcpuset` pinned ones; both hold the same where neither
+    """One cell of a host. `cpuset`: for shared CPUs; `pcpuset`: for pinned ones. Both are equal if neither
     `cpu_shared_set` nor `cpu_dedicated_set` is set. `siblings`: the sets of hardware threads that share a core.
     """
 
     id: int
     cpuset: CPUs = frozenset()
     pcpuset: CPUs = frozenset()
-    # A row written before cells were typed has no such field; the node's next audit writes it anew.
+    # A row that was written before cells were typed has no such field. The node's next audit writes the row again.
     memory: int = 0
     cpu_usage: int = 0
     memory_usage: int = 0
@@ -53,12 +53,14 @@ class NUMATopologyLimits(msgspec.Struct, frozen=True, cache_hash=True, kw_only=T
 
 
 class InstanceNUMACell(msgspec.Struct, frozen=True, kw_only=True):
-    """One cell of a guest. As asked for, `id` is the guest's own; once fitted, that of the host cell.
+    """One cell of a guest. In a request `id` is the guest's own; after fitting it is that of the host cell.
 
-    `cpuset` has the guest's shared CPUs and `pcpuset` its pinned ones. `pagesize` is in KiB, or one of Nova's words as
-    a negative number: -1 small, -2 large, -3 any. `cpu_pinning`: (guest CPU, host CPU), sorted; empty until it is fitted.
-    `cpuset_reserved`: host CPUs for emulator threads of their own; `reserved_alone` where thread policy isolate could
-    not give them a whole core, and the other threads of theirs belong to another guest.
+    `cpuset`: the guest's shared CPUs. `pcpuset`: its pinned CPUs.
+    `pagesize`: in KiB, or one of Nova's words as a negative number: -1 small, -2 large, -3 any.
+    `cpu_pinning`: (guest CPU, host CPU), sorted; empty until the cell is fitted.
+    `cpuset_reserved`: host CPUs that are only for emulator threads.
+    `reserved_alone`: thread policy isolate could not give these a whole core, and the other threads of their core
+    belong to another guest.
     """
 
     id: int

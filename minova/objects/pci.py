@@ -1,4 +1,4 @@
-"""PCI devices in pools of like ones, as the scheduler counts them, and what an instance asks of them."""
+"""PCI devices in pools of equal ones, as the scheduler counts them, and an instance's requests for devices."""
 
 import msgspec
 
@@ -7,7 +7,7 @@ Pairs = tuple[tuple[str, str], ...]
 
 
 class PciDevicePool(msgspec.Struct, frozen=True, kw_only=True):
-    """`count` free devices that are alike. `dev_type` is Nova's: type-PCI, type-PF, type-VF, vdpa."""
+    """`count` equal free devices. `dev_type` is Nova's: type-PCI, type-PF, type-VF, vdpa."""
 
     vendor_id: str
     product_id: str
@@ -18,7 +18,8 @@ class PciDevicePool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InstancePCIRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """`count` devices, each of which meets one of the `spec`s: properties and tags of its pool that must be equal.
+    """Requests `count` devices. The pool of each must be equal to one of the `spec`s in the properties and tags that
+    the spec names.
 
     `numa_policy`: required, preferred, legacy (the default) or socket.
     """
@@ -31,10 +32,10 @@ class InstancePCIRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PciDevice(msgspec.Struct, frozen=True, kw_only=True):
-    """One device of a host, as `pci_devices` keeps it. `address` is domain:bus:slot.function.
+    """One device of a host, as stored in `pci_devices`. `address` is domain:bus:slot.function.
 
-    `status` is Nova's: available; claimed (a build or move has it); allocated (an instance uses it); unclaimable,
-    unavailable (its PF, or a VF of it, is claimed, or allocated); removed (gone from the host while in use).
+    `status` is Nova's: available; claimed (by a build or a move); allocated (an instance uses it); unclaimable,
+    unavailable (its PF, or one of its VFs, is claimed, or allocated); removed (gone from the host while in use).
     """
 
     address: str

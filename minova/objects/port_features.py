@@ -1,4 +1,4 @@
-"""What a port of Neutron asks of its host that minova does not give. Pure."""
+"""Features of a Neutron port that need support by its host and that minova does not support. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ NORMAL = "normal"
 
 
 def refusal_reason(port: Mapping[str, Any]) -> str | None:
-    """None: a server may have it. What Neutron does not show the caller is not looked at."""
+    """Returns None if a server may use the port. Fields that Neutron does not show to the caller are not checked."""
     vnic_type = port.get("binding:vnic_type") or NORMAL
     if vnic_type != NORMAL:
         return f"Port {port['id']} has binding:vnic_type {vnic_type}: SR-IOV and other hardware is not supported, {NORMAL} is."

@@ -1,6 +1,7 @@
-"""The mark on ports of Neutron that minova has made: in `binding:profile`, which users can neither write nor move to another port.
+"""The mark on Neutron ports that minova has created. It is in `binding:profile`, which users can neither write nor copy
+to another port.
 
-`device_id` and `device_owner` say nothing of who made a port: its project may set both to those of any server.
+`device_id` and `device_owner` do not show who created a port: its project may set both to those of any server.
 """
 
 from collections.abc import Mapping
@@ -10,17 +11,20 @@ _PROFILE, _KEY = "binding:profile", "minova"
 
 
 def mark(instance_uuid: str, interface: int | None = None) -> dict[str, Any]:
-    """For a port of this server. `interface`: the row of `neutron_ports` for which it is made; None: the API makes it, before there is a row."""
+    """Returns the mark for a port of this server.
+
+    `interface`: the row of `neutron_ports` for which it is created; None: the API creates it, before there is a row.
+    """
     return {_PROFILE: {_KEY: {"server": instance_uuid, "interface": interface}}}
 
 
 def is_marked(port: Mapping[str, Any], instance_uuid: str) -> bool:
-    """Whether it was made for this server."""
+    """Whether the port was created for this server."""
     return _of(port).get("server") == instance_uuid
 
 
 def interface_of(port: Mapping[str, Any]) -> int | None:
-    """The row for which it was made."""
+    """Returns the id of the row for which the port was created."""
     found = _of(port).get("interface")
     return found if isinstance(found, int) else None
 

@@ -1,6 +1,6 @@
-"""What follows from a guest whose domain is in another state than its row expects: Nova's rules (`sync_power_state`). Pure.
+"""Rules for a guest whose domain is in another state than its row expects, as in Nova (`sync_power_state`). Pure.
 
-They hold for idle instances alone: one with a task is in the hands of that task.
+They apply only to idle instances: an instance with a task is left to the task.
 
     row        the domain is            then
     active     shut down, crashed       the instance is `stopped` (SHUTOFF): the guest has shut itself down
@@ -12,24 +12,25 @@ They hold for idle instances alone: one with a task is in the hands of that task
     shelved
     any other pair                      only the power state changes
 
-A host that starts with `resume_guests_state_on_host_boot` runs what is `active` in its row, ran when it was last seen, and is off.
+A host that starts with `resume_guests_state_on_host_boot` starts guests whose row is `active`, that were running when
+they were last seen, and that are off now.
 """
 
 from minova.objects.states import PowerState, VmState
 
 OFF = frozenset({PowerState.SHUTDOWN, PowerState.CRASHED})
-# States that make those of OFF, seen in an idle instance, into `stopped`.
+# If an idle instance in one of these states is found off, it becomes `stopped`.
 STOPS_BY_ITSELF = frozenset({VmState.ACTIVE, VmState.PAUSED})
 _ON = frozenset({PowerState.RUNNING, PowerState.PAUSED, PowerState.SUSPENDED})
 
 
 def must_stop(vm_state: VmState, power_state: PowerState) -> bool:
-    """Whether the host must stop the domain of such an instance."""
+    """Whether the host must stop the domain of an instance in these states."""
     if vm_state is VmState.ACTIVE:
         return power_state is PowerState.SUSPENDED
     return vm_state in {VmState.STOPPED, VmState.SOFT_DELETED, VmState.SHELVED} and power_state in _ON
 
 
 def must_resume(vm_state: VmState, in_row: PowerState, now: PowerState) -> bool:
-    """Whether a host that starts must run the domain of such an instance again, if it is to resume its guests."""
+    """Whether a starting host that resumes its guests must start the domain of an instance in these states again."""
     return vm_state is VmState.ACTIVE and in_row is PowerState.RUNNING and now in OFF

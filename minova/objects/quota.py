@@ -1,6 +1,6 @@
-"""What quotas limit, and the words of a refusal. Pure.
+"""The resources that quotas limit, and the texts of refusals. Pure.
 
-A new resource is one entry in RESOURCES; if its rows are counted by project, it has also a counter in `db/quotas.py`.
+A new resource is one entry in RESOURCES. If its rows are counted by project, it also needs a counter in `db/quotas.py`.
 """
 
 from collections.abc import Mapping
@@ -8,14 +8,16 @@ from collections.abc import Mapping
 import msgspec
 
 UNLIMITED = -1
-# The one class whose limits count: those of projects without limits of their own.
+# The only class whose limits have an effect: they apply to projects without their own limits.
 DEFAULT_CLASS = "default"
 
 
 class Resource(msgspec.Struct, frozen=True, kw_only=True):
-    """`counted`: by project, in `quota_usages`; what is not limits one request or one thing. `option`: in [quota]; None: there is no limit.
+    """`counted`: counted by project in `quota_usages`; otherwise it limits one request or one object.
 
-    `in_compute`: shown by the Compute API; `in_network`: shown and set by the Network API alone.
+    `option`: in [quota]; None: there is no limit.
+    `in_compute`: shown by the Compute API.
+    `in_network`: shown and set only by the Network API.
     """
 
     name: str
@@ -38,18 +40,18 @@ RESOURCES: Mapping[str, Resource] = {
         Resource(name="injected_files", option="injected_files"),
         Resource(name="injected_file_content_bytes", option="injected_file_content_bytes"),
         Resource(name="injected_file_path_bytes", option="injected_file_path_length"),
-        # Nova shows these before microversion 2.36, and leaves them to the network service.
+        # Nova shows these before microversion 2.36. The network service is responsible for them.
         Resource(name="fixed_ips", option=None),
         Resource(name="floating_ips", option=None),
         Resource(name="security_groups", option=None),
         Resource(name="security_group_rules", option=None),
-        # The Network API's.
+        # Resources of the Network API.
         Resource(name="networks", option="networks", counted=True, in_network=True),
         Resource(name="subnets", option="subnets", counted=True, in_network=True),
         Resource(name="ports", option="ports", counted=True, in_network=True),
         Resource(name="security_group", option="security_group", counted=True, in_network=True),
         Resource(name="security_group_rule", option="security_group_rule", counted=True, in_network=True),
-        # The Image API's: bytes are counted, and limited in MB.
+        # Resources of the Image API: bytes are counted, and limited in MB.
         Resource(name="image_count_total", option="image_count_total", counted=True, in_compute=False),
         Resource(name="image_size_total", option="image_size_total", counted=True, in_compute=False),
     )
@@ -58,7 +60,7 @@ COUNTED = tuple(sorted(name for name, resource in RESOURCES.items() if resource.
 
 
 class Overrun(msgspec.Struct, frozen=True, kw_only=True):
-    """A resource of which more is requested than is left."""
+    """A resource of which the request needs more than is left."""
 
     resource: str
     requested: int
@@ -67,7 +69,7 @@ class Overrun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def overruns(wanted: Mapping[str, int], used: Mapping[str, int], limits: Mapping[str, int]) -> tuple[Overrun, ...]:
-    """The resources of which not all fits, by name. What asks for nothing, or gives back, always fits."""
+    """Returns the resources of which not everything fits, by name. Zero and negative amounts always fit."""
     return tuple(
         Overrun(resource=name, requested=amount, used=used.get(name, 0), limit=limits[name])
         for name, amount in sorted(wanted.items())
@@ -76,7 +78,7 @@ def overruns(wanted: Mapping[str, int], used: Mapping[str, int], limits: Mapping
 
 
 def refusal(over: tuple[Overrun, ...], spans: Mapping[str, str] = {}) -> str:
-    """Nova's text. `spans`: what is requested of a resource, where that is a range."""
+    """Returns Nova's text. `spans`: the requested amount of a resource, if it is a range."""
     names = ", ".join(one.resource for one in over)
     requested = ", ".join(spans.get(one.resource, str(one.requested)) for one in over)
     used = ", ".join(str(one.used) for one in over)
@@ -85,7 +87,7 @@ def refusal(over: tuple[Overrun, ...], spans: Mapping[str, str] = {}) -> str:
 
 
 def fitting(each: Mapping[str, int], used: Mapping[str, int], limits: Mapping[str, int], most: int) -> int:
-    """How many servers fit, of which one takes `each`; `most` at most."""
+    """Returns how many servers that each take `each` fit; at most `most`."""
     rooms = [
         max(limits[name] - used.get(name, 0), 0) // amount
         for name, amount in each.items()

@@ -1,4 +1,4 @@
-"""What a rebuild changes of a server, and what its host gets. Pure."""
+"""The changes of a server by a rebuild, and what its host gets. Pure."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from minova.objects.image import Image
 
 
 class RebuiltServer(msgspec.Struct, frozen=True, kw_only=True):
-    """A checked request. `changes`: further columns of the instance, such as `display_name`, as it has them from now on.
+    """A checked request. `changes`: new values of further columns of the instance, such as `display_name`.
 
     `files` and `admin_password`: for its config drive.
     """

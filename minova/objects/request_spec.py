@@ -1,4 +1,4 @@
-"""What the scheduler is asked: Nova's RequestSpec, and its answer for one instance, the Selection."""
+"""The scheduler's input and output: Nova's RequestSpec, and the Selection, the result for one instance."""
 
 from typing import Any
 
@@ -13,9 +13,9 @@ from minova.objects.resource_request import resource_alternatives
 
 
 class HostLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """How far the chosen host may fill up; `None` means unlimited. memory in MB, disk in GB.
+    """How far the chosen host may fill up; `None` means unlimited. Memory in MB, disk in GB.
 
-    `other` has what filters of others wrote, under names of their own.
+    `other`: what third-party filters wrote, under their own names.
     """
 
     memory_mb: float | None = None
@@ -26,14 +26,14 @@ class HostLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True):
-    """The attempts made so far and the (host, node) pairs that were tried."""
+    """The number of attempts so far, and the (host, node) pairs that were tried."""
 
     num_attempts: int = 0
     hosts: tuple[tuple[str, str], ...] = ()
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a request must go. Unlike a forced host, it still passes the filters. `cell` is a cell's uuid or name."""
+    """The requested host or cell. Unlike a forced host, it must pass the filters. `cell`: a cell's uuid or name."""
 
     host: str | None = None
     node: str | None = None
@@ -42,11 +42,11 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PlacementFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """What a provider must be like to be a candidate; the scheduler's request filters fill it.
+    """The requirements on a provider to be a candidate. The scheduler's request filters fill it.
 
-    Each of `member_of` is a set of aggregate uuids of which the provider must be in one. `resources` is what one instance
-    takes; None: the first of `resource_alternatives`. `segments`: the physical networks whose traits are required, for the
-    reasons (`physical_networks`).
+    `member_of`: sets of aggregate uuids; the provider must be in an aggregate of each set.
+    `resources`: what one instance takes; None: the first of `resource_alternatives`.
+    `segments`: the physical networks whose traits are required, for the texts of reasons (`physical_networks`).
     """
 
     required_traits: tuple[str, ...] = ()
@@ -58,11 +58,13 @@ class PlacementFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One request for `num_instances` like instances.
+    """One request for `num_instances` identical instances.
 
-    A provider that is not as `placement` says may yet be as `fallback` says: pinned CPUs on a host that offers no PCPU.
-    `config_options` is the content of the scheduler's JSON options file, for filters. `instance_uuid` is the server that
-    is to move, None for new ones. Filters written for Nova read the sizes and hints under the names of its RequestSpec.
+    A provider that does not meet `placement` may still meet `fallback`: pinned CPUs on a host that offers no PCPU.
+    `config_options`: the content of the scheduler's JSON options file, for filters.
+    `instance_uuid`: the server to be moved; None for new ones.
+
+    Filters written for Nova read the sizes and hints under the names of Nova's RequestSpec.
     """
 
     flavor: Flavor
@@ -87,14 +89,14 @@ class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def resources(self) -> dict[str, int]:
-        """What one instance takes from Placement, by resource class; a class of 0 is left out."""
+        """Returns what one instance takes from Placement, by resource class. Classes with amount 0 are left out."""
         if self.placement.resources is not None:
             return self.placement.resources
         return resource_alternatives(self.flavor, self.numa_topology)[0]
 
     @property
     def is_rebuild(self) -> bool:
-        """A rebuild stays where it is: only filters that look at its new image are asked."""
+        """A rebuild stays on its host: only filters that check its new image run."""
         return bool(self.get_scheduler_hint("_nova_check_type") == "rebuild")
 
     @property
@@ -118,7 +120,7 @@ class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
         return self.flavor.swap
 
     def get_scheduler_hint(self, hint_name: str, default: Any = None) -> Any:
-        """As in Nova: a list of one is that one."""
+        """Returns the hint. As in Nova, a list of one element is replaced by that element."""
         value = self.scheduler_hints.get(hint_name, default)
         return value[0] if isinstance(value, list) and len(value) == 1 else value
 

@@ -1,6 +1,6 @@
-"""The traits that flavor and image ask of Placement: `trait:NAME`. Pure.
+"""The traits that flavor and image require from Placement: `trait:NAME`. Pure.
 
-Raises BadRequest with key and value if one is malformed: to ignore it would boot another server than requested.
+Raises BadRequest with key and value if one is malformed: ignoring it would boot another server than requested.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ class Traits(NamedTuple):
 
 
 def traits_of(extra_specs: Mapping[str, str]) -> Traits:
-    """What the flavor's extra specs require and forbid."""
+    """Returns what the flavor's extra specs require and forbid."""
     traits: dict[str, set[str]] = {"required": set(), "forbidden": set()}
     for key, value in prefixed(extra_specs, TRAIT_PREFIX):
         if value not in traits:
@@ -32,7 +32,7 @@ def traits_of(extra_specs: Mapping[str, str]) -> Traits:
 
 
 def required_of_image(image: Image | None) -> set[str]:
-    """An image can require traits, not forbid them."""
+    """An image can require traits, but not forbid them."""
     required = set()
     for key, value in prefixed(image.properties if image is not None else {}, TRAIT_PREFIX):
         if value != "required":
@@ -42,7 +42,9 @@ def required_of_image(image: Image | None) -> set[str]:
 
 
 def check(flavor: Flavor, image: Image | None) -> None:
-    """Raises BadRequest if flavor or image ask Placement for what it cannot serve. Called before a request is written."""
+    """Raises BadRequest if flavor or image request something that Placement cannot serve. Called before a request is
+    written.
+    """
     resource_alternatives(flavor, None)
     traits_of(flavor.extra_specs)
     required_of_image(image)

@@ -1,4 +1,5 @@
-"""What one instance takes from Placement: the only answer to that question, for the scheduler and for every audit. Pure.
+"""What one instance takes from Placement: the only place that computes this, for the scheduler and for every audit.
+Pure.
 
 The flavor's numbers, each unless a `resources:CLASS` of its extra specs replaces it, and its CPUs by their policy:
 
@@ -7,7 +8,7 @@ dedicated       PCPU (one more for emulator threads of its own), or VCPU on a ho
 mixed           PCPU for the pinned CPUs, VCPU for the others
 resources:PCPU  PCPU, in place of VCPU
 
-`resources:VGPU` is counted as it stands. PCI devices are no resources of Placement: the compute node's pools count them.
+`resources:VGPU` is used unchanged. PCI devices are no resources of Placement: the compute node's pools count them.
 """
 
 import re
@@ -30,9 +31,10 @@ Resources = dict[str, int]
 
 
 def resource_alternatives(flavor: Flavor, numa_topology: InstanceNUMATopology | None) -> tuple[Resources, ...]:
-    """What the scheduler may claim for one instance, the preferred first; a class of 0 is left out.
+    """Returns what the scheduler may claim for one instance, the preferred first. Classes with amount 0 are left out.
 
-    `numa_topology` is the instance's, as requested or as fitted to its host. BadRequest: a malformed extra spec.
+    `numa_topology`: the instance's, as requested or as fitted to its host. Raises BadRequest for a malformed extra
+    spec.
     """
     plain = _with_flavor_cpus(flavor)
     dedicated = dedicated_cpus(numa_topology)
@@ -42,19 +44,21 @@ def resource_alternatives(flavor: Flavor, numa_topology: InstanceNUMATopology | 
     shared = sum(len(cell.cpuset) for cell in numa_topology.cells)
     others = {name: amount for name, amount in plain.items() if name not in CPU_CLASSES}
     pinned = {"PCPU": dedicated + emulator_threads, **({"VCPU": shared} if shared else {}), **others}
-    # As Nova: only a guest whose CPUs are all pinned may run on a host without PCPU.
+    # As in Nova: only a guest whose CPUs are all pinned may run on a host without PCPU.
     return (pinned,) if shared or pinned == plain else (pinned, plain)
 
 
 def claimed_as(held: Mapping[str, int], alternatives: Sequence[Mapping[str, int]]) -> bool:
-    """Whether `held` is one of the alternatives. Classes that none of them names are held for another reason."""
+    """Whether `held` is one of the alternatives. Classes that no alternative names are ignored: they are held for
+    another reason.
+    """
     named = {name for resources in alternatives for name in resources}
     relevant = {name: amount for name, amount in held.items() if amount and name in named}
     return any(relevant == resources for resources in alternatives)
 
 
 def dedicated_cpus(numa_topology: InstanceNUMATopology | None) -> int:
-    """The number of the guest's pinned CPUs."""
+    """Returns the number of the guest's pinned CPUs."""
     return sum(len(cell.pcpuset) for cell in numa_topology.cells) if numa_topology is not None else 0
 
 
@@ -77,7 +81,9 @@ def _overrides(extra_specs: Mapping[str, str]) -> Iterator[tuple[str, int]]:
 
 
 def prefixed(pairs: Mapping[str, str], prefix: str) -> Iterator[tuple[str, str]]:
-    """The pairs whose key begins with `prefix`. BadRequest: a numbered group, which is not supported."""
+    """Yields the pairs whose key begins with `prefix`. Raises BadRequest for a numbered group,
+    which is not supported.
+    """
     for key, value in pairs.items():
         if key.startswith(prefix):
             yield key, value
@@ -86,5 +92,5 @@ def prefixed(pairs: Mapping[str, str], prefix: str) -> Iterator[tuple[str, str]]
 
 
 def is_custom(name: str) -> bool:
-    """Whether a trait or resource class can have this name of the operator's own."""
+    """Whether this is a valid name of an operator's own trait or resource class."""
     return len(name) <= _LONGEST and _CUSTOM.fullmatch(name) is not None

@@ -1,11 +1,12 @@
-"""Which rules of security groups can be. Pure; every "no" is a BadRequest with the reason."""
+"""Validates rules of security groups. Pure; each refusal is a BadRequest with the reason."""
 
 import ipaddress
 
 from minova import errors
 from minova.objects.network import IP_VERSIONS, SecurityGroupRule
 
-# What hosts can filter, and other words for the same. libvirt knows no ports of udplite: it would open all of them.
+# Protocols that hosts can filter, and their other names. libvirt does not support ports of udplite: it would open all
+# of them.
 WITH_PORTS = ("tcp", "udp", "sctp")
 PROTOCOLS = (*WITH_PORTS, "udplite", "icmp", "icmpv6", "ah", "esp")
 NUMBERS = {
@@ -23,7 +24,7 @@ MOST_PORT, MOST_ICMP = 65535, 255
 
 
 def canonical_protocol(value: str | int | None, ethertype: str) -> str | None:
-    """A name of PROTOCOLS; None: any. Raises BadRequest."""
+    """Returns a name of PROTOCOLS; None: any. Raises BadRequest."""
     text = "" if value is None else str(value).lower()
     if text in _OTHER_NAMES:
         name = _OTHER_NAMES[text]

@@ -1,7 +1,9 @@
-"""What users do with a server that exists, as `POST /servers/{id}/action`: one entry in this table for each action. Pure.
+"""Actions of users on an existing server, as in `POST /servers/{id}/action`: one entry in this table for each action.
+Pure.
 
-Everything that the services do with an action goes by its entry: the API's checks and texts, the task that the conductor
-writes, the states on the way, the message to the compute, the record and the notifications. The values are Nova's.
+An action's entry controls everything that the services do with it: the API's checks and texts, the task that the
+conductor writes, the intermediate states, the message to the compute, the record and the notifications. The values are
+Nova's::
 
     kind          while it is done                                     allowed in
     stop          powering-off                                         active, error
@@ -43,9 +45,10 @@ Address = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 
 
 class Arguments(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands beside the key in the body of the request. As in Nova, nothing is looked at where an action takes nothing.
+    """The value of the action's key in the body of the request. As in Nova, it is ignored if the action takes no
+    arguments.
 
-    `variant`: which of several actions with this key is meant. `sent`: what the host gets, by the method's arguments.
+    `variant`: selects one of several actions with this key. `sent`: what the host gets, by the method's arguments.
     """
 
     @property
@@ -58,7 +61,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RebootArguments(Arguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`type`: SOFT or HARD, in capitals, small letters or both."""
+    """`type`: SOFT or HARD, case-insensitive."""
 
     type: str
 
@@ -76,27 +79,29 @@ class RebootArguments(Arguments, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class RescueArguments(Arguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`rescue_image_ref` None: the server's own image. `admin_password` None: one is made up. The API looks the image up."""
+    """`rescue_image_ref` None: the server's own image. `admin_password` None: one is generated. The API resolves the
+    image.
+    """
 
     rescue_image_ref: str | None = None
     admin_password: Annotated[str, msgspec.Meta(max_length=255)] | None = msgspec.field(name="adminPass", default=None)
 
 
 ImageName = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
-# As the Compute API's schema has the metadata of servers and images.
+# The key format of the Compute API's schema for metadata of servers and images.
 MetadataKey = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z0-9-_:. ]{1,255}$")]
 MetadataValue = Annotated[str, msgspec.Meta(max_length=255)]
 
 
 class CreateImageArguments(Arguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The API makes the image's record of them."""
+    """The API creates the image's record from them."""
 
     name: ImageName
     metadata: dict[MetadataKey, MetadataValue] = {}
 
 
 class CreateBackupArguments(CreateImageArguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`rotation`: how many backups of this type are kept, the new one with them."""
+    """`rotation`: how many backups of this type are kept, including the new one."""
 
     backup_type: Annotated[str, msgspec.Meta(max_length=255)]
     rotation: Annotated[int, msgspec.Meta(ge=0, le=0x7FFFFFFF)]
@@ -110,7 +115,7 @@ class InjectedFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class RebuildArguments(Arguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """As Nova's. The API checks what stands in it, and which microversions take what."""
+    """As in Nova. The API checks the values, and which microversions accept which fields."""
 
     image_ref: str = msgspec.field(name="imageRef")
     name: str | msgspec.UnsetType = msgspec.UNSET
@@ -128,7 +133,7 @@ class RebuildArguments(Arguments, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class ChangePasswordArguments(Arguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """As in Nova, the password may be of any length and text."""
+    """As in Nova, the password may be any text of any length."""
 
     admin_password: str = msgspec.field(name="adminPass")
 
@@ -138,26 +143,36 @@ class ChangePasswordArguments(Arguments, frozen=True, kw_only=True, forbid_unkno
 
 
 class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
-    """`kind`: unique; the kind of its task. `name`: in instance actions and refusals. `key`: in the body of the request;
-    empty for what is asked for by a route of its own.
+    """An action, as the services need it.
 
-    `arguments`: what may stand beside the key; `variant`: of entries that share a key, the arguments' one.
-    `vm_states` and `task_states`: those in which it may be asked for. An action in progress in one of these task states ends.
-    `progress`: the task states while it is done, the first at once, the others when its host begins; none: it is as before.
-    `ends_in`: the vm_state when it is done, None for that of before; `fails_in`: that after its host has failed, likewise.
-    `reported`: those of `progress` that the host reports itself on its way, at the end of them.
-    `keeps`: vm_states in which it ends as before, whatever `ends_in`.
-    `changes_at`: the task state of `progress` in which the guest is changed: its host says so (`begin_action` again). Before, a
-    failure leaves the instance as before; from then on it is in `fails_in`.
-    `repeatable`: whether a host that was interrupted may do it again.
-    `exclusive`: it has no task states, and others wait for it nevertheless, but for those that end others.
-    `secret`: its arguments are written down nowhere. Its host is asked once, and has `SECRET_TIMEOUT` for the answer.
-    `makes_image`: the arguments have the record of an image, made with the task; it goes if the action fails.
-    `ignores_lock`: a locked server allows it.
-    `since`: the versions of the contracts, by topic, whose services know the method and the task states.
-    `method`: of the compute's contract. `event`: in the record. `policy`: the API's, without `os_compute_api:`.
-    `notification`: without `compute.instance.`, `.start`, `.end`. Of an action without task states, when its host begins; such a
-    one may not be repeated.
+    `kind`: unique; the kind of its task.
+    `name`: in instance actions and refusals.
+    `key`: in the body of the request; empty for an action that has a route of its own.
+    `arguments`: the type of the key's value. `variant`: selects one of the entries that share a key, by the arguments'
+    `variant`.
+    `vm_states`, `task_states`: the states in which it may be requested. An action in progress in one of these task
+    states is ended.
+    `progress`: the task states during the action: the first at once, the others when its host begins; empty: the task
+    state does not change.
+    `ends_in`: the vm_state after success. `fails_in`: the vm_state after a failure of its host. None: the vm_state does
+    not change.
+    `reported`: those states of `progress`, at its end, that the host itself reports on its way.
+    `keeps`: vm_states that do not change after success, whatever `ends_in` is.
+    `changes_at`: the task state of `progress` in which the guest is changed; its host reports it (by another
+    `begin_action`). A failure before it leaves the instance as it was; from then on a failure ends in `fails_in`.
+    `repeatable`: whether a host that was interrupted may repeat it.
+    `exclusive`: it has no task states, but other actions wait for it, except those that end other actions.
+    `secret`: its arguments are stored nowhere. The message is sent to its host once, and the host has `SECRET_TIMEOUT`
+    to answer.
+    `makes_image`: the arguments hold the record of an image that is created with the task; the record is removed if the
+    action fails.
+    `ignores_lock`: allowed on a locked server.
+    `since`: by topic, the versions of the contracts from which on services know the method and the task states.
+    `method`: of the compute's contract.
+    `event`: in the record.
+    `policy`: the API's, without `os_compute_api:`.
+    `notification`: without `compute.instance.`, `.start`, `.end`. For an action without task states it is sent when its
+    host begins; such an action must not be repeatable.
     """
 
     kind: str
@@ -186,12 +201,14 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def entered(self) -> tuple[TaskState, ...]:
-        """The task states that it has passed when its host begins, the first at once."""
+        """Returns the task states that it has entered when its host begins."""
         return tuple(step for step in self.progress if step not in self.reported)
 
     @property
     def transitions(self) -> dict[State, set[State]]:
-        """From the states in which it may be asked for through those of its progress to an end, well or not."""
+        """Returns the transitions from the states in which it may be requested, through those of its progress, to
+        success or failure.
+        """
         table: dict[State, set[State]] = {}
         for state in self.vm_states if self.progress else ():
             ends: set[State] = {(self.after_success(state), None), (self.fails_in or state, None), (state, None)}
@@ -203,45 +220,51 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
         return table
 
     def is_in_progress(self, state: State) -> bool:
-        """Whether an instance in this state, that has a task of this kind, is what the task was made for."""
+        """Whether an instance in this state, which has a task of this kind, is in the state that the task was created
+        for.
+        """
         return not self.progress or (state[0] in self.vm_states and state[1] in self.progress)
 
     @property
     def ends_others(self) -> bool:
-        """Whether it may be asked for while another action is in progress."""
+        """Whether it may be requested while another action is in progress."""
         return len(self.task_states) > 1
 
     def interrupts(self, earlier: "ServerAction", task_state: TaskState | None) -> bool:
-        """Whether it may be asked for while `earlier` is in progress, in this task state, and ends it."""
+        """Whether it may be requested while `earlier` is in progress in this task state, and ends it."""
         if earlier.progress:
             return task_state is not None and task_state in self.task_states
         return self.ends_others or not earlier.exclusive
 
     def after_success(self, vm_state: VmState) -> VmState:
-        """What an instance is when it is done."""
+        """Returns the instance's vm_state after success."""
         return vm_state if self.ends_in is None or vm_state in self.keeps else self.ends_in
 
     def steps(self, task_state: TaskState | None, *, changes: bool) -> tuple[TaskState, ...]:
-        """The task states that follow while its host goes on: to the end, or to where it `changes` the guest."""
+        """Returns the task states that follow while its host continues: to the end, or (not `changes`) to the state
+        that changes the guest.
+        """
         entered = self.entered
         passed = entered.index(task_state) if task_state in entered else len(entered)
         end = entered.index(self.changes_at) if self.changes_at is not None and not changes else None
         return entered[passed:end]
 
     def has_changed(self, task_state: TaskState | None) -> bool | None:
-        """Whether the guest is changed already. None: only its host knows."""
+        """Whether the guest has already been changed. None: only its host knows."""
         if self.changes_at is None or task_state not in self.progress:
             return None
         return self.progress.index(task_state) >= self.progress.index(self.changes_at)
 
     def after_failure(self, vm_state: VmState, power_state: PowerState | None, *, untouched: bool = False) -> VmState:
-        """What an instance is whose host could not do it. One whose guest runs nevertheless, or was not touched, is as before."""
+        """Returns the instance's vm_state after its host failed. It is unchanged if the guest runs nevertheless, or was
+        not touched.
+        """
         if self.fails_in is None or untouched or power_state is PowerState.RUNNING:
             return vm_state
         return self.fails_in
 
     def refusal(self, instance_uuid: str, state: State, *, has_host: bool, launched: bool) -> str | None:
-        """Why it cannot be done now, in Nova's words and order."""
+        """Returns why it is not allowed now, with Nova's texts and in Nova's order; None if it is allowed."""
         vm_state, task_state = state
         if not has_host and vm_state is not VmState.SHELVED_OFFLOADED:
             return f"Instance {instance_uuid} is not ready"
@@ -254,7 +277,8 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
 
-# Seconds that the host of an action with secret arguments has: longer than a guest is waited for (`virt`, GUEST_AGENT_TIMEOUT).
+# Seconds for the host of an action with secret arguments: longer than the host waits for a guest (`virt`,
+# GUEST_AGENT_TIMEOUT).
 SECRET_TIMEOUT = 60.0
 _SINCE: Mapping[str, str] = {"conductor": "1.7", "compute": "1.3"}
 
@@ -442,7 +466,7 @@ CHANGE_PASSWORD = ServerAction(
     event="compute_set_admin_password",
     policy="os-admin-password",
 )
-# As in Nova, they have no task states. Each changes rows of ports, which no other action may find half done.
+# As in Nova, they have no task states. Each changes rows of ports, and no other action may see these changes half done.
 ATTACH_INTERFACE = ServerAction(
     kind="attach_interface",
     name="attach_interface",
@@ -488,7 +512,7 @@ CREATE_IMAGE = ServerAction(
     reported=(TaskState.IMAGE_PENDING_UPLOAD, TaskState.IMAGE_UPLOADING),
     ends_in=None,
     makes_image=True,
-    # As in Nova: a lock is against changes and deletions.
+    # As in Nova: a lock protects against changes and deletions.
     ignores_lock=True,
     since=_SINCE,
     method="snapshot_instance",
@@ -562,7 +586,8 @@ SHELVE_OFFLOAD = ServerAction(
     policy="os-shelve:shelve_offload",
     notification="shelve_offload",
 )
-# On its own host. Where it has none any more, it is scheduled and built: `conductor/servers/shelving.py`.
+# For a server that is still on its host. A server without a host is scheduled and built:
+# `conductor/servers/shelving.py`.
 UNSHELVE = ServerAction(
     kind="unshelve",
     name="unshelve",
@@ -610,7 +635,7 @@ SOFT_DELETE = ServerAction(
             VmState.ERROR,
         }
     ),
-    # As in Nova, a deletion waits for no other action: all that may be in progress ends.
+    # As in Nova, a deletion does not wait for other actions: it ends any action in progress.
     task_states=frozenset({None, *(step for action in _ENDED_BY_DELETION for step in action.progress)}),
     progress=(TaskState.SOFT_DELETING,),
     ends_in=VmState.SOFT_DELETED,
@@ -663,8 +688,8 @@ BY_KEY: Mapping[str, tuple[ServerAction, ...]] = {
     key: tuple(action for action in ACTIONS if action.key == key)
     for key in dict.fromkeys(one.key for one in ACTIONS if one.key)
 }
-# Once they are done the guest has the interfaces that its instance has, and no others.
+# After these actions the guest has exactly the interfaces of its instance.
 DEFINE_ANEW = (START, REBOOT_HARD, RESCUE, UNRESCUE, REBUILD, SHELVE_OFFLOAD, UNSHELVE, RESTORE)
 MAKE_IMAGES: tuple[ServerAction, ...] = tuple(action for action in ACTIONS if action.makes_image)
-# Those that share a task state are notified alike.
+# Actions that share a task state have the same notification.
 BY_TASK_STATE: Mapping[TaskState, ServerAction] = {step: action for action in ACTIONS for step in action.progress}

@@ -1,21 +1,24 @@
-"""What users change of a server beside its state: its name, its metadata, its lock."""
+"""Changes of a server by users apart from its state: its name, its metadata, its lock."""
 
 import msgspec
 
 from minova.objects.disk_config import DiskConfig
 
-# Who has locked a server: the project that owns it, or an administrator of another one.
+# Who has locked a server: its own project, or an administrator of another project.
 OWNER, ADMIN = "owner", "admin"
-# Nova's: of one server.
+# Nova's limit for one server.
 MAX_TAGS = 50
 
 
 class ServerChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """What is None stays as it is.
+    """A field that is None is not changed.
 
-    `access_ip_v4` and `access_ip_v6`: "" for none. `metadata`: these are set, and those that are None are removed;
-    with `replace_metadata` all others are removed, too. `lock`: True locks, False unlocks. `description` and `pinned_zone`: None
-    for none, UNSET stays. `tags`: all of them; `add_tag` and `remove_tag`: one.
+    `access_ip_v4` and `access_ip_v6`: "" removes the address.
+    `metadata`: sets these keys, and removes those whose value is None. `replace_metadata`: all other keys are removed,
+    too.
+    `lock`: True locks, False unlocks.
+    `description` and `pinned_zone`: None removes the value, UNSET does not change it.
+    `tags`: replaces all tags. `add_tag` and `remove_tag`: one tag.
     """
 
     name: str | None = None

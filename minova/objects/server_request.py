@@ -1,4 +1,4 @@
-"""What the API hands to the conductor when servers are to be made."""
+"""The API's requests to the conductor to create servers."""
 
 from typing import Any
 
@@ -10,7 +10,9 @@ from minova.objects.image import Image
 
 
 class ServerRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What decides where servers go. `image` None: of whatever image. A requested host, unlike a forced one, must pass the filters."""
+    """The part of a request that decides the hosts of the servers. `image` None: any image. A requested host, unlike a
+    forced one, must pass the filters.
+    """
 
     flavor: Flavor
     image: Image | None = None
@@ -25,8 +27,11 @@ class ServerRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CreateServers(ServerRequest, frozen=True, kw_only=True):
-    """A checked request. `request_uuid` comes from the client, so that a repeated request makes nothing twice;
-    `body_hash` tells a repetition from another request with the same UUID. `hostname`: for one server, as it is written.
+    """A checked request.
+
+    `request_uuid`: supplied by the client, so that a repeated request creates nothing twice.
+    `body_hash`: distinguishes a repetition from another request with the same UUID.
+    `hostname`: for one server, as the request spells it.
     """
 
     name: str
@@ -52,7 +57,9 @@ class CreateServers(ServerRequest, frozen=True, kw_only=True):
 
 
 class CreatedServers(msgspec.Struct, frozen=True, kw_only=True):
-    """`admin_password`: that the guests read on their config drives; of a repeated request only until they are built."""
+    """`admin_password`: the password that the guests read on their config drives. For a repeated request it is returned
+    only until they are built.
+    """
 
     reservation_id: str
     instance_uuids: tuple[str, ...]

@@ -1,4 +1,6 @@
-"""The status of a server, which users see and clients wait for: one word for its vm_state and its task_state. The values are Nova's. Pure."""
+"""The status of a server, which users see and clients wait for: one word for its vm_state and its task_state. The
+values are Nova's. Pure.
+"""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -32,7 +34,7 @@ class Status(StrEnum):
     VERIFY_RESIZE = "VERIFY_RESIZE"
 
 
-# Of an idle server, and of one whose task has no status of its own.
+# The status of an idle server, and of a server whose task has no status of its own.
 _OF_VM_STATE: dict[str, Status] = {
     VmState.BUILDING: Status.BUILD,
     VmState.ACTIVE: Status.ACTIVE,
@@ -50,7 +52,7 @@ _OF_VM_STATE: dict[str, Status] = {
 
 
 class _Task(NamedTuple):
-    """A task in which servers of these vm_states have another status than idle ones."""
+    """A task with its own status, for servers in these vm_states."""
 
     status: Status
     vm_states: tuple[VmState, ...]
@@ -95,17 +97,17 @@ def status_of(vm_state: str, task_state: str | None) -> Status:
 
 
 class States(NamedTuple):
-    """Which servers a listing by status looks for, sorted. `task_states` None: any, also none."""
+    """The states that a listing by status searches for, sorted. `task_states` None: any, or none."""
 
     vm_states: tuple[str, ...]
     task_states: tuple[str, ...] | None
 
 
 def states_of(statuses: Iterable[str]) -> States | None:
-    """In capitals or small letters; None: none of them is a status.
+    """`statuses`: case-insensitive. Returns None if none of them is a status.
 
-    As in Nova, vm_states and task_states are looked for apart: ACTIVE finds all that are active, also those with a status of their
-    task, and one such status among several lifts the condition on task states.
+    As in Nova, vm_states and task_states are searched separately: ACTIVE finds all active servers, also those whose
+    task has a status of its own, and one status without a task among several lifts the condition on task states.
     """
     wanted = {status.upper() for status in statuses}
     idle = [vm_state for vm_state, status in _OF_VM_STATE.items() if status in wanted]

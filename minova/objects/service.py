@@ -5,17 +5,20 @@ from datetime import datetime
 import msgspec
 
 CONDUCTOR = "minova-conductor"
-# With which this release's services register: one more than the release before (see rpc_levels.py).
+# The version with which this release's services register: one more than the release before (see rpc_levels.py).
 SERVICE_VERSION = 1
 
 
 class HostIdentity(msgspec.Struct, frozen=True, kw_only=True):
-    """Which machine and which process register as the compute of a host.
+    """Identifies the machine and the process that register as the compute of a host.
 
-    `compute_id`: the identity on the host's own disk; None when it has none yet. `process`: random for each process.
+    `compute_id`: the identity on the host's own disk; None if it has none yet.
+    `process`: random for each process.
     `lock`: names the file that the process keeps locked, so that two processes with the same `lock` cannot live at the
-    same time; None when that cannot be told. `place`: where the process runs, for people. `nodes`: the nodes that the
-    driver reports; empty while the hypervisor does not answer. `console_addresses`: where the host serves consoles of guests.
+    same time; None if that cannot be determined.
+    `place`: where the process runs, for operators.
+    `nodes`: the nodes that the driver reports; empty while the hypervisor does not answer.
+    `console_addresses`: where the host serves consoles of guests.
     """
 
     process: str
@@ -27,9 +30,9 @@ class HostIdentity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True):
-    """`last_seen_up` is the last flushed heartbeat; whether it is up is computed from time, never stored.
+    """`last_seen_up`: the last flushed heartbeat. Whether the service is up is computed from time, never stored.
 
-    `down_reason` is the service's own word that it cannot work now (libvirtd is gone): it counts as down at once.
+    `down_reason`: the service's own report that it cannot work now (libvirtd is gone): it counts as down at once.
     `identity`: of a compute that registers; None from releases that have none.
     """
 
@@ -49,13 +52,15 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServiceInstructions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the conductor tells a service that registers or beats.
+    """The conductor's answer to a service that registers or sends a heartbeat.
 
-    `heartbeat_interval`: seconds until the next heartbeat. `audit_interval`: seconds between audits at the least, more in a
-    cloud of many hosts. `compute_id`: what a host without an identity shall write to its disk. `former_hosts`: earlier names
-    of the host, under which its domains may be marked. `epoch`: rises with each process that registers; 0 from releases
-    that do not count. `levels`: the version of each contract that every service serves, by topic; empty from a
-    conductor of a release that did not know it.
+    `heartbeat_interval`: seconds until the next heartbeat.
+    `audit_interval`: minimum seconds between audits; longer in a cloud of many hosts.
+    `compute_id`: what a host without an identity must write to its disk.
+    `former_hosts`: earlier names of the host, which may be in the marks of its domains.
+    `epoch`: rises with each process that registers; 0 from releases that do not count.
+    `levels`: by topic, the version of each contract that every service supports; empty from a conductor of a release
+    that did not know it.
     """
 
     service_uuid: str

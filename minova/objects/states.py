@@ -1,10 +1,10 @@
-"""The states of an instance, as Nova has them. Which may follow which is in `transitions.py`."""
+"""The states of an instance, as in Nova. `transitions.py` defines which state may follow which."""
 
 from enum import IntEnum, StrEnum
 
 
 class VmState(StrEnum):
-    """What an instance is when nothing happens to it."""
+    """The stable state of an instance."""
 
     BUILDING = "building"
     ACTIVE = "active"
@@ -21,7 +21,7 @@ class VmState(StrEnum):
 
 
 class TaskState(StrEnum):
-    """What happens to an instance now; `None` in its place means idle."""
+    """What is happening to an instance now; `None` instead means idle."""
 
     SCHEDULING = "scheduling"
     BLOCK_DEVICE_MAPPING = "block_device_mapping"
@@ -68,7 +68,7 @@ class TaskState(StrEnum):
 
 
 class PowerState(IntEnum):
-    """What the hypervisor says, in Nova's numbers."""
+    """The hypervisor's state of the domain, with Nova's numbers."""
 
     NOSTATE = 0
     RUNNING = 1
@@ -84,22 +84,29 @@ BUILD_STEPS = (TaskState.NETWORKING, TaskState.BLOCK_DEVICE_MAPPING, TaskState.S
 
 # States in which an idle instance holds no resources of a host (BEHAVIOUR: ResourceTracker).
 RESOURCE_FREE = frozenset({VmState.DELETED, VmState.SHELVED_OFFLOADED})
-# An instance that is being built anew from its image on a host is in one of these: see `unshelve` in `server_actions.py`.
+# The task states of an instance that is being built on a host from the image of a shelved server: see `unshelve` in
+# `server_actions.py`.
 UNSHELVING_STEPS = (TaskState.UNSHELVING, TaskState.SPAWNING)
 
 
 def is_being_built(vm_state: VmState) -> bool:
-    """Whether a host that builds an instance may find it so: for the first time, or anew from the image of a shelved server."""
+    """Whether an instance in this vm_state may be built by a host: for the first time, or from the image of a shelved
+    server.
+    """
     return vm_state in {VmState.BUILDING, VmState.SHELVED_OFFLOADED}
 
 
 def build_state(vm_state: VmState, step: TaskState) -> State:
-    """The state of an instance whose build is at this step. A shelved server stays one; as in Nova it is `unshelving` up to `spawning`."""
+    """Returns the state of an instance whose build is at this step. A shelved server stays shelved; as in Nova it is
+    `unshelving` until `spawning`.
+    """
     if vm_state is VmState.SHELVED_OFFLOADED:
         return (vm_state, step if step is TaskState.SPAWNING else TaskState.UNSHELVING)
     return (VmState.BUILDING, step)
 
 
 def is_resource_free(vm_state: VmState, task_state: TaskState | None) -> bool:
-    """Whether an instance in this state holds no resources, whatever host it names. One with a task may hold those of a claim."""
+    """Whether an instance in this state holds no resources, even if it has a host. An instance with a task may hold
+    those of a claim.
+    """
     return vm_state in RESOURCE_FREE and task_state is None

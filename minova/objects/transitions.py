@@ -17,19 +17,19 @@ from minova.objects import migration
 from minova.objects.server_actions import ACTIONS
 from minova.objects.states import BUILD_STEPS, UNSHELVING_STEPS, State, TaskState, VmState
 
-# A build step may repeat or begin again on the next alternate; deleting may be asked for at any time.
+# A build step may repeat or begin again on the next alternate. Deletion may be requested at any time.
 _BUILD = {(VmState.BUILDING, step) for step in (TaskState.SCHEDULING, *BUILD_STEPS)}
 
 _OF_BUILDS: dict[State, set[State]] = {
     state: _BUILD | {(VmState.ACTIVE, None), (VmState.ERROR, None)} for state in _BUILD
 }
-# Likewise, from the image of a shelved server.
+# As `_BUILD`, from the image of a shelved server.
 _UNSHELVING = {(VmState.SHELVED_OFFLOADED, step) for step in UNSHELVING_STEPS}
 _OF_UNSHELVING: dict[State, set[State]] = {
     (VmState.SHELVED_OFFLOADED, None): {(VmState.SHELVED_OFFLOADED, TaskState.UNSHELVING)},
     **{state: _UNSHELVING | {(VmState.ACTIVE, None), (VmState.SHELVED_OFFLOADED, None)} for state in _UNSHELVING},
 }
-# What the hypervisor says of idle instances, and failures.
+# Changes of idle instances by the hypervisor, and failures.
 _OF_IDLE: dict[State, set[State]] = {
     (VmState.ACTIVE, None): {(VmState.ACTIVE, None), (VmState.STOPPED, None), (VmState.ERROR, None)},
     (VmState.PAUSED, None): {(VmState.PAUSED, None), (VmState.STOPPED, None), (VmState.ERROR, None)},

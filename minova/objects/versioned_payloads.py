@@ -1,6 +1,6 @@
 """Payloads of Nova's versioned notifications that more than one service sends: request specs and what they hold. Pure.
 
-Each is an object of Nova's on the wire: a name, a version, and its fields. Names, versions and fields are Nova 34's.
+Each is serialised as an object of Nova: a name, a version, and its fields. Names, versions and fields are Nova 34's.
 """
 
 from datetime import datetime
@@ -28,12 +28,12 @@ def payload(name: str, version: str, data: Payload) -> Payload:
 
 
 def time_text(value: datetime | None) -> str | None:
-    """UTC, in whole seconds."""
+    """Formats the time in UTC, in whole seconds."""
     return None if value is None else value.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def exception(kind: str, message: str) -> Payload:
-    """Of a failure that another process has reported: where in its code that was is not known."""
+    """The payload of a failure that another process has reported. Its position in the code is not known."""
     data = {
         "exception": kind,
         "exception_message": message,
@@ -50,7 +50,7 @@ def flavor(value: Flavor) -> Payload:
 
 
 def request_spec(value: RequestSpec, instance_uuid: str) -> Payload:
-    """`instance_uuid`: the first that is asked for; a RequestSpec of minova is for all of a request."""
+    """`instance_uuid`: the first requested instance; a RequestSpec of minova is for all instances of a request."""
     numa, group = value.numa_topology, value.instance_group
     data = {
         "instance_uuid": instance_uuid,

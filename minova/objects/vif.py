@@ -1,4 +1,4 @@
-"""A server's interface on a network, with all that its host must know of it."""
+"""A server's interface on a network, with everything that its host needs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,20 +8,21 @@ import msgspec
 from minova.objects.network import LOCAL, AddressPair
 from minova.objects.physical_networks import segment_of
 
-# Of one port, on its host: each costs a command of iptables or two, and libvirt takes descriptions of 4 MiB.
+# The maximum for one port on its host: each range costs one or two iptables commands, and libvirt accepts descriptions
+# of up to 4 MiB.
 MOST_RANGES = 2000
-# How `device_owner` of servers' ports begins.
+# The prefix of `device_owner` of servers' ports.
 OWNER = "compute:"
-# Interfaces of one server.
+# The maximum number of interfaces of one server.
 MOST_NICS = 16
 # `RequestedNic.service` and `Vif.network_type` of an interface whose port is in Neutron.
 NEUTRON = "neutron"
-# `vif_type` of ports that no agent has bound to their host.
+# Values of `vif_type` of ports that no agent has bound to their host.
 UNBOUND = ("", "unbound", "binding_failed")
 
 
 class VifSubnet(msgspec.Struct, frozen=True, kw_only=True):
-    """A subnet of the network. `gateway_ip` None: it has none."""
+    """A subnet of the network. `gateway_ip` None: there is none."""
 
     id: str
     cidr: str
@@ -36,10 +37,13 @@ class VifAddress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VifRule(msgspec.Struct, frozen=True, kw_only=True):
-    """What a security group lets through.
+    """Traffic that a security group allows.
 
-    `protocol` None: any. `port_min`, `port_max`: ports, or ICMP's type and code. `remotes`: ranges; None: any address. `remote_group`:
-    whose members' ranges they are, by its id, and `revision`: as `GroupMembers`; 0: what any message says of the members is newer.
+    `protocol` None: any.
+    `port_min`, `port_max`: ports, or ICMP's type and code.
+    `remotes`: ranges; None: any address.
+    `remote_group`: the id of the group whose members' ranges these are.
+    `revision`: as in `GroupMembers`; 0: any message about the members is newer.
     """
 
     direction: str
@@ -53,12 +57,14 @@ class VifRule(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ranges(self) -> int:
-        """How many rules of the host it becomes."""
+        """Returns how many rules of the host this rule becomes."""
         return 1 if self.remotes is None else len(self.remotes)
 
 
 def within_bound(rules: Sequence[VifRule]) -> tuple[VifRule, ...]:
-    """Those that become at most MOST_RANGES rules of the host together. The ones with the most ranges go first."""
+    """Returns rules that together become at most MOST_RANGES rules of the host. Drops the rules with the most ranges
+    first.
+    """
     if sum(rule.ranges for rule in rules) <= MOST_RANGES:
         return tuple(rules)
     kept: list[VifRule] = []
@@ -72,7 +78,9 @@ def within_bound(rules: Sequence[VifRule]) -> tuple[VifRule, ...]:
 
 
 class MemberRanges(msgspec.Struct, frozen=True, kw_only=True):
-    """The addresses of a group's members, of one IP version. `network_id`: on this `local` network; empty: on any network."""
+    """The addresses of a group's members, of one IP version. `network_id`: on this `local` network; empty: on all
+    networks.
+    """
 
     network_id: str = ""
     ip_version: int
@@ -80,24 +88,27 @@ class MemberRanges(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupMembers(msgspec.Struct, frozen=True, kw_only=True):
-    """All members of a security group. `revision`: of two messages the one with the higher number has been read later."""
+    """All members of a security group. Of two messages, the one with the higher `revision` was read later."""
 
     group_id: str
     revision: int
     members: tuple[MemberRanges, ...] = ()
 
     def ranges(self, network_id: str, ip_version: int) -> tuple[str, ...]:
-        """As `MemberRanges`."""
+        """Returns the ranges of the `MemberRanges` for this network and IP version."""
         key = (network_id, ip_version)
         return next((one.ranges for one in self.members if (one.network_id, one.ip_version) == key), ())
 
 
 class Vif(msgspec.Struct, frozen=True, kw_only=True):
-    """`subnets`: all of the network, as they were when this was read.
+    """`subnets`: all subnets of the network, as they were when this was read.
 
-    `rules`: of the port's security groups; None: no security group says what it lets through. `hostname`: of the instance, where
-    nothing else says it. `going`: the instance has it no more, and its guest may have it still. `vif_type`, `vif_details`, `active`: of
-    a port in Neutron, as Neutron has bound it; `active`: its agent has wired it on the host. `tag`: by which the guest finds it in its metadata.
+    `rules`: of the port's security groups; None: no security group restricts it.
+    `hostname`: of the instance, if nothing else gives it.
+    `going`: the port was taken from the instance, but its guest may still have it.
+    `vif_type`, `vif_details`, `active`: of a port in Neutron, as Neutron has bound it. `active`: its agent has wired it
+    on the host.
+    `tag`: by which the guest finds it in its metadata.
     """
 
     port_id: str
@@ -123,17 +134,19 @@ class Vif(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_neutrons(self) -> bool:
-        """Whether its port is in Neutron: minova keeps no network or filter for it."""
+        """Whether its port is in Neutron: minova then sets up no network or filter for it."""
         return self.network_type == NEUTRON
 
     @property
     def segment(self) -> str:
-        """How `[networks] bridge_mappings` names what carries the network: the physical network, or a VLAN of it."""
+        """Returns the key in `[networks] bridge_mappings` for what carries the network: the physical network, or a VLAN
+        of it.
+        """
         return str(segment_of(self.network_type, self.physical_network, self.segmentation_id))
 
 
 def with_members(vif: Vif, known: Mapping[str, GroupMembers]) -> Vif:
-    """Where these members, by the ids of their groups, are newer than those in the rules, they stand there instead."""
+    """Replaces the members in the rules by these members (by group id) where these are newer."""
     rules = vif.rules or ()
     if all(_members_after(rule, known) is None for rule in rules):
         return vif
@@ -142,7 +155,9 @@ def with_members(vif: Vif, known: Mapping[str, GroupMembers]) -> Vif:
 
 
 def reaching(network_type: str, network_id: str) -> str:
-    """On which network members are that reach a port on this one, as `MemberRanges` says it. To a `local` network no other one leads."""
+    """Returns the network whose members can reach a port on this network, in the form of `MemberRanges`. A `local`
+    network cannot be reached from any other network.
+    """
     return network_id if network_type == LOCAL else ""
 
 
@@ -160,10 +175,12 @@ def _members_after(rule: VifRule, known: Mapping[str, GroupMembers]) -> GroupMem
 
 
 class RequestedNic(msgspec.Struct, frozen=True, kw_only=True):
-    """An interface that a new server shall have: a port that is there, or a new one of a network.
+    """An interface that a new server shall have: an existing port, or a new port on a network.
 
-    `security_groups`: ids, for a new port; None: the default group of its project. `segment`: what its host must have a bridge for.
-    `service`: which has the network. `tag`: of the interface.
+    `security_groups`: ids, for a new port; None: the default group of its project.
+    `segment`: what its host must have a bridge for.
+    `service`: the service that has the network.
+    `tag`: of the interface.
     """
 
     network_id: str
@@ -176,31 +193,31 @@ class RequestedNic(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewInterface(RequestedNic, frozen=True, kw_only=True):
-    """An interface that a server shall have from now on. `id`: of the port that is made for it, if none is named."""
+    """An interface that is added to a server. `id`: of the port that is created for it, if the request names none."""
 
     id: str
 
 
 def device_owner(availability_zone: str | None) -> str:
-    """Of the ports of a server in this zone."""
+    """Returns the `device_owner` of the ports of a server in this zone."""
     return f"{OWNER}{availability_zone or 'nova'}"
 
 
 def network_name(network_id: str) -> str:
-    """Of a `local` network, on its hosts."""
+    """Returns the name of a `local` network on its hosts."""
     return f"minova-{network_id}"
 
 
 def bridge_name(network_id: str) -> str:
-    """The kernel takes 15 characters."""
+    """The kernel accepts at most 15 characters."""
     return f"mn{network_id.replace('-', '')[:12]}"
 
 
 def tap_name(port_id: str) -> str:
-    """Neutron's form."""
+    """In Neutron's form."""
     return f"tap{port_id[:11]}"
 
 
 def filter_name(port_id: str) -> str:
-    """Of a port's network filter, on its host."""
+    """Returns the name of a port's network filter on its host."""
     return f"minova-port-{port_id}"

@@ -1,7 +1,7 @@
-"""How many queues an interface of a guest has: one, or with multiqueue one for each of its CPUs. Pure.
+"""The number of queues of a guest's interface: one, or with multiqueue one for each of its CPUs. Pure.
 
-`hw_vif_multiqueue_enabled` of the image or `hw:vif_multiqueue_enabled` of the flavor asks for it, as in Nova. Models other than
-virtio have one.
+`hw_vif_multiqueue_enabled` of the image or `hw:vif_multiqueue_enabled` of the flavor requests it, as in Nova. Models
+other than virtio have one queue.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,9 @@ IMAGE_KEY, FLAVOR_KEY = "hw_vif_multiqueue_enabled", "hw:vif_multiqueue_enabled"
 
 
 def wants_queues(flavor: Flavor, properties: Mapping[str, str]) -> bool:
-    """InvalidExtraSpec: flavor and image contradict each other. A guest with one CPU has no use for it, whatever they say."""
+    """Raises InvalidExtraSpec if flavor and image contradict each other. Returns False for a guest with one CPU, which
+    cannot use it, whatever they request.
+    """
     if flavor.vcpus < 2:
         return False
     of_image = typed(properties).get(IMAGE_KEY)
@@ -28,12 +30,12 @@ def wants_queues(flavor: Flavor, properties: Mapping[str, str]) -> bool:
 
 
 def queues_of(flavor: Flavor, properties: Mapping[str, str], model: str, most: int) -> int:
-    """`most`: that this host allows. InvalidExtraSpec as above."""
+    """`most`: the maximum that this host allows. Raises InvalidExtraSpec as `wants_queues`."""
     return min(flavor.vcpus, most) if model == "virtio" and wants_queues(flavor, properties) else 1
 
 
 def most_queues_of_kernel(release: str) -> int:
-    """Of a tap device, by the release of the host's kernel, such as 6.1.0-18-amd64."""
+    """Returns the maximum of a tap device, by the release of the host's kernel, such as 6.1.0-18-amd64."""
     major = release.partition(".")[0]
     if not major.isascii() or not major.isdigit() or int(major) >= 4:
         return 256

@@ -1,8 +1,9 @@
-"""The feed `host_changes`, from which host tables refresh.
+"""The change feed `host_changes`, from which host tables refresh.
 
-A transaction takes its numbers of the feed as its last step before the commit. A transaction that is rolled back before
-that uses up no number, and a number is visible very soon after it was taken: readers have few gaps to look at again. Its times are the
-database's wall clock: a step of that makes readers read every host once, or keeps the feed a while longer.
+A transaction takes its numbers of the feed as its last step before the commit. So a transaction that is rolled back
+earlier uses up no number, and a number becomes visible very soon after it was taken: readers rarely find gaps that they
+must check again. The times are of the database's wall clock. If that clock steps, readers read every host once, or the
+feed is kept a while longer.
 """
 
 from collections.abc import Iterable
@@ -19,12 +20,12 @@ from minova.db.models.clock import EpochNow
 
 _Root = aliased(ResourceProvider)
 
-# A change of all nodes: aggregates, or services with many nodes.
+# Stands for all nodes, for changes of aggregates or of services with many nodes.
 EVERY_NODE = 0
-# Of the numbers up to 2**31 - 1 that the column `seq` has on PostgreSQL and MariaDB. A busy cloud uses a hundred a second, and
+# The column `seq` holds numbers up to 2**31 - 1 on PostgreSQL and MariaDB. A busy cloud uses a hundred a second, and
 # three times as many on three Galera nodes.
 RENUMBER_AT = 2**30
-# Empties the table, and lets the numbers begin at 1. SQLite's have 64 bits.
+# Empties the table and restarts the numbers at 1. SQLite's numbers have 64 bits.
 _RENUMBER = {
     "postgresql": "TRUNCATE host_changes RESTART IDENTITY",
     "mysql": "TRUNCATE TABLE host_changes",
@@ -32,7 +33,7 @@ _RENUMBER = {
 }
 
 
-# The database's clock is one expression, made once; that of tests is another for each moment.
+# The database's clock is one expression, made once. Tests use a new expression for each moment.
 @lru_cache(16)
 def _insert(at: Any) -> Insert:
     table: Any = HostChange.__table__
@@ -43,8 +44,10 @@ _INSERT = _insert(EpochNow())
 
 
 def append(session: Session, node_ids: Iterable[int], now: Any = None) -> None:
-    """Announce that what a host table shows of these compute nodes (their ids) has changed; it is written when the
-    transaction commits. `now`: default, the database's.
+    """Announces that what a host table shows of these compute nodes has changed. The announcement is written when the
+    transaction commits.
+
+    `node_ids`: their ids. `now`: default, the database's clock.
     """
     assert isinstance(session, WriteSession)
     session.flush()
@@ -54,9 +57,9 @@ def append(session: Session, node_ids: Iterable[int], now: Any = None) -> None:
 
 @event.listens_for(WriteSession, "before_commit")
 def _write(session: WriteSession) -> None:
-    """Write the announcements of a transaction together."""
+    """Writes all announcements of a transaction together."""
     if session.in_nested_transaction() or not session.changed_nodes:
-        return  # a savepoint is released: the transaction itself goes on
+        return  # only a savepoint is released: the transaction continues
     session.flush()
     rows = [{"node_id": node_id} for node_id in sorted(session.changed_nodes)]
     session.changed_nodes = set()
@@ -65,11 +68,11 @@ def _write(session: WriteSession) -> None:
 
 
 def append_providers(session: Session, provider_uuids: Iterable[str], now: Any = None) -> None:
-    """As `append`, by resource provider; one that is no compute node is left out."""
+    """As `append`, by resource provider. Providers that are not of compute nodes are left out."""
     wanted = sorted(set(provider_uuids))
     if wanted:
         session.flush()
-        # Of one below a node's own: the node's. One that has just been deleted is known by its uuid alone.
+        # A child provider counts as its root. A provider that has just been deleted is known by its uuid only.
         roots = (
             select(_Root.uuid)
             .join(ResourceProvider, ResourceProvider.root_provider_id == _Root.id)
@@ -80,10 +83,11 @@ def append_providers(session: Session, provider_uuids: Iterable[str], now: Any =
 
 
 def trim(session: Session, before: Any, limit: int) -> int:
-    """Remove up to `limit` of the oldest rows, those older than `before` (the database's wall clock); answers how many.
+    """Removes up to `limit` rows, the lowest numbers first, that are older than `before` (the database's wall clock).
+    Returns how many.
 
-    Oldest by number: a row whose clock ran ahead goes with older ones behind it. The newest row stays: SQLite would give
-    its number again, and a reader would take the next change for an old one.
+    A row whose clock ran ahead is removed together with older rows that have higher numbers. The newest row stays:
+    otherwise SQLite would use its number again, and a reader would take the next change for an old one.
     """
     oldest = select(HostChange.seq, HostChange.at).order_by(HostChange.seq).limit(limit).subquery()
     newest = select(func.max(HostChange.seq)).scalar_subquery()
@@ -95,8 +99,8 @@ def trim(session: Session, before: Any, limit: int) -> int:
 
 
 def renumber(session: Session, at: int = RENUMBER_AT) -> bool:
-    """Begin with number 1 again if the newest is `at` or higher; answers whether it was. Each reader then misses the last row
-    that it has read, and reads every host.
+    """Restarts the numbers at 1 if the newest number is `at` or higher. Returns whether it did. Each reader then misses
+    the last row that it has read, and reads every host.
     """
     statement = _RENUMBER.get(session.connection().dialect.name)
     if statement is None or (session.scalar(select(func.max(HostChange.seq))) or 0) < at:

@@ -1,4 +1,4 @@
-"""Refusals of placement, with the codes of OpenStack Placement (microversion 1.23) that its clients look for."""
+"""Placement's error responses, with the codes of OpenStack Placement (microversion 1.23) that its clients check."""
 
 from minova import errors
 
@@ -15,7 +15,7 @@ MISSING_VALUE = "placement.query.missing_value"
 
 
 class Refused(errors.MinovaError):
-    """Base of those below: `placement_code` says which refusal it is, for programs."""
+    """Base class of the errors below. `placement_code` identifies the error for programs."""
 
     def __init__(self, message: str, placement_code: str = UNDEFINED) -> None:
         super().__init__(message)
@@ -23,12 +23,12 @@ class Refused(errors.MinovaError):
 
 
 class BadRequest(Refused, errors.BadRequest):
-    """What was asked cannot be: an unknown class or trait, a bad unit, a malformed query."""
+    """The request cannot be fulfilled: an unknown class or trait, a bad unit, a malformed query."""
 
 
 class NotFound(Refused, errors.NotFound):
-    """No such provider, inventory, class, trait or allocation."""
+    """There is no such provider, inventory, class, trait or allocation."""
 
 
 class Conflict(Refused, errors.Conflict):
-    """A generation that is no longer true, a thing in use, or no room."""
+    """A generation has changed, the object is in use, or there is not enough capacity."""

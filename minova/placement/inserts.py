@@ -1,4 +1,4 @@
-"""Insert where absent, which every engine spells its own way."""
+"""Inserts rows that are missing. Each engine has its own syntax for that."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -10,14 +10,16 @@ from sqlalchemy.orm import Session
 
 
 def insert_missing(session: Session, model: Any, rows: Sequence[dict[str, Any]]) -> None:
-    """Insert `rows`, leaving those alone whose key (any unique one) is there already; waits for one being inserted."""
+    """Inserts `rows`, except those of which any unique key exists already. Waits for a concurrent insert of the same
+    key.
+    """
     if rows:
         session.connection().execute(_statement(session.get_bind().dialect.name, model), rows)
 
 
 @cache
 def _statement(dialect: str, model: Any) -> Insert:
-    """Made once: every claim asks for one."""
+    """Built once: every claim uses one."""
     made: Insert = _STATEMENTS[dialect](model)
     return made
 

@@ -1,6 +1,6 @@
 """Finds filters, weighers and drivers by the names of their entry points or by the dotted paths of their classes.
 
-Nova's dotted paths stand for minova's classes of the same name, so that a nova.conf can be taken over.
+Nova's dotted paths are mapped to minova's classes of the same name, so that a nova.conf can be reused.
 """
 
 import importlib
@@ -18,9 +18,10 @@ WEIGHERS = "minova.scheduler.weights"
 DRIVERS = "minova.scheduler.drivers"
 
 NOVA = "nova.scheduler."
-# The names of all filters or weighers in options.
+# Option values that mean all filters or all weighers.
 ALL = ("all", "nova.scheduler.filters.all_filters", "nova.scheduler.weights.all_weighers")
-# The order in which Nova sums all its weighers: floating point makes ties of it, or not. Others follow by name.
+# The order in which Nova sums all its weighers: in floating point the order decides whether sums are equal. Other
+# weighers follow by name.
 NOVA_ORDER = (
     "CrossCellWeigher",
     "NumInstancesWeigher",
@@ -39,7 +40,9 @@ NOVA_ORDER = (
 
 
 def load_filters(conf: Any) -> list[Filter]:
-    """Those of `[filter_scheduler] enabled_filters`, in that order. InvalidConfiguration names option and value."""
+    """Returns the filters of `[filter_scheduler] enabled_filters`, in that order. Raises InvalidConfiguration, which
+    names option and value.
+    """
     known = available_filters(conf.filter_scheduler.available_filters)
     filters = []
     for name in conf.filter_scheduler.enabled_filters:
@@ -49,7 +52,7 @@ def load_filters(conf: Any) -> list[Filter]:
 
 
 def available_filters(names: Iterable[str]) -> Mapping[str, Any]:
-    """By the names that `enabled_filters` may use: entry points, and classes by their own names."""
+    """Returns the filters by the names that `enabled_filters` may use: entry points, and names of classes."""
     known = _known(FILTERS)
     filters: dict[str, Any] = {}
     for name in names:
@@ -62,7 +65,7 @@ def available_filters(names: Iterable[str]) -> Mapping[str, Any]:
 
 
 def load_weighers(conf: Any) -> list[Weigher]:
-    """Those of `[filter_scheduler] weight_classes`; `all` stands for every entry point, in Nova's order."""
+    """Returns the weighers of `[filter_scheduler] weight_classes`; `all` means every entry point, in Nova's order."""
     known = _known(WEIGHERS)
     names: list[str] = []
     for name in conf.filter_scheduler.weight_classes:
@@ -75,14 +78,16 @@ def load_weighers(conf: Any) -> list[Weigher]:
 
 
 def _written_for_nova(made: Any, conf: Any) -> Any:
-    """Nova calls them without arguments; there is no global configuration here, so they are given one."""
+    """Nova creates such objects without arguments. There is no global configuration here, so they get the
+    configuration.
+    """
     lifted = made()
     lifted.conf = conf
     return lifted
 
 
 def find(group: str, name: str, option: str) -> Any:
-    """The class of that name. InvalidConfiguration: there is none, and these there are."""
+    """Returns the class of that name. Raises InvalidConfiguration, which lists the known names, if there is none."""
     return _named(_known(group), name, option)
 
 

@@ -119,15 +119,15 @@ class SchedulerManager:
         """Does nothing: a scheduler has no state to recover."""
 
     def pre_start_hook(self) -> None:
-        """Register the service; wait until a conductor is there for it."""
+        """Registers the service. Waits until a conductor is available."""
         if self._conductor is not None:
             until_available("Registering with a conductor", self._register, self._stopping)
 
     def post_start_hook(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
-        """Heartbeat, conflicts in the log, and the tasks of the driver."""
+        """Heartbeat, logging of conflicts, and the driver's tasks."""
         tasks = [
             PeriodicTask(name="log_conflicts", interval=CONFLICTS_INTERVAL, work=self.log_conflicts),
             *self.driver.periodic_tasks(),
@@ -137,7 +137,7 @@ class SchedulerManager:
         return [PeriodicTask(name="heartbeat", interval=self._conf.report_interval, work=self._beat), *tasks]
 
     def stop(self) -> None:
-        """Send the notifications that wait."""
+        """Sends the waiting notifications."""
         if self._notifier is not None:
             self._notifier.stop()
 
@@ -157,7 +157,7 @@ class SchedulerManager:
         return instructions.heartbeat_interval
 
     def log_conflicts(self) -> None:
-        """Log the number of conflicts if there were any since the last time."""
+        """Logs the number of conflicts if there were any since the last call."""
         conflicts = self.driver.conflicts
         now = (conflicts.claims_refused, conflicts.decisions_repeated)
         if now != self._logged_conflicts:

@@ -1,4 +1,4 @@
-"""The answer to a scenario, in the form in which it is written: plain lists and dicts under Nova's names."""
+"""The answer to a scenario in its output format: plain lists and dicts under Nova's names."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -57,7 +57,7 @@ def _cell_usage(cell: NUMACell) -> Json:
 
 
 def pools_json(pools: Iterable[PciDevicePool]) -> list[Json]:
-    """Tags stand among the rest; those with the fewest come first, as in Nova."""
+    """Tags are in the same dict as the other fields. Pools with the fewest tags come first, as in Nova."""
     return [_pool(pool) for pool in sorted(pools, key=lambda pool: len(pool.tags))]
 
 

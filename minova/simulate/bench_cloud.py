@@ -1,4 +1,6 @@
-"""A cloud on paper for measuring: half of the hosts part-used, twenty aggregates, three zones; and what is asked of it."""
+"""A synthetic cloud for benchmarks, with half of the hosts partly used, twenty aggregates and three zones; and the
+requests to it.
+"""
 
 from collections.abc import Mapping
 
@@ -14,7 +16,7 @@ from minova.scheduler.hosts.record import AggregateFacts, HostRecord, ImageSuppo
 
 CPUS, MEMORY_MB, DISK_GB = 64, 262144, 4000
 CELLS = 2
-# A part-used host has up to so many sixteenths taken.
+# A partly used host has at most so many sixteenths taken.
 MOST_TAKEN = 12
 AGGREGATES = tuple(
     AggregateFacts(
@@ -40,12 +42,12 @@ def uuid_of(kind: str, number: int) -> str:
 
 
 def used_sixteenths(number: int) -> int:
-    """Sixteenths of a host that are taken: none on every second one."""
+    """Returns how many sixteenths of a host are taken: none on every second host."""
     return number % (MOST_TAKEN + 1) if number % 2 else 0
 
 
 def host_records(hosts: int, *, numa: bool = True) -> dict[int, HostRecord]:
-    """By id, which counts from 1. `numa` False: hosts that report no cells."""
+    """Returns the records by id; ids begin at 1. `numa` False: the hosts report no cells."""
     inventories = {used: inventories_of(used) for used in range(MOST_TAKEN + 1)}
     return {number: _record(number, inventories, numa=numa) for number in range(1, hosts + 1)}
 
@@ -89,8 +91,8 @@ def inventories_of(used: int) -> dict[str, InventoryFacts]:
 
 
 def topology(used: int, number: int = 0) -> NUMATopology:
-    """Two cells of sixteen cores with two threads, as many sixteenths pinned as are used; which ones differs by
-    `number`, as on real hosts.
+    """Returns two cells of sixteen cores with two threads each. As many sixteenths of the CPUs are pinned as are used;
+    `number` varies which ones, as on real hosts.
     """
     return NUMATopology(tuple(_cell(index, used, number) for index in range(CELLS)))
 
@@ -112,7 +114,7 @@ def _cell(index: int, used: int, number: int) -> NUMACell:
 
 
 CELL_CPUS = tuple(range(index * CPUS // CELLS, (index + 1) * CPUS // CELLS) for index in range(CELLS))
-# Odd numbers: by each of them all CPUs of a cell are reached.
+# Odd numbers: steps of each of them reach all CPUs of a cell.
 STEPS = tuple(range(1, CPUS // CELLS, 2))
 EMPTY_CELLS = tuple(
     NUMACell(
@@ -131,7 +133,7 @@ EMPTY_CELLS = tuple(
 
 
 def requests(hosts: int) -> dict[str, RequestSpec]:
-    """By name. Those with a group have three members on as many hosts."""
+    """Returns the requests by name. Requests with a group have up to four members on as many hosts."""
     image = Image(id="image", properties={"hw_architecture": "x86_64"})
     members = tuple(uuid_of("instance", number * 16) for number in range(3, min(hosts, 40), 12))
     return {
@@ -165,6 +167,6 @@ def _pinned(cells: int, image: Image) -> RequestSpec:
         for index in range(cells)
     )
     topology = InstanceNUMATopology(cells=wanted)
-    # These hosts offer no PCPU: the second choice of a pinned guest.
+    # These hosts offer no PCPU, so a pinned guest uses its second alternative.
     placement = PlacementFilter(resources=resource_alternatives(flavor, topology)[-1])
     return RequestSpec(flavor=flavor, image=image, project_id="project", numa_topology=topology, placement=placement)

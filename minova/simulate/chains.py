@@ -1,4 +1,4 @@
-"""Chains and weighers by the names that a scenario gives them."""
+"""The chains and weighers that a scenario can name."""
 
 from collections.abc import Sequence
 
@@ -67,7 +67,7 @@ NOVA_ALL = f"{NOVA_WEIGHTS}all_weighers"
 
 
 def chain(filters: Sequence[str] | str) -> list[str]:
-    """The filters that a scenario names. BadRequest: there is no chain of that name."""
+    """Returns the filters that a scenario names. Raises BadRequest if there is no chain of that name."""
     if not isinstance(filters, str):
         return [_own(NOVA_FILTERS, name) for name in filters]
     if filters not in CHAINS:
@@ -76,7 +76,7 @@ def chain(filters: Sequence[str] | str) -> list[str]:
 
 
 def weighers(name: str) -> list[str]:
-    """Nova's dotted paths as the names of minova's."""
+    """Converts Nova's dotted paths to the names of minova's weighers."""
     if name in ("all", NOVA_ALL):
         return [*NOVA_ORDER]
     return [_own(NOVA_WEIGHTS, name)]

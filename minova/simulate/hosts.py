@@ -1,4 +1,4 @@
-"""Hosts of a scenario as the HostRecords that a scheduler would have read."""
+"""Converts hosts of a scenario to the HostRecords that a scheduler would have read."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from ipaddress import ip_address
@@ -14,13 +14,15 @@ from minova.objects.pci import Pairs, PciDevicePool
 from minova.scheduler.hosts.record import AggregateFacts, HostRecord, ImageSupport, Metric, ServiceFacts, free_disk_mb
 from minova.simulate.scenario import Aggregate, Cell, Host, Pool, Scenario, uuid_of
 
-# The image properties that name the same three things.
+# The image properties for the same three values.
 _METRIC = Decoder(Metric)
 SUPPORTED = ("hw_architecture", "img_hv_type", "hw_vm_mode")
 
 
 def host_records(scenario: Scenario, service_down_time: float) -> dict[int, HostRecord]:
-    """By node id: the number of the host, so that the table keeps the scenario's order. BadRequest names the place."""
+    """Returns the records by node id, which is the number of the host, so that the table keeps the scenario's order.
+    Raises BadRequest, which names the place.
+    """
     aggregates = [_aggregate(index, aggregate) for index, aggregate in enumerate(scenario.aggregates)]
     joined: dict[str, list[AggregateFacts]] = {}
     for facts, aggregate in zip(aggregates, scenario.aggregates, strict=True):
@@ -104,7 +106,7 @@ def _counted(index: int, stats: Mapping[str, str | None]) -> Callable[[str], int
 
 
 def _instances(host: Host) -> dict[str, Pairs]:
-    """The image properties of each."""
+    """Returns the image properties of each instance."""
     named = {**{name: {} for name in host.instances}, **host.instance_images}
     return {uuid_of(name): pairs(properties) for name, properties in named.items()}
 
@@ -117,7 +119,7 @@ def _address(index: int, text: str | None) -> str | None:
 
 
 def _supported(place: str, names: tuple[str, str, str]) -> tuple[str, str, str]:
-    """In the spelling in which drivers report them."""
+    """Returns the names in the spelling that drivers report."""
     try:
         architecture, hypervisor, mode = (read(kind, name) for kind, name in zip(SUPPORTED, names, strict=True))
     except errors.BadRequest as error:

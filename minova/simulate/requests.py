@@ -1,4 +1,4 @@
-"""A request of a scenario as the RequestSpec that a conductor would have made of it."""
+"""Converts a request of a scenario to the RequestSpec that a conductor would have made."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -14,13 +14,13 @@ from minova.objects.request_spec import Destination, PlacementFilter, RequestSpe
 from minova.simulate.hosts import pairs
 from minova.simulate.scenario import Asked, Group, PciAsked, Target, uuid_of
 
-# There is no Placement in a scenario: every host is a candidate.
+# A scenario has no Placement: every host is a candidate.
 EVERYWHERE = PlacementFilter(resources={})
 INSTANCE_HINTS = ("same_host", "different_host")
 
 
 def request_spec(described: Asked, aliases: Callable[[], Aliases]) -> RequestSpec:
-    """The errors of `minova.hardware` and of image properties say what is wrong with it."""
+    """Raises the errors of `minova.hardware` and of image properties if the request is invalid."""
     size = described.flavor
     flavor = Flavor(
         flavorid=size.name,
@@ -57,7 +57,7 @@ def request_spec(described: Asked, aliases: Callable[[], Aliases]) -> RequestSpe
 
 
 def _hints(hints: Mapping[str, Any]) -> dict[str, Any]:
-    """Lists, as the API makes them; a server may be told by a name."""
+    """Returns lists, as the API makes them. A hint may give a server by name."""
     lists = {key: value if isinstance(value, list) else [value] for key, value in hints.items()}
     for key in INSTANCE_HINTS:
         if key in lists:
@@ -94,7 +94,7 @@ def _of_ports(ports: Sequence[PciAsked]) -> tuple[InstancePCIRequest, ...]:
 
 
 def _destination(target: Target | None) -> Destination | None:
-    """A cell counts when another may be chosen too: then one is preferred."""
+    """A cell counts even if another one may be chosen: then the cell is preferred."""
     if target is None:
         return None
     cell = uuid_of(target.cell) if target.cell and target.allow_cross_cell_move else None

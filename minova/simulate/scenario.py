@@ -1,6 +1,6 @@
-"""A scenario: hosts, aggregates and requests as a file tells them. Read strictly: what it does not know, it refuses.
+"""A scenario file: hosts, aggregates and requests. Parsed strictly: unknown fields are rejected.
 
-The names are Nova's. Whatever is named without being a UUID stands for a UUID made from the name (`uuid_of`).
+The names are Nova's. A name in place of a UUID stands for a UUID that is derived from the name (`uuid_of`).
 """
 
 import gzip
@@ -15,9 +15,9 @@ from minova.codecs import Decoder
 
 GZIP = b"\x1f\x8b"
 NAMES = uuid.UUID("6f1c0f52-7d1a-4a53-8a0c-3f54ab1f6f11")
-# What Nova takes for text, and turns into text.
+# Values that Nova accepts as text and converts to text.
 Text = str | int | float | bool
-# Nova's hints, properties and statistics may hold any JSON.
+# Nova's hints, properties and statistics may hold any JSON value.
 Properties = dict[str, Any]
 
 
@@ -125,7 +125,7 @@ class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A request. `consume`: the winner takes it, and its server joins the group, so that later requests see it."""
+    """A request. `consume`: the chosen host takes it, and its server joins the group, so that later requests see it."""
 
     id: str = ""
     instance_uuid: str | None = None
@@ -146,7 +146,7 @@ class Asked(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class Scenario(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """`filters`: a list, or the name of one. `seed` only says how a made-up scenario was made."""
+    """`filters`: a list, or the name of a chain. `seed` only records how a generated scenario was made."""
 
     filters: list[str] | str | None = None
     config: dict[str, Any] = {}
@@ -160,7 +160,7 @@ _SCENARIO = Decoder(Scenario)
 
 
 def read(data: bytes) -> Scenario:
-    """From JSON, gzipped or not. BadRequest names the place, as in `hosts[3].numa[0].memory`."""
+    """Parses JSON, gzipped or not. Raises BadRequest, which names the place, as in `hosts[3].numa[0].memory`."""
     if data.startswith(GZIP):
         try:
             data = gzip.decompress(data)
@@ -175,7 +175,7 @@ def read(data: bytes) -> Scenario:
 
 
 def _without_twins(scenario: Scenario) -> Scenario:
-    """Answers are by host: of two alike one would hide the other."""
+    """Rejects duplicate names: answers are by host, so one of two equal names would hide the other."""
     seen: set[tuple[str, str]] = set()
     for number, host in enumerate(scenario.hosts):
         place = (host.host, host.node or host.host)
@@ -186,7 +186,7 @@ def _without_twins(scenario: Scenario) -> Scenario:
 
 
 def uuid_of(name: str) -> str:
-    """The name itself if it is a UUID."""
+    """Returns the name itself if it is a UUID."""
     try:
         uuid.UUID(name)
     except ValueError:
@@ -195,7 +195,7 @@ def uuid_of(name: str) -> str:
 
 
 def _placed(text: str) -> str:
-    """`Expected `int`, got `str` - at `$.hosts[3].vcpus`` as `hosts[3].vcpus: expected int, got str`."""
+    """Converts `Expected `int`, got `str` - at `$.hosts[3].vcpus`` to `hosts[3].vcpus: expected int, got str`."""
     text_of_error, _, place = text.replace("`", "").partition(" - at ")
     text_of_error = text_of_error.replace("Object contains unknown field", "unknown key")
     text_of_error = text_of_error.replace("Object missing required field", "missing key")

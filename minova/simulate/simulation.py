@@ -1,6 +1,6 @@
-"""Scenario -> decisions, by the scheduler's own filters, weighers, table and claims. Pure.
+"""Runs a scenario with the scheduler's own filters, weighers, table and claims. Returns the decisions. Pure.
 
-Hosts enter in the scenario's order, each is a candidate, and the best of equal weight is the first.
+Hosts are in the scenario's order, each one is a candidate, and the first of the best hosts with equal weight is chosen.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -27,7 +27,7 @@ from minova.simulate.scenario import Asked, Scenario
 
 
 class Settings(NamedTuple):
-    """What a scheduler and its computes are configured to do. `aliases` gives those of [pci] alias, or raises."""
+    """The configuration of a scheduler and its computes. `aliases` returns those of [pci] alias, or raises."""
 
     filters: Sequence[Filter]
     weighers: Sequence[Weigher]
@@ -37,7 +37,9 @@ class Settings(NamedTuple):
 
 
 def simulate(scenario: Scenario, settings: Settings) -> Json:
-    """The answer to every request. BadRequest: a host cannot be as the scenario says, with the place."""
+    """Returns the answer to every request. Raises BadRequest, which names the place, if a host of the scenario is not
+    possible.
+    """
     cloud = Cloud(scenario, settings)
     return {
         "filters": [host_filter.name for host_filter in settings.filters],
@@ -47,14 +49,14 @@ def simulate(scenario: Scenario, settings: Settings) -> Json:
 
 
 class Weighed(NamedTuple):
-    """By weigher its values, normalised values and multipliers, by host; and the sum of each host."""
+    """By weigher, its values, normalised values and multipliers, each by host; and the sum of each host."""
 
     by_weigher: Json
     total: Floats
 
 
 class Cloud:
-    """The hosts of one scenario, as the requests before have left them."""
+    """The hosts of one scenario after the previous requests."""
 
     def __init__(self, scenario: Scenario, settings: Settings) -> None:
         self._settings = settings
@@ -72,7 +74,7 @@ class Cloud:
         )
         # By group: the uuids and hosts of servers that joined it.
         self._joined: dict[str, list[tuple[str, str]]] = {}
-        # Many hosts are alike, and so are many requests.
+        # A cache: many hosts are equal, and so are many requests.
         self._fits: dict[Any, dict[Any, HardwareFit]] = {}
 
     def answer(self, described: Asked) -> Json:
@@ -123,8 +125,8 @@ class Cloud:
         return {"individual": passed, "filter_errors": failed}
 
     def _chain(self, spec: RequestSpec, steps: Sequence[Step]) -> list[Any]:
-        """The hosts that each filter left. As in Nova, filters that do not apply are listed, too, and so is the first filter
-        when no host is left for it, unless all hosts are ignored.
+        """Returns the hosts that each filter left. As in Nova, filters that do not apply are listed, too. So is the
+        first filter if no host is left for it, unless all hosts are ignored.
         """
         preselection = ChainRun(self._table, self._rules._replace(filters=()))
         left = preselection.candidates(spec)
@@ -143,7 +145,7 @@ class Cloud:
         return answer
 
     def _weights(self, rows: Rows, spec: RequestSpec) -> Weighed:
-        """One host is not weighed."""
+        """A single host is not weighed."""
         total = np.zeros(len(rows))
         if len(rows) <= 1:
             return Weighed({}, total)
@@ -177,14 +179,14 @@ class Cloud:
         return results
 
     def _kinds(self) -> Iterable[tuple[Any, ...]]:
-        """For each host what tells whether a guest fits on another just so."""
+        """Yields a key for each host. A guest fits in the same way on hosts with equal keys."""
         table = self._table
         cells, pools = (table.class_column(name).ids for name in ("numa_topology", "pci_pools"))
         columns = (cells, pools, table.cpu_allocation_ratio, table.ram_allocation_ratio)
         return zip(*(column.tolist() for column in columns), strict=True)
 
     def _fit(self, row: int, spec: RequestSpec) -> HardwareFit:
-        """As a claim of the host would find it, without limits of memory, disk and vcpus."""
+        """Computes the fit as a claim of the host would, without limits of memory, disk and vcpus."""
         host = self._table.host(row)
         node = ComputeNode(
             uuid=host.uuid,

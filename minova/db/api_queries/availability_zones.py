@@ -1,4 +1,4 @@
-"""Availability zones as the API reads them: a host is in that of its aggregates, or else in the default one."""
+"""Availability zones as the API reads them. A host is in the zone of its aggregates, otherwise in the default zone."""
 
 from collections.abc import Collection
 
@@ -11,7 +11,7 @@ from minova.objects.aggregate import ZONE
 
 
 def by_host(session: Session, hosts: Collection[str] | None = None) -> dict[str, str]:
-    """{host: zone} of these hosts, or of all; those of the default zone are left out."""
+    """Returns {host: zone} of these hosts (None: of all hosts). Hosts of the default zone are left out."""
     zones = _zones(session)
     if not zones or (hosts is not None and not hosts):
         return {}
@@ -22,7 +22,7 @@ def by_host(session: Session, hosts: Collection[str] | None = None) -> dict[str,
 
 
 def is_available(session: Session, zone: str, default: str) -> bool:
-    """Whether an enabled compute service is in it, as Nova asks before it takes a request."""
+    """Whether the zone has an enabled compute service. Nova checks this before it accepts a request."""
     zones = _zones(session)
     enabled = select(Service.id).where(Service.topic == "compute", Service.disabled.is_(False)).limit(1)
     hosts = select(AggregateHost.host)
@@ -34,7 +34,9 @@ def is_available(session: Session, zone: str, default: str) -> bool:
 
 
 def shown(session: Session, zone: str, default: str) -> ColumnElement[bool]:
-    """The condition that an instance shows this zone: its host is in it, or it has no host and was asked for there."""
+    """The condition that an instance shows this zone: its host is in the zone, or it has no host and its request named
+    the zone.
+    """
     zones = _zones(session)
     hosts = select(AggregateHost.host)
     in_zone: ColumnElement[bool] = Instance.host.in_(
@@ -47,6 +49,6 @@ def shown(session: Session, zone: str, default: str) -> ColumnElement[bool]:
 
 
 def _zones(session: Session) -> dict[int, str]:
-    """Of the aggregates that make one."""
+    """Returns {aggregate id: zone} of the aggregates that define a zone."""
     rows = session.execute(select(Aggregate.id, Aggregate.metadata_))
     return {aggregate_id: str(metadata[ZONE]) for aggregate_id, metadata in rows if metadata.get(ZONE)}

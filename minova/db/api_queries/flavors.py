@@ -14,10 +14,10 @@ def flavor(session: Session, flavorid: str) -> objects.Flavor | None:
 
 
 def flavors(session: Session) -> Sequence[objects.Flavor]:
-    """All of them, the oldest first: there are few."""
+    """Returns all flavors, the oldest first. There are few."""
     return session.scalars(select(Flavor.value).order_by(Flavor.id)).all()
 
 
 def accessible(session: Session, project_id: str) -> frozenset[str]:
-    """Ids of private flavors that the project may use."""
+    """Returns the ids of the private flavors that the project may use."""
     return frozenset(session.scalars(select(FlavorProject.flavorid).where(FlavorProject.project_id == project_id)))

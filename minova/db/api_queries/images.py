@@ -21,7 +21,7 @@ def _number(name: str) -> ColumnElement[int]:
     return func.coalesce(cast(json_field(Image.value, name), BigInteger), 0)
 
 
-# Never NULL, so that a page can begin after any row.
+# Columns that are never NULL, so that a page can begin after any row.
 SORT_KEYS: dict[str, keyset.SortKey] = {
     "created_at": Image.created_at,
     "updated_at": Image.updated_at,
@@ -48,14 +48,14 @@ def image(session: Session, image_id: str) -> objects.Image | None:
 
 
 class Seen(NamedTuple):
-    """An image, and the status of a project's membership in it, if it is a member."""
+    """An image, and the status of a project's membership in the image if the project is a member."""
 
     image: objects.Image
     member_status: str | None = None
 
 
 def seen(session: Session, image_id: str, project_id: str) -> Seen | None:
-    """By this project."""
+    """Returns the image as this project sees it; None if there is no such image."""
     found = image(session, image_id)
     return None if found is None else _seen(session, [found], project_id)[0]
 
@@ -69,7 +69,7 @@ def _seen(session: Session, found: Sequence[objects.Image], project_id: str) -> 
 
 
 def saving(session: Session) -> list[str]:
-    """Ids of images whose bytes are said to be coming in."""
+    """Returns the ids of images whose status says that their bytes are being uploaded."""
     return list(session.scalars(select(Image.id).where(Image.status == "saving")))
 
 
@@ -83,9 +83,13 @@ def images(
     names: Sequence[str] | None = None,
     statuses: Sequence[str] | None = None,
 ) -> Iterator[Seen]:
-    """In this order, beginning after `marker`, read as far as it is asked for; of these names and statuses (None: any).
+    """Yields images in this order, beginning after `marker`. Reads further pages only as the caller consumes the
+    iterator.
 
-    `is_visible` says whether the caller, of this project, may know of an image. LookupError: there is no such marker, or it is not visible.
+    `names`, `statuses`: yields only images with one of these; None: any.
+    `is_visible`: whether the caller, which belongs to `project_id`, may see an image.
+
+    Raises LookupError if there is no image `marker` or it is not visible.
     """
     columns = keyset.columns_of(order, SORT_KEYS, Image.id)
     query = keyset.ordered(select(Image, *keyset.selected(columns)), columns)
@@ -109,18 +113,20 @@ def images(
 
 
 def _object(row: Image) -> objects.Image:
-    """The columns stand beside the value, and are what changes are expected of."""
+    """The columns, not the stored value, are authoritative for the id, the status and the times: conditional updates
+    compare columns.
+    """
     return msgspec.structs.replace(
         row.value, id=row.id, status=row.status, created_at=row.created_at, updated_at=row.updated_at
     )
 
 
 def existing(session: Session, image_ids: Collection[str]) -> set[str]:
-    """Those of these ids that have a record."""
+    """Returns the ids among these that have a record."""
     return set(session.scalars(select(Image.id).where(Image.id.in_(image_ids))))
 
 
 def of_service(session: Session, service: str) -> list[objects.Image]:
-    """The records of images that another service keeps."""
-    # Not in parts: PostgreSQL has cursors only in transactions, and reads have none.
+    """Returns the records of images that another service stores."""
+    # All rows at once: PostgreSQL has cursors only in transactions, and reads run without a transaction.
     return [_object(row) for row in session.scalars(select(Image).where(_text("service") == service))]

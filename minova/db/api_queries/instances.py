@@ -27,7 +27,7 @@ from minova.db.sql import chunked, json_field
 from minova.objects.flavor import Flavor
 from minova.objects.states import VmState
 
-# Stands between addresses of one server, and in no name.
+# Separates the addresses of one server. Occurs in no name.
 _BETWEEN = "\x1f"
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  - as the database keeps times
 # Never NULL: a page must be able to begin after any row. Rows are numbered as they are created.
@@ -74,12 +74,12 @@ PATTERN_TEXTS: dict[str, InstrumentedAttribute[Any]] = {
 
 
 def _addresses(condition: ColumnElement[bool]) -> Any:
-    """Those of a server that meet the condition, in one text."""
+    """The addresses of a server that meet the condition, joined into one text."""
     text = select(func.aggregate_strings(IpAllocation.address, _BETWEEN)).join(Port, Port.id == IpAllocation.port_id)
     return text.where(Port.instance_uuid == Instance.uuid, condition).correlate(Instance).scalar_subquery()
 
 
-# Addresses, numbers and times: a pattern searches their text, which each database would write in its own way.
+# Addresses, numbers and times. A pattern searches their text, and each database would format that text in its own way.
 PATTERN_VALUES: dict[str, Any] = {
     "ip": _addresses(IpAllocation.address.not_like("%:%")),
     "ip6": _addresses(IpAllocation.address.like("%:%")),
@@ -91,12 +91,14 @@ PATTERN_VALUES: dict[str, Any] = {
     "terminated_at": Instance.terminated_at,
 }
 _RESERVATION = re.compile(r"r-[0-9a-f]{16}")
-# Rows that are read for the patterns which no database runs.
+# Rows that are read at a time for patterns that no database can run.
 BATCH = 1000
 
 
 class InstanceRow(NamedTuple):
-    """The columns of an instance that a list shows. Rows of the mapped class take several times as long to read and to look into."""
+    """The columns of an instance that a list shows. Rows of the mapped class take several times as long to load and to
+    access.
+    """
 
     id: int
     uuid: str
@@ -139,7 +141,11 @@ _ROWS = select(*(getattr(Instance, name) for name in InstanceRow._fields))
 
 
 class InstanceFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """What is None is not asked. `patterns`: for keys of PATTERN_TEXTS and PATTERN_VALUES; `deleted` None: both kinds."""
+    """A field that is None is not filtered by.
+
+    `patterns`: by key of PATTERN_TEXTS and PATTERN_VALUES.
+    `deleted`: None returns both deleted and other instances.
+    """
 
     project_id: str | None = None
     user_id: str | None = None
@@ -163,7 +169,7 @@ class InstanceFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def instance(session: Session, uuid: str, project_id: str | None, *, deleted: bool = False) -> Instance | None:
-    """One of this project (None: of any); `deleted`: also one that was deleted."""
+    """Returns one instance of this project (None: of any project). `deleted`: also finds a deleted one."""
     query = select(Instance).where(Instance.uuid == uuid)
     row = session.scalar(query if deleted else query.where(Instance.deleted_at.is_(None)))
     return row if row is not None and project_id in (None, row.project_id) else None
@@ -177,7 +183,10 @@ def instances(
     limit: int,
     default_zone: str,
 ) -> list[InstanceRow]:
-    """Sorted by `order`: (key of SORT_KEYS, whether descending), then by age. LookupError: there is no such marker."""
+    """Returns the instances sorted by `order`, pairs of (key of SORT_KEYS, whether descending), then by age.
+
+    Raises LookupError if there is no such marker.
+    """
     columns = keyset.columns_of(order, SORT_KEYS, Instance.id)
     query = _ROWS.where(*_conditions(wanted))
     if wanted.availability_zone is not None:
@@ -214,7 +223,7 @@ def _searched(
     searches: Sequence[tuple[str, Pattern]],
     limit: int,
 ) -> list[InstanceRow]:
-    """Reads only what is searched and sorted by, until `limit` rows match, and then these rows."""
+    """Reads only the columns that are searched and sorted by, until `limit` rows match. Then reads these rows whole."""
     searchable = PATTERN_TEXTS | PATTERN_VALUES
     values = [searchable[key] for key, _ in searches]
     searchers = [pattern.searcher() for _, pattern in searches]
@@ -239,7 +248,9 @@ def _searched(
 
 
 def _finds(search: Callable[[str], Any], value: Any) -> bool:
-    """In a time as the database has it, and as answers show it; in each of several addresses."""
+    """Searches a time both as the database stores it and as answers show it, and each of several
+    addresses separately.
+    """
     if value is None:
         return False
     if isinstance(value, datetime):
@@ -259,7 +270,7 @@ def _conditions(wanted: InstanceFilter) -> list[ColumnElement[bool]]:
     ]
     conditions: list[ColumnElement[bool]] = [column == value for column, value in equal if value is not None]
     if wanted.deleted is False and wanted.vm_states is None:
-        # As in Nova: it is asked for by its state alone.
+        # As in Nova: a soft-deleted instance is found only by its state.
         conditions.append(Instance.vm_state != VmState.SOFT_DELETED)
     if wanted.deleted is not None:
         conditions.append(Instance.deleted_at.is_not(None) if wanted.deleted else Instance.deleted_at.is_(None))
@@ -280,7 +291,7 @@ def _conditions(wanted: InstanceFilter) -> list[ColumnElement[bool]]:
 
 
 def _tag_conditions(wanted: InstanceFilter) -> list[ColumnElement[bool]]:
-    """All of `tags`, one of `tags_any`, not all of `not_tags`, none of `not_tags_any`."""
+    """The instance has all of `tags`, one of `tags_any`, not all of `not_tags` and none of `not_tags_any`."""
     conditions = [_has_tag((tag,)) for tag in wanted.tags]
     if wanted.tags_any:
         conditions.append(_has_tag(wanted.tags_any))
@@ -297,12 +308,12 @@ def _has_tag(tags: Sequence[str]) -> ColumnElement[bool]:
 
 def _text_condition(key: str, pattern: Pattern) -> ColumnElement[bool]:
     if key == "reservation_id" and _RESERVATION.fullmatch(pattern.text):
-        return Instance.reservation_id == pattern.text  # by its index
+        return Instance.reservation_id == pattern.text  # uses the index
     return PATTERN_TEXTS[key].ilike(pattern.like or "", escape="\\")
 
 
 def last_faults(session: Session, uuids: Collection[str]) -> dict[str, InstanceFault]:
-    """The newest fault of each."""
+    """Returns the newest fault of each instance."""
     if not uuids:
         return {}
     newest = (
@@ -315,7 +326,9 @@ def last_faults(session: Session, uuids: Collection[str]) -> dict[str, InstanceF
 
 
 class Attempt(NamedTuple):
-    """One try to build: `result` None while it goes on. `reason` is for administrators, `kind` names it for people."""
+    """One attempt to build. `result` is None while it is in progress. `reason` is for administrators; `kind` names it
+    for users.
+    """
 
     host: str
     result: str | None
@@ -326,7 +339,7 @@ class Attempt(NamedTuple):
 
 
 def attempts(session: Session, uuid: str) -> list[Attempt]:
-    """In their order."""
+    """Returns the attempts to build the instance, in their order."""
     event, action = InstanceActionEvent, InstanceAction
     query = select(event.host, event.result, event.details, event.kind, event.start_time, event.finish_time)
     query = query.join(action, action.id == event.action_id).where(action.instance_uuid == uuid).order_by(event.id)
@@ -334,26 +347,26 @@ def attempts(session: Session, uuid: str) -> list[Attempt]:
 
 
 def actions(session: Session, uuid: str) -> Sequence[InstanceAction]:
-    """Of an instance, the newest first."""
+    """Returns the actions of an instance, the newest first."""
     model = InstanceAction
     return session.scalars(select(model).where(model.instance_uuid == uuid).order_by(model.id.desc())).all()
 
 
 def action(session: Session, uuid: str, request_id: str) -> InstanceAction | None:
-    """What a request has begun with an instance."""
+    """Returns the newest action that a request has begun on an instance."""
     model = InstanceAction
     query = select(model).where(model.instance_uuid == uuid, model.request_id == request_id).order_by(model.id.desc())
     return session.scalar(query.limit(1))
 
 
 def events(session: Session, action_id: int) -> Sequence[InstanceActionEvent]:
-    """Of an action, the newest first."""
+    """Returns the events of an action, the newest first."""
     model = InstanceActionEvent
     return session.scalars(select(model).where(model.action_id == action_id).order_by(model.id.desc())).all()
 
 
 def without_kinds(session: Session, action_ids: Sequence[int]) -> frozenset[int]:
-    """Which of these actions have a failed event of which no kind was noted."""
+    """Returns those of these actions that have a failed event without a recorded kind."""
     model, found = InstanceActionEvent, set[int]()
     for some in chunked(action_ids):
         query = select(model.action_id).where(model.action_id.in_(some), model.result == "Error", model.kind.is_(None))
@@ -362,18 +375,18 @@ def without_kinds(session: Session, action_ids: Sequence[int]) -> frozenset[int]
 
 
 def has_action(session: Session, uuid: str, action: str, request_id: str) -> bool:
-    """Whether that request has begun that action of the instance."""
+    """Whether the request has begun this action on the instance."""
     model = InstanceAction
     query = select(model.id).where(model.request_id == request_id, model.instance_uuid == uuid, model.action == action)
     return session.scalar(query.limit(1)) is not None
 
 
 def create_request(session: Session, request_uuid: str, project_id: str) -> CreateRequest | None:
-    """What a client's own UUID for a request has made before."""
+    """Returns what an earlier request with the same client-supplied UUID has created."""
     return session.get(CreateRequest, (request_uuid, project_id))
 
 
 def last_diagnosis(session: Session, uuid: str) -> DiagnosisRow | None:
-    """The newest decision of the scheduler on this instance."""
+    """Returns the scheduler's newest decision about this instance."""
     query = select(DiagnosisRow).join(InstanceDiagnosis).where(InstanceDiagnosis.instance_uuid == uuid)
     return session.scalar(query.order_by(DiagnosisRow.id.desc()).limit(1))

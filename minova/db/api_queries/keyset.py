@@ -1,4 +1,4 @@
-"""Keyset paging: a page costs what it holds, wherever it begins."""
+"""Keyset paging: the cost of a page depends on its size, not on where it begins."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -7,12 +7,14 @@ from sqlalchemy import ColumnElement, Select, and_, false, or_
 from sqlalchemy.orm import InstrumentedAttribute
 
 SortKey = InstrumentedAttribute[Any] | ColumnElement[Any]
-# Columns and expressions that are never NULL, and whether each descends; the last tells rows apart.
+# Columns and expressions that are never NULL, and whether each one descends. The last one is unique.
 Columns = Sequence[tuple[SortKey, bool]]
 
 
 def columns_of(order: Iterable[tuple[str, bool]], keys: Mapping[str, SortKey], last: SortKey) -> Columns:
-    """The columns of (key of `keys`, whether descending), and `last` after them in the same direction."""
+    """Returns the columns for pairs of (key of `keys`, whether descending), followed by `last` in the direction of the
+    last pair.
+    """
     columns = [(keys[key], descending) for key, descending in order]
     if all(column is not last for column, _ in columns):
         columns.append((last, columns[-1][1] if columns else True))
@@ -24,8 +26,8 @@ def ordered(query: Select[Any], columns: Columns) -> Select[Any]:
 
 
 def after(values: Sequence[Any], columns: Columns) -> ColumnElement[bool]:
-    """The condition of rows that come after the row with these values of the columns, in this order."""
-    # Flat: each level of nesting costs the parser of SQLite a part of its stack.
+    """The condition of rows that follow, in this order, the row with these values of the columns."""
+    # Not nested: each level of nesting takes stack space of SQLite's parser.
     further = []
     equal: list[ColumnElement[bool]] = []
     for (column, descending), value in zip(columns, values, strict=True):
@@ -35,5 +37,5 @@ def after(values: Sequence[Any], columns: Columns) -> ColumnElement[bool]:
 
 
 def selected(columns: Columns) -> list[ColumnElement[Any]]:
-    """What to select for the values of a row that `after` takes."""
+    """What to select to get the values of a row that `after` needs."""
     return [column.label(f"sort_{number}") for number, (column, _) in enumerate(columns)]

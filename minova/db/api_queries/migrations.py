@@ -1,4 +1,6 @@
-"""Migrations as the API reads them, with what stands in other tables: the instance's owner, the destination's address, ids of flavors."""
+"""Migrations as the API reads them, with data of other tables: the instance's owner, the destination's address, ids of
+flavors.
+"""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -16,7 +18,7 @@ from minova.objects.migration import Migration as MigrationObject
 from minova.objects.migration import MigrationType
 
 LIVE = MigrationType.LIVE_MIGRATION.value
-# As Nova calls them while a live migration is in progress: {status of the row: word}.
+# Nova's names while a live migration is in progress: {status of the row: Nova's status}.
 LIVE_WORDS = {"pre-migrating": "preparing", "migrating": "running"}
 IN_PROGRESS = frozenset({"queued", "preparing", "running", "post-migrating"})
 _WORD = case(
@@ -27,7 +29,7 @@ _CHANGED_AT = func.coalesce(Migration.updated_at, Migration.created_at)
 
 
 class MigrationRow(NamedTuple):
-    """`status` is Nova's word. None: the instance, or the destination's node, has been removed."""
+    """`status` is Nova's word. A field is None if the instance, or the destination's node, has been removed."""
 
     id: int
     value: MigrationObject
@@ -40,7 +42,7 @@ class MigrationRow(NamedTuple):
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """None: any. `host`: the source or the destination. The times are of the last change, both included."""
+    """None: any. `host`: the source or the destination. Both bounds of the time of the last change are inclusive."""
 
     instance_uuid: str | None = None
     host: str | None = None
@@ -80,7 +82,10 @@ def oldest_first(session: Session, wanted: Wanted, limit: int) -> list[Migration
 
 
 def newest_first(session: Session, wanted: Wanted, marker: str | None, limit: int) -> list[MigrationRow]:
-    """`marker`: the UUID of the last one of the page before. Raises BadRequest if the caller may not see it, or there is none."""
+    """Returns migrations, the newest first. `marker`: the UUID of the last migration of the previous page.
+
+    Raises BadRequest if there is no such migration, or the caller may not see it.
+    """
     conditions = _conditions(wanted)
     if marker is not None:
         seen = Wanted(project_id=wanted.project_id)
@@ -106,7 +111,7 @@ def find(session: Session, instance_uuid: str, migration_id: int) -> MigrationRo
 
 
 def flavor_ids(session: Session, flavorids: Iterable[str]) -> dict[str, int]:
-    """The numbers of those flavors that are still there, by the ids that users know."""
+    """Returns {flavorid: number of the row} of those flavors that still exist."""
     found: dict[str, int] = {}
     for some in chunked(sorted(set(flavorids))):
         query = select(Flavor.flavorid, Flavor.id).where(Flavor.flavorid.in_(some))

@@ -1,7 +1,8 @@
 """Regular expressions of listings.
 
-A simple one becomes a LIKE pattern for the database. RE2 runs every other one here, in time that grows only with the
-length of the text: the engines of PostgreSQL and MariaDB can be kept busy for hours by one request (decision 0032).
+A simple expression becomes a LIKE pattern for the database. RE2 runs every other expression in this process, in time
+that is linear in the length of the text: one request can keep the engines of PostgreSQL and MariaDB busy for hours
+(decision 0032).
 """
 
 import re
@@ -15,7 +16,7 @@ from minova import errors
 
 # A name has 255 characters at most; a backslash before each and both anchors fit as well.
 MAX_PATTERN = 512
-# Instructions of RE2. A text of 255 characters takes some milliseconds at the worst with that many.
+# Instructions of RE2. With that many, a text of 255 characters takes some milliseconds at worst.
 MAX_INSTRUCTIONS = 500
 _TOKEN = re.compile(r"\\(?P<escaped>[^\w])|(?P<any>\.\*)|(?P<one>\.)|(?P<plain>[^\\.*+?^$()\[\]{}|])")
 
@@ -27,8 +28,10 @@ _OPTIONS.max_mem = 1 << 20
 
 
 class Pattern(msgspec.Struct, frozen=True):
-    """`text`: the expression, which may match anywhere in a value and does not regard case. `like`: the LIKE pattern that
-    finds the same, escaped by a backslash; None: there is none.
+    """An expression of a listing, and its LIKE pattern if it has one.
+
+    `text`: the expression. It may match anywhere in a value and ignores case.
+    `like`: the LIKE pattern that finds the same, escaped by a backslash; None if there is none.
     """
 
     text: str
@@ -38,14 +41,18 @@ class Pattern(msgspec.Struct, frozen=True):
         return self.searcher()(value) is not None
 
     def searcher(self) -> Callable[[str], Any]:
-        """What searches a value, and answers None if there is nothing: for many values."""
+        """Returns a function that searches a value and returns None if nothing matches. Make it
+        once for many values.
+        """
         search: Callable[[str], Any] = _compiled(self.text).search
         return search
 
 
 def parse(name: str, text: str) -> Pattern:
-    """The expression of query parameter `name`. Raises BadRequest for an empty, a malformed and a too large one, and for what RE2 does
-    not have: back-references and looking ahead or behind.
+    """Parses the expression of query parameter `name`.
+
+    Raises BadRequest if the expression is empty, malformed or too large, or uses what RE2 does not have:
+    back-references, look-ahead and look-behind.
     """
     if not text:
         raise errors.BadRequest(f"Invalid input for query parameter {name}: '' is not a regular expression.")
@@ -73,7 +80,7 @@ def _check(name: str, text: str) -> None:
 
 
 def _compiled(text: str) -> Any:
-    # RE2's module keeps the last 128 expressions, and takes 40 µs to find one of them.
+    # RE2's module caches the last 128 expressions. A look-up in its cache takes 40 µs.
     return re2.compile(text, _OPTIONS)
 
 

@@ -1,4 +1,4 @@
-"""Services and nodes as they are read: by the API, and by conductors that look for silent ones."""
+"""Services and nodes as the API reads them, and as conductors read them that look for silent services."""
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
@@ -32,13 +32,16 @@ class ServiceRow(NamedTuple):
     down_reason: str | None
 
 
-# Made once: every conductor asks for them every few seconds.
+# Built once: every conductor runs it every few seconds.
 _SERVICES = select(*(getattr(Service, name) for name in ServiceRow._fields)).order_by(Service.id)
 
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):
-    """All services, when each was last heard (seconds since the epoch, by the database's wall clock), and the ids of those that
-    are down, and of those that count as up although they are silent.
+    """All services and what is known of their liveness.
+
+    `last_seen`: when each service was last heard, in seconds since the epoch by the database's wall clock.
+    `down`: ids of the services that are down.
+    `in_doubt`: ids of the services that count as up although they are silent.
     """
 
     rows: tuple[ServiceRow, ...]
@@ -57,8 +60,11 @@ def _clocks(now: ColumnElement[float], wall: ColumnElement[float]) -> Any:
 
 
 def services(session: Session, down_time: float, db: Database) -> Services:
-    """`down_time`: seconds of silence after which one is down. `db`: for its clocks."""
-    # Rows first: a service that registers between the two statements is then heard and unknown, not known and silent.
+    """Reads all services and judges them. `down_time`: a service is down after this many seconds of silence. `db`: for
+    its clocks.
+    """
+    # Rows first: a service that registers between the two statements then has a heartbeat without a row, not a row
+    # without a heartbeat.
     rows = tuple(map(ServiceRow._make, session.execute(_SERVICES)))
     seen = last_seen(session)
     now, behind = session.execute(_clocks(db.now(), db.wall())).one()
@@ -66,7 +72,8 @@ def services(session: Session, down_time: float, db: Database) -> Services:
     down = verdict.down | {
         row.id for row in rows if row.forced_down or row.down_reason is not None or row.id not in seen
     }
-    # No conductor is heard although the clock runs: no messages come through. Then silence says nothing about a service.
+    # The clock runs, but not even a conductor has been heard: no messages come through. Then silence does not mean that
+    # a service is down.
     unheard = bool(seen) and now - max(seen.values()) > down_time
     in_doubt = frozenset(row.id for row in rows) if unheard else verdict.in_doubt
     shown = {key: at + behind for key, at in seen.items()}
@@ -74,14 +81,14 @@ def services(session: Session, down_time: float, db: Database) -> Services:
 
 
 def uuid_of(session: Session, service_id: int) -> str | None:
-    """None: there is no such service."""
+    """Returns None if there is no such service."""
     if service_id > MAX_INT:
         return None
     return session.scalar(select(Service.uuid).where(Service.id == service_id))
 
 
 def nodes(session: Session, after: int, limit: int | None) -> Sequence[ComputeNode]:
-    """By id, beginning after `after`."""
+    """Returns nodes in the order of their ids, beginning after id `after`."""
     return session.scalars(
         select(ComputeNode).where(ComputeNode.id > after).order_by(ComputeNode.id).limit(limit)
     ).all()
@@ -103,13 +110,13 @@ def has_node(session: Session, host: str | None, nodename: str | None) -> bool:
 
 
 def nodes_named(session: Session, part: str) -> Sequence[ComputeNode]:
-    """Those with `part` in their name, as Nova searches; `%` and `_` stand for themselves."""
+    """Returns the nodes with `part` in their name, as Nova searches. `%` and `_` match only themselves."""
     query = select(ComputeNode).where(ComputeNode.hypervisor_hostname.icontains(part, autoescape=True))
     return session.scalars(query.order_by(ComputeNode.id)).all()
 
 
 def servers_of_hosts(session: Session, hosts: Collection[str]) -> list[tuple[str, str, str]]:
-    """(host, uuid, name), by age."""
+    """Returns (host, uuid, name) of each server on these hosts, by age."""
     found: list[tuple[int, str, str, str]] = []
     query = select(Instance.id, Instance.host, Instance.uuid, Instance.display_name)
     for some in chunked(sorted(hosts)):
@@ -119,7 +126,7 @@ def servers_of_hosts(session: Session, hosts: Collection[str]) -> list[tuple[str
 
 
 def flavors_on(session: Session, host: str) -> list[tuple[str, Flavor]]:
-    """Of each server there, by age: its project and its flavor."""
+    """Returns (project, flavor) of each server on the host, by age."""
     query = select(Instance.project_id, Instance.flavor).where(Instance.host == host, Instance.deleted_at.is_(None))
     return [(project_id, flavor) for project_id, flavor in session.execute(query.order_by(Instance.id))]
 
@@ -129,7 +136,7 @@ def first_node_of(session: Session, host: str) -> ComputeNode | None:
 
 
 def servers_on(session: Session, host: str, nodename: str) -> Sequence[Instance]:
-    """Those of all projects, by age."""
+    """Returns the servers of all projects on this node, by age."""
     on_node = (Instance.host == host, Instance.node == nodename, Instance.deleted_at.is_(None))
     return session.scalars(select(Instance).where(*on_node).order_by(Instance.id)).all()
 
@@ -150,7 +157,7 @@ SUMS = (
 
 
 def totals(session: Session) -> dict[str, int]:
-    """SUMS over the nodes of enabled services, and their `count`, as Nova counts."""
+    """Returns SUMS over the nodes of enabled services, and `count`, the number of these nodes, as Nova counts."""
     columns = [func.coalesce(func.sum(getattr(ComputeNode, name)), 0) for name in SUMS]
     enabled = select(Service.host).where(Service.topic == "compute", Service.disabled.is_(False))
     row = session.execute(select(func.count(ComputeNode.id), *columns).where(ComputeNode.host.in_(enabled))).one()

@@ -1,4 +1,4 @@
-"""Host aggregates: there are few, so that they are read whole, and changed with all of them locked."""
+"""Host aggregates. There are few, so they are read all at once, and a change locks all of them."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -14,7 +14,9 @@ Row, Member = models.Aggregate, models.AggregateHost
 
 
 def all_of(session: Session, *, lock: bool = False) -> dict[int, Aggregate]:
-    """By id. `lock`: rules that join several of them, such as one zone for a host, then hold until the transaction ends."""
+    """Returns all aggregates by id. `lock`: checks across several aggregates, such as one zone for a host, stay valid
+    until the transaction ends.
+    """
     query = select(Row).order_by(Row.id)
     if lock:
         query = query.with_for_update().execution_options(populate_existing=True)
@@ -31,14 +33,14 @@ def uuids_of_host(session: Session, host: str) -> list[str]:
 
 
 def add(session: Session, uuid: str, name: str, metadata: dict[str, str], at: datetime) -> Aggregate:
-    """IntegrityError: the name is taken."""
+    """Raises IntegrityError if the name is taken."""
     values = {"uuid": uuid, "name": name, "created_at": at}
     made: Any = session.connection().execute(insert(Row).values(metadata_=metadata, **values)).inserted_primary_key
     return Aggregate(id=made[0], uuid=uuid, name=name, metadata=metadata, created_at=at)
 
 
 def change(session: Session, aggregate_id: int, name: str, metadata: dict[str, str], at: datetime) -> None:
-    """IntegrityError: the name is taken."""
+    """Raises IntegrityError if the name is taken."""
     values = {"name": name, "metadata_": metadata, "updated_at": at}
     session.connection().execute(update(Row).where(Row.id == aggregate_id).values(values))
 

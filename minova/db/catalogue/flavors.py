@@ -11,9 +11,9 @@ from minova.objects import flavor as objects
 
 
 def add(session: Session, flavor: objects.Flavor, at: datetime) -> None:
-    """IntegrityError: its name or id is taken."""
+    """Raises IntegrityError if the name or the id is taken."""
     values = {"flavorid": flavor.flavorid, "name": flavor.name, "value": flavor, "created_at": at}
-    # A conductor of an older release has deleted a flavor with this id, and knows nothing of its projects.
+    # A conductor of an older release may have deleted a flavor with this id without deleting its projects.
     session.connection().execute(delete(FlavorProject).where(FlavorProject.flavorid == flavor.flavorid))
     session.connection().execute(insert(Flavor).values(**values))
 
@@ -23,20 +23,20 @@ def locked(session: Session, flavorid: str) -> objects.Flavor | None:
 
 
 def replace(session: Session, flavor: objects.Flavor) -> None:
-    """Its value; name and id stay."""
+    """Replaces the flavor's value. Name and id stay."""
     session.connection().execute(update(Flavor).where(Flavor.flavorid == flavor.flavorid).values(value=flavor))
 
 
 def remove(session: Session, flavorid: str) -> bool:
-    """Whether there was one. With the projects that might use it."""
-    # The flavor first: its lock waits for a project that is being added.
+    """Removes the flavor and its access list. Returns whether there was such a flavor."""
+    # Delete the flavor first: this waits for a transaction that is adding a project.
     result: Any = session.connection().execute(delete(Flavor).where(Flavor.flavorid == flavorid))
     session.connection().execute(delete(FlavorProject).where(FlavorProject.flavorid == flavorid))
     return bool(result.rowcount)
 
 
 def projects(session: Session, flavorid: str) -> tuple[str, ...]:
-    """Those that may use it though it is private."""
+    """Returns the projects that may use the flavor although it is private."""
     query = select(FlavorProject.project_id).where(FlavorProject.flavorid == flavorid)
     return tuple(session.scalars(query.order_by(FlavorProject.project_id)))
 
@@ -46,7 +46,7 @@ def add_project(session: Session, flavorid: str, project_id: str) -> None:
 
 
 def remove_project(session: Session, flavorid: str, project_id: str) -> bool:
-    """Whether it had access."""
+    """Returns whether the project had access."""
     access = delete(FlavorProject).where(FlavorProject.flavorid == flavorid, FlavorProject.project_id == project_id)
     result: Any = session.connection().execute(access)
     return bool(result.rowcount)

@@ -1,4 +1,4 @@
-"""The keys of image tokens, and the time by which tokens expire."""
+"""The keys that sign image tokens, and the clock by which tokens expire."""
 
 import contextlib
 import secrets
@@ -15,16 +15,16 @@ _BYTES = 32
 
 
 def read(db: Database) -> Keys:
-    """ServiceUnavailable: the database does not answer."""
+    """Raises ServiceUnavailable if the database does not answer."""
     with db.read() as session:
         return _read(session, db)
 
 
 def ensure(db: Database) -> Keys:
-    """As `read`, with a key of this period, which is made if there is none; keys that no token can need are removed."""
+    """As `read`, but makes the key of this period if there is none, and removes keys that no valid token can need."""
     keys = read(db)
     if keys.period not in keys.secrets:
-        with contextlib.suppress(IntegrityError):  # another conductor has made it meanwhile
+        with contextlib.suppress(IntegrityError):  # another conductor has made it in the meantime
             db.run(lambda session: _renew(session, keys.period))
         keys = read(db)
     return keys

@@ -13,18 +13,18 @@ from minova.db.models import DeletedImage, Image, ImageMember
 from minova.db.sql import json_field
 from minova.objects import image as objects
 
-# Of an image that Glance keeps, and that minova is to delete there.
+# The status of an image that Glance stores and that minova still has to delete there.
 PENDING_DELETE = "pending_delete"
 
 
 class IdWasUsed(errors.Conflict):
-    """Of a deleted image."""
+    """The id belonged to an image that has been deleted."""
 
 
 def add(session: Session, image: objects.Image, at: datetime) -> objects.Image:
-    """As stored. IntegrityError: its id is taken. IdWasUsed: it was that of an image that has been deleted.
+    """Returns the image as stored. Raises IntegrityError if its id is taken, IdWasUsed if a deleted image had this id.
 
-    The row comes first: it waits for a deletion under way, whose entry is then visible.
+    Inserts the row first: the insert waits for a concurrent deletion, whose `DeletedImage` row is visible afterwards.
     """
     made = msgspec.structs.replace(image, created_at=at, updated_at=at)
     values = {"id": made.id, "name": made.name, "status": made.status, "value": made}
@@ -39,7 +39,7 @@ def find(session: Session, image_id: str) -> objects.Image | None:
 
 
 def locked(session: Session, image_id: str) -> objects.Image | None:
-    """As the columns and the value have it."""
+    """Locks the row. Returns the image, with the columns' values where they differ from the stored value."""
     query = select(Image.value, Image.status, Image.created_at, Image.updated_at).where(Image.id == image_id)
     row = session.execute(query.with_for_update()).one_or_none()
     if row is None:
@@ -48,7 +48,7 @@ def locked(session: Session, image_id: str) -> objects.Image | None:
 
 
 def of_owner(session: Session, owner: str | None, properties: Mapping[str, str]) -> list[objects.Image]:
-    """Those of this project that have all of these properties."""
+    """Returns the images of this project that have all of these properties."""
     owned = func.coalesce(json_field(Image.value, "owner"), "") == (owner or "")
     query = select(Image.value).where(owned, Image.status != PENDING_DELETE)
     found = session.scalars(query.execution_options(yield_per=1000))
@@ -56,7 +56,9 @@ def of_owner(session: Session, owner: str | None, properties: Mapping[str, str])
 
 
 def replace(session: Session, image: objects.Image, expected_status: str, at: datetime) -> objects.Image | None:
-    """As stored; nothing when there is none of the expected status. When it was made stays as it was."""
+    """Returns the image as stored; None if there is no such image with the expected status. `created_at` does not
+    change.
+    """
     created_at = session.scalar(select(Image.created_at).where(Image.id == image.id))
     made = msgspec.structs.replace(image, created_at=created_at, updated_at=at)
     statement = (
@@ -69,7 +71,10 @@ def replace(session: Session, image: objects.Image, expected_status: str, at: da
 
 
 def remove(session: Session, image_id: str) -> bool:
-    """Whether there was one. Its id is never used again. What another service keeps is to be deleted there first, by minova-api."""
+    """Returns whether there was such an image. Its id is never used again.
+
+    An image that another service stores is only marked: minova-api must delete it there first.
+    """
     found = session.scalar(select(Image.value).where(Image.id == image_id))
     if found is None or not found.service:
         return forget(session, image_id)
@@ -80,13 +85,13 @@ def remove(session: Session, image_id: str) -> bool:
 
 
 def forget(session: Session, image_id: str) -> bool:
-    """Removes the record, whichever service keeps the image."""
+    """Removes the record, whichever service stores the image. Returns whether there was one."""
     result: Any = session.connection().execute(delete(Image).where(Image.id == image_id))
     if result.rowcount and session.get(DeletedImage, image_id) is None:
-        # The entry is there where a conductor of the last release has made the image under a used id.
+        # The row exists already if a conductor of the last release has created the image under a used id.
         session.connection().execute(insert(DeletedImage).values(id=image_id))
     if result.rowcount:
-        # After the image, whose lock waits for a member that is being added.
+        # Delete members after the image: deleting the image waits for a transaction that is adding a member.
         session.connection().execute(delete(ImageMember).where(ImageMember.image_id == image_id))
     return bool(result.rowcount)
 
@@ -112,7 +117,7 @@ def add_member(session: Session, image_id: str, member_id: str, at: datetime) ->
 
 
 def set_member_status(session: Session, image_id: str, member_id: str, status: str, at: datetime) -> bool:
-    """Whether there is such a member."""
+    """Returns whether there is such a member."""
     of_member = (ImageMember.image_id == image_id, ImageMember.member_id == member_id)
     result: Any = session.connection().execute(
         update(ImageMember).where(*of_member).values(status=status, updated_at=at)
@@ -121,7 +126,7 @@ def set_member_status(session: Session, image_id: str, member_id: str, status: s
 
 
 def remove_member(session: Session, image_id: str, member_id: str) -> bool:
-    """Whether there was such a member."""
+    """Returns whether there was such a member."""
     of_member = (ImageMember.image_id == image_id, ImageMember.member_id == member_id)
     result: Any = session.connection().execute(delete(ImageMember).where(*of_member))
     return bool(result.rowcount)

@@ -15,7 +15,9 @@ Row = models.KeyPair
 
 
 def add(session: Session, key_pair: KeyPair, limit: int, at: datetime) -> KeyPair | None:
-    """None: the user has `limit` key pairs already. IntegrityError: the name is taken, or another one was added meanwhile."""
+    """Returns None if the user already has `limit` key pairs. Raises IntegrityError if the name is taken, or another
+    transaction has added a key pair meanwhile.
+    """
     taken = {*session.scalars(select(Row.number).where(Row.user_id == key_pair.user_id))}
     if limit != UNLIMITED and len(taken) >= limit:
         return None
@@ -27,7 +29,7 @@ def add(session: Session, key_pair: KeyPair, limit: int, at: datetime) -> KeyPai
 
 
 def remove(session: Session, user_id: str, name: str) -> bool:
-    """Whether there was one."""
+    """Returns whether there was such a key pair."""
     result: Any = session.connection().execute(delete(Row).where(Row.user_id == user_id, Row.name == name))
     return bool(result.rowcount)
 
@@ -38,7 +40,7 @@ def find(session: Session, user_id: str, name: str) -> KeyPair | None:
 
 
 def page(session: Session, user_id: str, marker: str | None, limit: int) -> list[KeyPair]:
-    """Of a user, by name. LookupError: there is no key pair `marker`."""
+    """Returns key pairs of a user, by name. Raises LookupError if there is no key pair `marker`."""
     query = select(Row).where(Row.user_id == user_id).order_by(Row.name).limit(limit)
     if marker is not None:
         if find(session, user_id, marker) is None:

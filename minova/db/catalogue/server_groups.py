@@ -21,16 +21,17 @@ def add(session: Session, group: InstanceGroup, at: datetime) -> None:
 
 
 def remove(session: Session, uuid: str) -> str | None:
-    """The project whose it was; None when there was none. Its members are in none then."""
+    """Returns the project that owned the group; None if there was no such group. Its members are then in no group."""
     project_id = session.scalar(select(Row.project_id).where(Row.uuid == uuid))
     result: Any = session.connection().execute(delete(Row).where(Row.uuid == uuid))
     return project_id if result.rowcount else None
 
 
 def join(session: Session, uuid: str, instance_uuids: Collection[str], most: int = -1) -> bool:
-    """These are its members from now on; False when there is no such group. Forbidden: `most` living members are allowed.
+    """Makes these instances members of the group. Returns False if there is no such group.
 
-    With a limit, the lock makes servers join one after the other, so that each sees the ones before.
+    Raises Forbidden if the group would have more than `most` living members. With such a limit, the lock makes servers
+    join one after the other, so that each one sees the members before it.
     """
     group_id = session.scalar(select(Row.id).where(Row.uuid == uuid).with_for_update(read=most < 0, key_share=most < 0))
     if group_id is None:
@@ -48,14 +49,16 @@ def _size(session: Session, group_id: int) -> int:
 
 
 def of_instance(session: Session, instance_uuid: str) -> InstanceGroup | None:
-    """Its group with the members that are not deleted, and the hosts where they are or where something is claimed for them."""
+    """Returns the instance's group, with its members that are not deleted and the hosts of these members. A host counts
+    if a member is on it or holds a claim on it.
+    """
     query = select(Row).join(Member, Member.group_id == Row.id).where(Member.instance_uuid == instance_uuid)
     row = session.scalar(query)
     return None if row is None else _with_hosts(session, row)
 
 
 def uuids_of_instances(session: Session, instance_uuids: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """Of one instance at most one; those without a group are left out."""
+    """Returns {instance uuid: uuids of its groups}, at most one each. Instances without a group are left out."""
     query = select(Member.instance_uuid, Row.uuid).join(Row, Row.id == Member.group_id)
     found: dict[str, tuple[str, ...]] = {}
     for some in chunked(sorted(instance_uuids)):
@@ -64,7 +67,7 @@ def uuids_of_instances(session: Session, instance_uuids: Collection[str]) -> dic
 
 
 def as_it_is(session: Session, uuid: str) -> InstanceGroup | None:
-    """The same of the group itself."""
+    """As `of_instance`, by the group's own uuid."""
     row = session.scalar(select(Row).where(Row.uuid == uuid))
     return None if row is None else _with_hosts(session, row)
 
@@ -77,13 +80,15 @@ def _with_hosts(session: Session, row: models.InstanceGroup) -> InstanceGroup:
 
 
 def find(session: Session, uuid: str) -> InstanceGroup | None:
-    """With its members that are not deleted."""
+    """Returns the group with its members that are not deleted."""
     row = session.scalar(select(Row).where(Row.uuid == uuid))
     return None if row is None else _with_members(session, [row])[0]
 
 
 def all_of(session: Session, project_id: str | None, offset: int, limit: int) -> list[InstanceGroup]:
-    """A page of a project's, or of all, in the order of their making; with their members that are not deleted."""
+    """Returns a page of a project's groups (None: of all groups) in the order of creation, with their members that are
+    not deleted.
+    """
     query = select(Row).order_by(Row.id).offset(offset).limit(limit)
     if project_id is not None:
         query = query.where(Row.project_id == project_id)
@@ -100,7 +105,7 @@ def to_object(row: models.InstanceGroup, **more: Any) -> InstanceGroup:
 
 
 def _claimed(group_id: int) -> Select[Any]:
-    """The hosts of which a member holds anything: also of those whose host has not heard of them yet."""
+    """The hosts on which a member holds resources, also hosts that have not received the member yet."""
     allocation, provider, node = models.Allocation, models.ResourceProvider, models.ComputeNode
     return (
         select(func.coalesce(node.host, provider.name))

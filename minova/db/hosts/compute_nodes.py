@@ -18,12 +18,12 @@ from minova.db.sql import chunked
 from minova.objects import compute_node as objects
 from minova.objects.pci import PciDevice
 
-# Devices have a table of their own. The stamp orders the writes, and is no change by itself.
+# Devices have their own table. The stamp only orders the writes: a new stamp alone is not a change.
 _STAMP = ("writer_epoch", "write_number")
 _OWN = ("id", "generation", "pci_devices", "acknowledged", *_STAMP)
 _NODE = Decoder(objects.ComputeNode)
 _FIELDS = [name for name in objects.ComputeNode.__struct_fields__ if name not in _OWN]
-# What changes between audits, by claims and removals.
+# The columns that claims and removals change between audits.
 _USAGE = (
     "vcpus_used",
     "memory_mb_used",
@@ -38,7 +38,7 @@ _USAGE = (
     "pci_device_pools",
 )
 
-# Built once: every audit of every node asks them.
+# Built once: every audit of every node runs them.
 _FIND = select(ComputeNode).where(
     ComputeNode.host == bindparam("host"), ComputeNode.hypervisor_hostname == bindparam("node")
 )
@@ -51,7 +51,7 @@ _TABLE: Any = ComputeNode.__table__
 
 
 def _usage_update(*conditions: ColumnElement[bool], stamp: Sequence[str] = ()) -> Update:
-    """Over the core table, made once: each boot writes a node twice."""
+    """Uses the core table and is built once: each boot writes a node twice."""
     names = (*_USAGE, "updated_at", *stamp)
     values = {_TABLE.c[name]: bindparam(f"b_{name}", type_=_TABLE.c[name].type) for name in names}
     return (
@@ -62,7 +62,7 @@ def _usage_update(*conditions: ColumnElement[bool], stamp: Sequence[str] = ()) -
 
 
 _WRITE_USAGE = _usage_update()
-# Unless the row has a later write than this one.
+# Updates only if the row has no later write than this one.
 _WRITE_NUMBERED_USAGE = _usage_update(
     or_(
         _TABLE.c.writer_epoch.is_(None),
@@ -76,7 +76,7 @@ _WRITE_NUMBERED_USAGE = _usage_update(
 
 
 class NodeKey(NamedTuple):
-    """What the database alone knows of a node's row."""
+    """The part of a node's row that only the database knows."""
 
     id: int
     uuid: str
@@ -97,7 +97,7 @@ def names_of(session: Session, host: str) -> tuple[str, ...]:
 
 
 def of_hosts(session: Session, hosts: Sequence[str]) -> dict[int, str]:
-    """{id: uuid} of their nodes."""
+    """Returns {id: uuid} of the nodes of these hosts."""
     uuids: dict[int, str] = {}
     for chunk in chunked(hosts):
         query = select(ComputeNode.id, ComputeNode.uuid).where(ComputeNode.host.in_(chunk))
@@ -106,17 +106,17 @@ def of_hosts(session: Session, hosts: Sequence[str]) -> dict[int, str]:
 
 
 class EnsuredNode(NamedTuple):
-    """A node's locked row, and whether it was made now."""
+    """A node's locked row, and whether it was created now."""
 
     row: ComputeNode
     made: bool
 
 
 def ensure(session: Session, node: objects.ComputeNode, at: datetime) -> EnsuredNode:
-    """The node's row, made if there is none.
+    """Returns the node's locked row. Creates the row if there is none.
 
-    A node with the uuid of another node of the host is that node under a new name. If the uuid is that of another host's
-    node, which was renamed, it gets a new one.
+    If another node of the host has the same uuid, the node was renamed: its row gets the new name. If a node of another
+    host has the uuid, which happens after a renaming, this node gets a new uuid.
     """
     row = find(session, node.host, node.hypervisor_hostname, lock=True)
     if row is not None:
@@ -140,7 +140,9 @@ def _renamed(session: Session, node: objects.ComputeNode) -> ComputeNode | None:
 
 
 def is_stale(row: ComputeNode, node: objects.ComputeNode) -> bool:
-    """Whether the row has a later write than this one. Superseded: it is of a process before the row's last writer."""
+    """Whether the row has a later write than this one. Raises Superseded if this write is by an earlier process of the
+    host than the row's last write.
+    """
     if not node.writer_epoch or row.writer_epoch is None:
         return False
     if node.writer_epoch < row.writer_epoch:
@@ -151,14 +153,14 @@ def is_stale(row: ComputeNode, node: objects.ComputeNode) -> bool:
 
 
 def note_write(session: Session, row: ComputeNode, node: objects.ComputeNode) -> None:
-    """In the locked row: what is older than this write is stale from now on."""
+    """Stamps the locked row with this write, so that older writes are stale from now on."""
     if node.writer_epoch:
         row.writer_epoch, row.write_number = node.writer_epoch, node.write_number
         session.flush()
 
 
 def write_if_changed(session: Session, row: ComputeNode, node: objects.ComputeNode, at: datetime) -> bool:
-    """Write the whole node over its locked row; False when nothing differs."""
+    """Writes the whole node to its locked row. Returns False if nothing differs."""
     before, node = to_object(row), objects.with_clamped_figures(node)
     differing = [name for name in _FIELDS if name != "uuid" and getattr(before, name) != getattr(node, name)]
     if not pci_devices.write(session, row.id, node.pci_devices) and not differing:
@@ -172,9 +174,10 @@ def write_if_changed(session: Session, row: ComputeNode, node: objects.ComputeNo
 
 
 def write_usage(session: Session, node: objects.ComputeNode, at: datetime) -> bool:
-    """Write what instances take; False when the node has no row, or a later write than this one.
+    """Writes what instances use of the node. Returns False if the node has no row, or the row has a later write than
+    this one.
 
-    Superseded: the row has a write of a later process of the host.
+    Raises Superseded if a later process of the host has written the row.
     """
     values = {f"b_{name}": value for name, value in _values(objects.with_clamped_figures(node), _USAGE).items()}
     values |= {"b_host": node.host, "b_node": node.hypervisor_hostname, "b_updated_at": at}
@@ -184,14 +187,16 @@ def write_usage(session: Session, node: objects.ComputeNode, at: datetime) -> bo
     result: Any = session.connection().execute(statement, values)
     if not result.rowcount and (row := find(session, node.host, node.hypervisor_hostname)) is not None:
         is_stale(row, node)
-    # Which devices there are only an audit can change: a node without any has none to write.
+    # Only an audit can add or remove devices: a node without devices has none to write.
     if result.rowcount and node.pci_devices and _id_of(session, node) == node.id:
         pci_devices.write(session, node.id, node.pci_devices)
     return bool(result.rowcount)
 
 
 def _id_of(session: Session, node: objects.ComputeNode) -> int:
-    """Of the row of this host and name. The sender says an id, too: it may be another host's, or of a row that is gone."""
+    """Returns the id of the row of this host and name. The id in the message may belong to another host, or to a row
+    that is gone.
+    """
     return int(session.execute(_KEY, {"host": node.host, "node": node.hypervisor_hostname}).one().id)
 
 
@@ -206,7 +211,7 @@ def to_object(row: ComputeNode, devices: Sequence[PciDevice] = ()) -> objects.Co
 
 
 def as_written(node: objects.ComputeNode, row: ComputeNode | NodeKey) -> objects.ComputeNode:
-    """The node that was written over this row, as `to_object` reads the row."""
+    """The node as `to_object` would read it from this row after the write."""
     return msgspec.structs.replace(
         objects.with_clamped_figures(node),
         id=row.id,

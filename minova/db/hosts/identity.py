@@ -1,4 +1,4 @@
-"""What a host and its nodes hold, and to which host an identity belongs."""
+"""What a host and its nodes hold, and which host owns an identity."""
 
 from collections.abc import Iterable
 
@@ -11,13 +11,13 @@ from minova.db.sql import chunked
 
 
 def service_of(session: Session, host: str, binary: str) -> Service | None:
-    """Locked, as it is committed."""
+    """Returns the locked row in its last committed state."""
     query = select(Service).where(Service.host == host, Service.binary == binary).with_for_update()
     return session.scalar(query.execution_options(populate_existing=True))
 
 
 def processes_of(session: Session, hosts: Iterable[str], binary: str) -> dict[str, str]:
-    """{host: process that serves it}, where that is known."""
+    """Returns {host: the process that serves it} of the hosts whose process is known."""
     processes: dict[str, str] = {}
     for chunk in chunked(sorted(hosts)):
         query = select(Service.host, Service.process).where(Service.host.in_(chunk), Service.binary == binary)
@@ -26,25 +26,25 @@ def processes_of(session: Session, hosts: Iterable[str], binary: str) -> dict[st
 
 
 def nodes_of(session: Session, host: str) -> dict[str, str]:
-    """{name: uuid} of its nodes."""
+    """Returns {name: uuid} of the host's nodes."""
     query = select(ComputeNode.hypervisor_hostname, ComputeNode.uuid).where(ComputeNode.host == host)
     return {row[0]: row[1] for row in session.execute(query.order_by(ComputeNode.id))}
 
 
 def last_writer_epoch(session: Session, host: str) -> int:
-    """The highest number of a process that has written a node of this host; 0 if none has."""
+    """Returns the highest epoch of a process that has written a node of this host; 0 if there was none."""
     return session.scalar(select(func.max(ComputeNode.writer_epoch)).where(ComputeNode.host == host)) or 0
 
 
 def other_host_of(session: Session, compute_id: str, host: str) -> str | None:
-    """The host, other than this one, whose identity this is."""
+    """Returns the host, other than this one, that has this identity."""
     by_service = select(Service.host).where(Service.compute_id == compute_id, Service.host != host)
     by_node = select(ComputeNode.host).where(ComputeNode.uuid == compute_id, ComputeNode.host != host)
     return session.scalar(by_service) or session.scalar(by_node)
 
 
 def nodes_with(session: Session, host: str, instance_uuids: Iterable[str]) -> set[str]:
-    """Names of this host's nodes on which these instances stand, by their rows."""
+    """Returns the names of this host's nodes that hold these instances, by the instances' rows."""
     names: set[str] = set()
     for chunk in chunked(sorted(set(instance_uuids))):
         query = select(Instance.node).where(
@@ -55,7 +55,7 @@ def nodes_with(session: Session, host: str, instance_uuids: Iterable[str]) -> se
 
 
 def holdings(session: Session, host: str, node: str) -> tuple[str, ...]:
-    """What stands on the node and would lose its resources with it, in words; empty when the node may go."""
+    """Describes what is on the node and would lose its resources with it. Empty if the node may be removed."""
     on_this_node = (Instance.host == host, Instance.node == node, Instance.deleted_at.is_(None))
     allocated = (
         select(func.count(Instance.uuid.distinct()))

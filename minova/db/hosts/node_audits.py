@@ -1,4 +1,4 @@
-"""The last audit of each node: written by the conductor for many at a time, read by the API."""
+"""The last audit of each node. The conductor writes many at a time; the API reads them."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
@@ -20,9 +20,10 @@ _FIRST = insert(NodeAudit).values(node_id=bindparam("of_node"), audited_at=bindp
 
 
 def write(session: Session, ended: Mapping[int, tuple[datetime, NodeAuditObject]]) -> None:
-    """{node id: (when, what it found)}. Nodes that are gone meanwhile are left out.
+    """Writes {node id: (when, result)}. Skips nodes that have been deleted meanwhile.
 
-    IntegrityError: another conductor was quicker with a node's first, or deletes it now; so do it again.
+    Raises IntegrityError if another conductor has just written the first audit of a node, or is deleting the node; then
+    call it again.
     """
     for chunk in chunked(sorted(ended)):
         known = set(session.scalars(select(NodeAudit.node_id).where(NodeAudit.node_id.in_(chunk))))
@@ -40,7 +41,7 @@ def _write(
 
 
 def of_nodes(session: Session, node_ids: Collection[int]) -> dict[int, NodeAudit]:
-    """By node; those that were never audited have none."""
+    """Returns the audits by node id. Nodes without an audit are left out."""
     audits: dict[int, NodeAudit] = {}
     for chunk in chunked(sorted(node_ids)):
         rows = session.scalars(select(NodeAudit).where(NodeAudit.node_id.in_(chunk)))

@@ -18,7 +18,7 @@ from minova.db.sql import chunked, in_list
 from minova.objects import service as objects
 
 _HEARTBEATS: Any = Heartbeat.__table__
-# Made once: every conductor asks it every few seconds.
+# Built once: every conductor runs it every few seconds.
 _LAST_SEEN = select(Heartbeat.service_id, Heartbeat.last_seen)
 
 
@@ -27,7 +27,7 @@ def find(session: Session, host: str, binary: str) -> Service | None:
 
 
 def by_uuid(session: Session, uuid: str) -> Service | None:
-    """Locked."""
+    """Returns the service with its row locked."""
     query = select(Service).where(Service.uuid == uuid).with_for_update()
     return session.scalar(query.execution_options(populate_existing=True))
 
@@ -35,7 +35,7 @@ def by_uuid(session: Session, uuid: str) -> Service | None:
 def ensure(
     session: Session, service: objects.Service, at: datetime, now: ColumnElement[float], *, again: bool = False
 ) -> Service:
-    """The row of (host, binary), made on first use."""
+    """Returns the row of (host, binary), and creates it on first use."""
     row = find(session, service.host, service.binary)
     if row is None:
         names = ("uuid", "host", "binary", "topic", "down_reason", "version")
@@ -46,7 +46,7 @@ def ensure(
         except IntegrityError:  # registered twice at the same time
             pass
         row = find(session, service.host, service.binary)
-    if row is None and not again:  # its uuid is that of a service which was renamed
+    if row is None and not again:  # a renamed service has its uuid
         return ensure(session, msgspec.structs.replace(service, uuid=str(uuid.uuid4())), at, now, again=True)
     if row is None:
         raise LookupError(f"{service.uuid} is the service {service.binary} of another host than {service.host}")
@@ -68,7 +68,7 @@ def console_addresses(session: Session) -> list[tuple[str, list[str]]]:
 
 
 def down_reasons(session: Session) -> dict[int, str]:
-    """Services that say they cannot work, by id."""
+    """Returns {service id: reason} of the services that report that they cannot work."""
     query = select(Service.id, Service.down_reason).where(Service.down_reason.is_not(None))
     return {service_id: reason or "" for service_id, reason in session.execute(query)}
 
@@ -81,18 +81,20 @@ class ServiceKey(NamedTuple):
 
 
 def keys(session: Session) -> list[ServiceKey]:
-    """Of every service."""
+    """Returns the keys of all services."""
     query = select(Service.id, Service.uuid, Service.host, Service.binary)
     return [ServiceKey(*row) for row in session.execute(query)]
 
 
 def node_ids(session: Session, host: str) -> list[int]:
-    """Compute nodes of a host."""
+    """Returns the ids of the compute nodes of a host."""
     return list(session.scalars(select(ComputeNode.id).where(ComputeNode.host == host)))
 
 
 def lowest_versions(session: Session, down_time: float) -> dict[str, int]:
-    """By topic, the lowest number with which a service registered that was heard within `down_time` seconds."""
+    """Returns, by topic, the lowest version with which a service registered. Counts only services that were heard
+    within `down_time` seconds.
+    """
     newest = select(func.max(Heartbeat.last_seen)).scalar_subquery()
     query = (
         select(Service.topic, func.min(Service.version))
@@ -118,12 +120,12 @@ def last_seen(session: Session) -> Mapping[int, float]:
 
 @lru_cache(16)
 def _beat(now: ColumnElement[float]) -> Update:
-    """Made once: every conductor writes beats every second."""
+    """Built once: every conductor writes heartbeats every second."""
     return update(_HEARTBEATS).where(in_list(_HEARTBEATS.c.service_id)).values(last_seen=now)
 
 
 def set_last_seen(session: Session, service_ids: Collection[int], now: ColumnElement[float]) -> int:
-    """Seen now; answers how many have a row."""
+    """Sets `last_seen` of these services to now. Returns how many of them have a row."""
     written = 0
     for chunk in chunked(sorted(service_ids)):
         result: Any = session.connection().execute(_beat(now), {"some": chunk})
@@ -132,12 +134,12 @@ def set_last_seen(session: Session, service_ids: Collection[int], now: ColumnEle
 
 
 def silence_of(session: Session, service_id: int, now: ColumnElement[float]) -> float | None:
-    """Seconds since the service was last seen; None when it never was."""
+    """Returns the seconds since the service was last seen; None if it never was."""
     return session.scalar(select(now - Heartbeat.last_seen).where(Heartbeat.service_id == service_id))
 
 
 def seconds_since_last_beat(session: Session, now: ColumnElement[float]) -> float:
-    """Since any service was last seen; 0 if none ever was."""
+    """Returns the seconds since any service was last seen; 0 if none ever was."""
     return session.scalar(select(now - func.max(Heartbeat.last_seen))) or 0.0
 
 

@@ -1,7 +1,7 @@
-"""The tables, one file per noun. Every table has one writing room (section 2 of the design): conductor, or placement.
+"""The tables, one file per noun. Only one package writes each table: conductor or placement (section 2 of the design).
 
-Importing this package makes the metadata complete. Times that are compared with each other are Doubles, seconds of the cloud
-clock (`minova.db.clock`); times for people are UTC DateTimes, or Doubles called `updated_at`.
+Importing this package completes the metadata. Times that are compared with each other are Doubles, seconds of the cloud
+clock (`minova.db.clock`); times for users are UTC DateTimes, or Doubles called `updated_at`.
 """
 
 from minova.db.models.actions import InstanceAction, InstanceActionEvent

@@ -1,4 +1,4 @@
-"""What was asked of an instance, and what came of it."""
+"""Actions on instances and their results."""
 
 from datetime import datetime
 
@@ -13,7 +13,7 @@ from minova.db.models.base import Base, Uuid
 
 
 class InstanceAction(Base):
-    """What people asked and what came of it. `result`: None while it goes on, then Success or Error."""
+    """An action that a user requested. `result`: None while it is in progress, then Success or Error."""
 
     __tablename__ = "instance_actions"
     id: Mapped[int] = mapped_column(primary_key=True)

@@ -7,7 +7,7 @@ from sqlalchemy import JSON, DateTime, Double, String
 from sqlalchemy.dialects import mysql
 from sqlalchemy.orm import DeclarativeBase
 
-# MariaDB keeps whole seconds unless told otherwise.
+# MariaDB's default precision is whole seconds.
 UtcDateTime = DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
 Uuid = String(36)
 

@@ -48,14 +48,14 @@ class ComputeNode(Base):
     # The last write that was accepted: see objects.compute_node.ComputeNode.
     writer_epoch: Mapped[int | None]
     write_number: Mapped[int | None]
-    # None: of a release that says nothing of bridges.
+    # None: the host runs a release that does not report bridges.
     bridges: Mapped[dict[str, Any] | None] = mapped_column(EncodedJson)
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime | None]
 
 
 class NodeAudit(Base):
-    """Narrow, and written once a second for many, as heartbeats are: most audits change nothing else."""
+    """A narrow table, written once a second for many nodes, as heartbeats are: most audits change nothing else."""
 
     __tablename__ = "node_audits"
     node_id: Mapped[int] = mapped_column(ForeignKey("compute_nodes.id", ondelete="CASCADE"), primary_key=True)

@@ -7,7 +7,9 @@ from minova.db.models.base import Base, Uuid
 
 
 class ConsoleToken(Base):
-    """The token itself is not kept: who reads the table, or a backup of it, opens no console. `expires_at`: cloud clock."""
+    """Only a hash of the token is stored, so reading the table or a backup of it opens no console. `expires_at`: cloud
+    clock.
+    """
 
     __tablename__ = "console_tokens"
     token_hash: Mapped[str] = mapped_column(String(64), primary_key=True)

@@ -1,4 +1,4 @@
-"""What the scheduler decided: one record for each request, however many instances it was for."""
+"""Decisions of the scheduler: one record for each request, which may be for several instances."""
 
 from datetime import datetime
 
@@ -18,7 +18,7 @@ class DiagnosisRow(Base):
 
 
 class InstanceDiagnosis(Base):
-    """An instance may have several: the newest tells why it is where it is."""
+    """Links an instance to a decision. An instance may have several; the newest explains its current host."""
 
     __tablename__ = "instance_diagnoses"
     instance_uuid: Mapped[str] = mapped_column(Uuid, primary_key=True)

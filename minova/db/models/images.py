@@ -13,7 +13,7 @@ from minova.objects.image import Image as ImageObject
 
 
 class Image(Base):
-    """`name` and `status` stand outside `value` too, to be searched and expected."""
+    """`name` and `status` are columns besides `value`, for searches and for conditional updates."""
 
     __tablename__ = "images"
     id: Mapped[str] = mapped_column(Uuid, primary_key=True)
@@ -36,7 +36,9 @@ class ImageMember(Base):
 
 
 class DeletedImage(Base):
-    """The id of a deleted image. It is kept for ever: under the same id a stranger could serve other bytes (OSSN-0075)."""
+    """The id of a deleted image. It is kept forever, so that no other user can offer other data under the same id
+    (OSSN-0075).
+    """
 
     __tablename__ = "deleted_images"
     id: Mapped[str] = mapped_column(Uuid, primary_key=True)

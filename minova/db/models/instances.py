@@ -19,7 +19,9 @@ from minova.objects.numa import InstanceNUMATopology
 
 
 class Instance(Base):
-    """`id` orders the listing (keyset paging). A deleted row stays until the purge: `deleted_at` says since when."""
+    """`id` orders the listing (keyset paging). A deleted row stays until the purge; `deleted_at` is the time of its
+    deletion.
+    """
 
     __tablename__ = "instances"
     __table_args__ = (
@@ -35,7 +37,7 @@ class Instance(Base):
     user_id: Mapped[str]
     flavor: Mapped[FlavorObject] = mapped_column(StructType(FlavorObject))
     image_ref: Mapped[str] = mapped_column(Uuid)
-    # Of a server that was rebuilt; None: the image of its request.
+    # The image of a rebuilt server; None: the image of its request.
     image: Mapped[ImageObject | None] = mapped_column(StructType(ImageObject))
     vm_state: Mapped[str] = mapped_column(String(30))
     task_state: Mapped[str | None] = mapped_column(String(30))
@@ -54,7 +56,7 @@ class Instance(Base):
     key_type: Mapped[str | None] = mapped_column(String(30))
     config_drive: Mapped[bool] = mapped_column(default=False)
     numa_topology: Mapped[InstanceNUMATopology | None] = mapped_column(StructType(InstanceNUMATopology))
-    # While it is shelved: the image that it is unshelved from, and since when.
+    # Of a shelved server: the image to unshelve it from, and the time of the shelving.
     shelved_image_id: Mapped[str | None] = mapped_column(Uuid)
     shelved_at: Mapped[datetime | None]
     progress: Mapped[int] = mapped_column(default=0)
@@ -77,7 +79,9 @@ class InstanceTag(Base):
 
 
 class InstanceFault(Base):
-    """`message` is for people, `details` for administrators. `kind` None: an older release has written details into both."""
+    """`message` is for users, `details` for administrators. `kind` None: an older release has written the details into
+    both.
+    """
 
     __tablename__ = "instance_faults"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -91,7 +95,7 @@ class InstanceFault(Base):
 
 
 class PurgedInstance(Base):
-    """An instance that had been tried on hosts and is purged: the proof that a domain of it may be removed."""
+    """A purged instance that had been tried on hosts. The row proves that a leftover domain of it may be removed."""
 
     __tablename__ = "purged_instances"
     uuid: Mapped[str] = mapped_column(Uuid, primary_key=True)

@@ -10,7 +10,9 @@ from minova.db.models.types import LongText
 
 
 class KeyPair(Base):
-    """`number` is unique among the key pairs of a user and below the quota, so that two requests at once cannot exceed it."""
+    """`number` is unique among the user's key pairs and below the quota, so that two concurrent requests cannot exceed
+    the quota.
+    """
 
     __tablename__ = "key_pairs"
     __table_args__ = (UniqueConstraint("user_id", "name"), UniqueConstraint("user_id", "number"))

@@ -11,7 +11,7 @@ from minova.objects.migration import Migration as MigrationObject
 
 
 class Migration(Base):
-    """What is searched for stands outside `value` too. Ended ones stay, as the history of the instance.
+    """Searchable fields are columns besides `value`. Rows of ended migrations stay, as the history of the instance.
 
     `changed_at`: as `updated_at`, but by the cloud clock; None in rows of the release before that clock.
     """

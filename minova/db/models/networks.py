@@ -10,9 +10,9 @@ from minova.db.models.base import Base, Uuid
 
 
 class Network(Base):
-    """A transaction that changes what is on a network locks its row first.
+    """A transaction that changes anything on a network locks the network's row first.
 
-    `segment`: the VLAN or the physical network, which only one network may have.
+    `segment`: the VLAN or the physical network. Only one network may have it.
     """
 
     __tablename__ = "networks"
@@ -35,7 +35,7 @@ class Network(Base):
 
 
 class Subnet(Base):
-    """`last_address`: the one that was given last; the next free one after it is given next."""
+    """`last_address`: the address that was allocated last. The search for the next free address begins after it."""
 
     __tablename__ = "subnets"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -59,15 +59,18 @@ class Subnet(Base):
     updated_at: Mapped[datetime]
 
 
-# The status of a port that was deleted while a guest has it.
+# The status of a port that was deleted while a guest is using it.
 GOING = "PENDING_DELETE"
 
 
 class Port(Base):
-    """`mac_address` is unique in the cloud. One that is GOING is not shown, and keeps its addresses until the guest has let go.
+    """`mac_address` is unique in the cloud. A port with status GOING is hidden, and keeps its addresses until the guest
+    has released it.
 
-    `instance_uuid`: the server that has it, as its interface number `nic`; `device_id` is what users may write there. With
-    `made_for_instance` it goes with the server. `tag`: of that interface.
+    `instance_uuid`: the server that uses the port, as its interface number `nic`. `device_id` is the value that users
+    may write.
+    `made_for_instance`: the port is deleted with the server.
+    `tag`: of that interface.
     """
 
     __tablename__ = "ports"
@@ -102,7 +105,7 @@ class Port(Base):
 
 
 class IpAllocation(Base):
-    """The key gives no address of a subnet twice."""
+    """The primary key ensures that no address of a subnet is allocated twice."""
 
     __tablename__ = "ip_allocations"
     subnet_id: Mapped[int] = mapped_column(ForeignKey("subnets.id"), primary_key=True)

@@ -10,11 +10,15 @@ from minova.db.models.base import Base, Uuid
 
 
 class NeutronPort(Base):
-    """Interface number `nic` of a server: what was asked for (`nic_request`), and the port that it has in Neutron.
+    """Interface number `nic` of a server: the request for it (`nic_request`), and its port in Neutron.
 
-    `port_id` None: the port is not made yet. `held_port_id`: the same as long as the server has it: no two servers have one.
-    `made_for_instance`: it goes with the server. `host`: to which it was bound last. `vif`: as Neutron showed it at `refreshed_at`.
-    `released_at`: since then the server has it no more, and it is to be deleted or unbound in Neutron; that was done at `cleaned_at`.
+    `port_id` None: the port is not created yet.
+    `held_port_id`: the same id while the server has the port. It is unique: no two servers have one port.
+    `made_for_instance`: the port is deleted with the server.
+    `host`: the host to which it was bound last.
+    `vif`: the interface as Neutron showed it at `refreshed_at`.
+    `released_at`: when the server lost the port. From then on it is to be deleted or unbound in Neutron; that was done
+    at `cleaned_at`.
     """
 
     __tablename__ = "neutron_ports"

@@ -9,7 +9,7 @@ from minova.objects.pci import PciDevice as PciDeviceObject
 
 
 class PciDevice(Base):
-    """A device is known by its address on its node; `instance_uuid` is its user."""
+    """The key is the device's address on its node. `instance_uuid`: the instance that uses it."""
 
     __tablename__ = "pci_devices"
     node_id: Mapped[int] = mapped_column(ForeignKey("compute_nodes.id", ondelete="CASCADE"), primary_key=True)

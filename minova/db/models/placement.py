@@ -1,7 +1,7 @@
 """The tables that placement alone writes.
 
-`updated_at` is the database's clock, seconds since the epoch, of the last change or else of the making; rows of older
-services have none.
+`updated_at` is the time of the last change, or else of the creation, by the database's clock in seconds since the
+epoch. Rows that older services wrote have none.
 """
 
 from sqlalchemy import ForeignKey
@@ -9,14 +9,16 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from minova.db.models.base import Base, Uuid
 
-# The widest number that a column of amounts takes on every engine.
+# The largest number that a column of amounts can store on every engine.
 MAX_INT = 2**31 - 1
 
 
 class ResourceProvider(Base):
-    """`root_provider_id`: the top of its tree, itself when it has no parent; None means itself too (older services).
+    """`root_provider_id`: the root of its tree: its own id if it has no parent. None means its own id too (older
+    services).
 
-    `of_node`: made for a compute node, with the node's uuid; those that people make over HTTP are not.
+    `of_node`: whether it was created for a compute node and has the node's uuid. Providers that users create over HTTP
+    have False.
     """
 
     __tablename__ = "resource_providers"
@@ -48,7 +50,7 @@ class Inventory(Base):
 
 
 class ResourceClass(Base):
-    """A custom one. The standard ones are those of os-resource-classes."""
+    """A custom resource class. The standard ones come from os-resource-classes."""
 
     __tablename__ = "resource_classes"
     name: Mapped[str] = mapped_column(primary_key=True)
@@ -56,7 +58,7 @@ class ResourceClass(Base):
 
 
 class Trait(Base):
-    """A custom one. The standard ones are those of os-traits."""
+    """A custom trait. The standard ones come from os-traits."""
 
     __tablename__ = "traits"
     name: Mapped[str] = mapped_column(primary_key=True)
@@ -64,9 +66,10 @@ class Trait(Base):
 
 
 class Consumer(Base):
-    """`claim_number`: the highest claim number seen, so that a late claim cannot undo a newer one. Kept after release.
+    """`claim_number`: the highest claim number seen, so that a late claim cannot undo a newer one. The row is kept
+    after release.
 
-    `generation` counts the changes of what it holds. `consumer_type`: Placement's word, `unknown` when none was given.
+    `generation` counts the changes of its allocations. `consumer_type`: Placement's term; `unknown` if none was given.
     """
 
     __tablename__ = "consumers"
@@ -100,9 +103,10 @@ class ProviderAggregate(Base):
 
 
 class HostChange(Base):
-    """The feed from which host tables refresh: appended to by every transaction that touches what a host table shows.
+    """The change feed from which host tables refresh. Every transaction that changes what a host table shows appends to
+    it.
 
-    `node_id` 0 stands for all nodes. No foreign key: a deleted node's last change must outlive it.
+    `node_id` 0 stands for all nodes. There is no foreign key: the last change of a deleted node must outlive the node.
     """
 
     __tablename__ = "host_changes"

@@ -1,4 +1,4 @@
-"""Limits, and what is used of them. Written by the conductor."""
+"""Limits and usages of quotas. Written by the conductor."""
 
 from sqlalchemy import BigInteger
 from sqlalchemy.orm import Mapped, mapped_column
@@ -7,7 +7,9 @@ from minova.db.models.base import Base
 
 
 class QuotaUsage(Base):
-    """`used` changes in the transaction that makes or removes what it counts. There is no row before the first use."""
+    """`used` changes in the transaction that creates or removes the counted records. There is no row before the first
+    use.
+    """
 
     __tablename__ = "quota_usages"
     project_id: Mapped[str] = mapped_column(primary_key=True)

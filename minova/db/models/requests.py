@@ -1,4 +1,4 @@
-"""What a request for servers asked for, and the UUID by which a repeated request is known."""
+"""Requests for servers, and the client-supplied UUIDs that identify repeated requests."""
 
 from datetime import datetime
 from typing import Any
@@ -14,7 +14,7 @@ from minova.objects.request_spec import RequestSpec
 
 
 class RequestSpecRow(Base):
-    """One for all the instances of a request (`reservation_id`): they are scheduled together."""
+    """One row for all the instances of a request (`reservation_id`): they are scheduled together."""
 
     __tablename__ = "request_specs"
     reservation_id: Mapped[str] = mapped_column(String(36), primary_key=True)
@@ -24,7 +24,7 @@ class RequestSpecRow(Base):
 
 
 class RequestSecrets(Base):
-    """What of `carried` is not kept: files and password. The row goes when no task of the request is left."""
+    """The secret part of `carried`: files and password. The row is deleted when the request has no tasks left."""
 
     __tablename__ = "request_secrets"
     reservation_id: Mapped[str] = mapped_column(String(36), primary_key=True)
@@ -33,7 +33,7 @@ class RequestSecrets(Base):
 
 
 class CreateRequest(Base):
-    """A client's own UUID for a create: asked again, the same servers are answered."""
+    """A client-supplied UUID of a create request. A repeated request returns the same servers."""
 
     __tablename__ = "create_requests"
     request_uuid: Mapped[str] = mapped_column(Uuid, primary_key=True)

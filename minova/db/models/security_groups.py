@@ -9,8 +9,9 @@ from minova.db.models.base import Base, Uuid
 
 
 class SecurityGroup(Base):
-    """`default_of`: the project whose default group it is; a project has one. `members_revision`: of its members' addresses, as hosts
-    were told of them last; another one than the API's `revision_number`.
+    """`default_of`: the project whose default group it is; a project has one.
+    `members_revision`: the revision of its members' addresses that hosts last received. It is not the API's
+    `revision_number`.
     """
 
     __tablename__ = "security_groups"
@@ -27,7 +28,7 @@ class SecurityGroup(Base):
 
 
 class SecurityGroupRule(Base):
-    """A rule is made and removed, and never changed."""
+    """A rule is created and removed, but never changed."""
 
     __tablename__ = "security_group_rules"
     id: Mapped[int] = mapped_column(primary_key=True)

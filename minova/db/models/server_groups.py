@@ -1,4 +1,4 @@
-"""Server groups. Written by the conductor; placement locks a group's row while it counts its members' places."""
+"""Server groups. The conductor writes them. Placement locks a group's row while it counts the hosts of its members."""
 
 from datetime import datetime
 from typing import Any
@@ -10,7 +10,7 @@ from minova.db.models.base import Base, Uuid
 
 
 class InstanceGroup(Base):
-    """`policy` is one of Nova's four; `rules` may hold `max_server_per_host` where it is anti-affinity."""
+    """`policy` is one of Nova's four; `rules` may hold `max_server_per_host` for anti-affinity."""
 
     __tablename__ = "instance_groups"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -24,7 +24,7 @@ class InstanceGroup(Base):
 
 
 class InstanceGroupMember(Base):
-    """An instance is in one group at most, from its creation to its purge. Where it has its place, its allocations say."""
+    """An instance is in at most one group, from its creation to its purge. Its allocations show where it is."""
 
     __tablename__ = "instance_group_members"
     instance_uuid: Mapped[str] = mapped_column(Uuid, primary_key=True)

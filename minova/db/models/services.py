@@ -27,7 +27,7 @@ class Service(Base):
     disabled: Mapped[bool] = mapped_column(default=False)
     disabled_reason: Mapped[str | None]
     forced_down: Mapped[bool] = mapped_column(default=False)
-    down_reason: Mapped[str | None]  # the service's own word that it cannot work now, such as a lost libvirtd
+    down_reason: Mapped[str | None]  # why the service reports that it cannot work now, such as a lost libvirtd
     version: Mapped[int] = mapped_column(default=0)
     # Of computes only: see objects.service.HostIdentity. `epoch` counts the processes that have registered.
     compute_id: Mapped[str | None] = mapped_column(Uuid)
@@ -42,7 +42,7 @@ class Service(Base):
 
 
 class Heartbeat(Base):
-    """Narrow, because it is written once a second for many; by the cloud clock."""
+    """A narrow table, because it is written once a second for many services. Times are by the cloud clock."""
 
     __tablename__ = "heartbeats"
     service_id: Mapped[int] = mapped_column(ForeignKey("services.id", ondelete="CASCADE"), primary_key=True)

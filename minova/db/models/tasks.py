@@ -11,9 +11,9 @@ from minova.db.models.base import Base, Uuid
 
 
 class Worker(Base):
-    """One process that runs tasks. Its lease, by the cloud clock, covers every task it owns.
+    """A process that runs tasks. Its lease, by the cloud clock, covers every task it owns.
 
-    `cloud_clock`: None in rows of the release before that clock, whose leases go by the wall clock.
+    `cloud_clock`: None in rows of the release before that clock, whose leases use the wall clock.
     """
 
     __tablename__ = "workers"
@@ -24,7 +24,9 @@ class Worker(Base):
 
 
 class TaskStep(StrEnum):
-    """What a task does next. SCHEDULE and BUILD are steps of kind `build`; ACTION is the one of every server action."""
+    """The next step of a task. SCHEDULE and BUILD are steps of kind `build`; ACTION is the only step of every server
+    action.
+    """
 
     SCHEDULE = "schedule"
     BUILD = "build"
@@ -35,10 +37,14 @@ class TaskStep(StrEnum):
 class Task(Base):
     """Work on one instance that must come to an end. `epoch` fences conductors, `attempt` fences computes.
 
-    `kind`: `build`, `delete`, or the name of a server action. `step`: a TaskStep; `payload`: what it needs for that
-    (the chosen host and what is left of the alternates). `wake_at`: when to look again, by the cloud clock.
-    `begun_at`: when it was asked for, by the same; None until a conductor that knows it takes the task over.
-    Rows of ended tasks are removed; the instance's actions keep the history.
+    `kind`: `build`, `delete`, or the name of a server action.
+    `step`: a TaskStep.
+    `payload`: what the step needs (the chosen host and the remaining alternates).
+    `wake_at`: when to process the task again, by the cloud clock.
+    `begun_at`: when it was requested, by the same clock; None until a conductor that knows this column takes the task
+    over.
+
+    Rows of ended tasks are deleted; the instance's actions keep the history.
     """
 
     __tablename__ = "tasks"

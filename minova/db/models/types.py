@@ -1,4 +1,4 @@
-"""Column types of our own."""
+"""Custom column types."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ from sqlalchemy.types import TypeDecorator
 
 from minova.codecs import Decoder
 
-# MariaDB's TEXT ends at 64 KiB.
+# MariaDB's TEXT holds at most 64 KiB.
 LongText = Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
 
 
 class StructType(TypeDecorator[Any]):
-    """One of our frozen objects, kept whole as JSON text. Old rows are read with the defaults of newer fields."""
+    """A frozen struct, stored as JSON text. Old rows are read with the defaults of newer fields."""
 
     impl = LongText
     cache_ok = True
@@ -32,7 +32,9 @@ class StructType(TypeDecorator[Any]):
 
 
 class EncodedJson(TypeDecorator[Any]):
-    """A JSON column that is written from structs: they are encoded once, with sets as sorted lists. It is read as plain values."""
+    """A JSON column that is written from structs and read as plain values. Structs are encoded once, with sets as
+    sorted lists.
+    """
 
     impl = JSON
     cache_ok = True

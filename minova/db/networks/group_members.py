@@ -19,7 +19,7 @@ from minova.objects.network import LOCAL, AddressPair
 from minova.objects.vif import MOST_RANGES, GroupMembers, MemberRanges
 
 PAIRS = Decoder(tuple[AddressPair, ...])
-# Seconds for which members that were read may be taken again. Hosts hear of later ones by themselves, within that time.
+# Seconds for which members that were read may be used again. Hosts receive later changes separately within that time.
 RECENT = 10.0
 _BY_ID = select(SecurityGroup.id, SecurityGroup.uuid, SecurityGroup.members_revision).where(in_list(SecurityGroup.id))
 _IDS = select(SecurityGroup.id).where(in_list(SecurityGroup.uuid))
@@ -43,17 +43,17 @@ class _Read(NamedTuple):
     members: GroupMembers
 
 
-# By database, what was read last of each group, by the ids of the rows. Every build needs the members of its groups.
+# A cache for each database: what was read last of each group, by row id. Every build needs the members of its groups.
 _recent: "weakref.WeakKeyDictionary[Engine, dict[int, _Read]]" = weakref.WeakKeyDictionary()
 
 
 def read(session: Session, group_ids: Collection[int]) -> dict[int, GroupMembers]:
-    """As they are now, by the ids of the groups' rows."""
+    """Returns the current members, by the ids of the groups' rows."""
     engine, begun = session.get_bind().engine, time.monotonic()
     found: dict[int, GroupMembers] = {}
     for chunk in chunked(sorted(group_ids)):
         values = {"some": chunk}
-        # Numbers first: the members are at least as new as their number says.
+        # Read the numbers first: the members are then at least as new as their number.
         groups = session.execute(_BY_ID, values).all()
         members: dict[int, set[tuple[int, str]]] = {}
         for group_id, network_id, address in session.execute(_ADDRESSES, values):
@@ -68,20 +68,22 @@ def read(session: Session, group_ids: Collection[int]) -> dict[int, GroupMembers
             found[group_id] = GroupMembers(group_id=uuid, revision=revision, members=ranges)
     if session.connection().get_execution_options().get("minova_reads"):
         _remember(engine, begun, found)
-    else:  # what a transaction has written, and may take back, is not for others
+    else:  # the transaction may still roll back what it has written, so share it only after the commit
         when_committed(session, lambda: _remember(engine, begun, found))
     return found
 
 
 def read_recent(session: Session, groups: Mapping[int, tuple[str, int]]) -> dict[int, GroupMembers]:
-    """As `read`, but up to RECENT seconds old: of changes that it misses the hosts that had the groups' rules before this are told.
+    """As `read`, but up to RECENT seconds old. Hosts that already had the groups' rules receive the changes that it
+    misses.
 
-    `groups`: ids and numbers of the groups as they were just read, by the ids of the rows. A number that was raised since means that they were told already, maybe by another conductor, and maybe without the host for
-    which this is read. Then the members are read anew.
+    `groups`: ids and numbers of the groups as they were just read, by row id. If a number is higher than the cached
+    one, hosts have already received the change, perhaps from another conductor and perhaps without the host for which
+    this is read. Then the members are read anew.
     """
     since = time.monotonic() - RECENT
     recent = _recent.get(session.get_bind().engine, {})
-    # Also the ids are compared: SQLite gives a new group the row's id of one that is gone.
+    # The ids are compared, too: SQLite gives a new group the row id of a deleted one.
     known = {
         one: last.members
         for one, current in groups.items()
@@ -99,13 +101,15 @@ def _remember(engine: Engine, at: float, found: Mapping[int, GroupMembers]) -> N
 
 
 def number(session: Session, uuids: Collection[str]) -> dict[str, int]:
-    """New numbers for the members of these groups, by the groups' ids. Members that are read after this is committed may have its number:
-    changes that they miss get a higher one. Groups that are gone are left out.
+    """Gives the members of these groups new numbers. Returns {group id: number}. Groups that have been deleted are left
+    out.
+
+    Members that are read after this is committed may have the new number: changes that they miss get a higher number.
     """
     numbers: dict[str, int] = {}
     for chunk in chunked(sorted(uuids)):
         ids = sorted(session.scalars(_IDS, {"some": chunk}))
-        for row_id in ids:  # in one order, so that no two wait for each other
+        for row_id in ids:  # always in the same order, so that two transactions cannot deadlock
             raised = update(SecurityGroup).where(SecurityGroup.id == row_id)
             session.connection().execute(raised.values(members_revision=SecurityGroup.members_revision + 1))
         numbers.update((uuid, revision) for uuid, revision in session.execute(_NUMBERS, {"some": chunk}))
@@ -113,8 +117,10 @@ def number(session: Session, uuids: Collection[str]) -> dict[str, int]:
 
 
 def of_numbers(session: Session, numbers: Mapping[str, int]) -> dict[str, GroupMembers]:
-    """The members of groups with these numbers, by the groups' ids, for hosts. The numbers are committed. Lists of more ranges than one
-    port may have are empty.
+    """Returns the members of groups with these numbers, by group id, to be sent to hosts. The numbers must be
+    committed.
+
+    A member list with more ranges than one port may have is left out.
     """
     ids: set[int] = set()
     for chunk in chunked(sorted(numbers)):
@@ -131,7 +137,7 @@ def of_numbers(session: Session, numbers: Mapping[str, int]) -> dict[str, GroupM
 
 
 def _by_network(members: Iterable[tuple[int, str]], local: Mapping[int, str]) -> tuple[MemberRanges, ...]:
-    """On each local network those that are on it, and all of them for the others."""
+    """Returns the members on each local network, and all members together for the other networks."""
     every: dict[str, set[tuple[int, int, int]]] = {"": set()}
     for network_id, address in members:
         span = _span(address)
@@ -147,7 +153,7 @@ def _by_network(members: Iterable[tuple[int, str]], local: Mapping[int, str]) ->
 
 
 def _ranges(spans: Collection[tuple[int, int, int]], version: int) -> tuple[str, ...]:
-    """As few as possible: each costs the host a rule."""
+    """Merges the addresses into as few ranges as possible: each range costs the host a rule."""
     merged: list[tuple[int, int]] = []
     for _, first, last in sorted(span for span in spans if span[0] == version):
         if merged and first <= merged[-1][1] + 1:
@@ -164,6 +170,6 @@ def _ranges(spans: Collection[tuple[int, int, int]], version: int) -> tuple[str,
 
 @lru_cache(maxsize=16384)
 def _span(text: str) -> tuple[int, int, int]:
-    """IP version, first and last address. Remembered: each change of a large group asks for all its members again."""
+    """Returns IP version, first and last address. Cached: each change of a large group parses all its members again."""
     block = ipaddress.ip_network(text)
     return block.version, int(block.network_address), int(block.broadcast_address)

@@ -1,4 +1,6 @@
-"""Which instance has an address on a `local` network: there no two ports of the cloud have the same one."""
+"""Finds the instance that has an address on a `local` network. There, no two ports of the cloud
+have the same address.
+"""
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -8,7 +10,7 @@ from minova.objects.network import LOCAL
 
 
 def on_host(session: Session, host: str, address: str) -> str | None:
-    """Its uuid; None: no instance of this host has the address."""
+    """Returns the instance's uuid; None if no instance of this host has the address."""
     query = (
         select(Instance.uuid)
         .join(Port, Port.instance_uuid == Instance.uuid)
@@ -22,5 +24,5 @@ def on_host(session: Session, host: str, address: str) -> str | None:
         )
     )
     uuids = session.scalars(query.distinct()).all()
-    # Were there two, neither could be told from the other.
+    # If two instances have it, they cannot be told apart.
     return uuids[0] if len(uuids) == 1 else None

@@ -16,9 +16,9 @@ from minova.objects.network import FLAT, LOCAL, VLAN, Network
 
 Row = models.Network
 _COLUMNS = tuple(name for name in Network.__struct_fields__ if name not in ("id", "subnets"))
-# What a change may change.
+# The columns that a change may set.
 _CHANGING = ("name", "description", "admin_state_up", "shared", "external", "mtu")
-# Built once: every server with interfaces asks for its networks, and every new port locks one.
+# Built once: every server with interfaces reads its networks, and every new port locks one.
 _FIND = (
     select(Row, models.Subnet.uuid)
     .outerjoin(models.Subnet, models.Subnet.network_id == Row.id)
@@ -26,7 +26,8 @@ _FIND = (
     .order_by(models.Subnet.id)
 )
 _LOCK = select(Row).where(in_list(Row.uuid)).order_by(Row.id).with_for_update()
-# The rows of subnets are locked, too: PostgreSQL shows other rows than locked ones as they were before it waited for the locks.
+# The rows of subnets are locked, too: PostgreSQL shows rows that it does not lock as they were before it waited for the
+# locks.
 _LOCK_WITH_SUBNETS = (
     select(Row, models.Subnet)
     .join(models.Subnet, models.Subnet.network_id == Row.id)
@@ -44,7 +45,7 @@ def find(session: Session, uuid: str) -> Network | None:
 def visible(
     session: Session, project_id: str | None, filters: Mapping[str, Sequence[Any]], page: Page
 ) -> list[Network]:
-    """Those that a project may see; None: all. Raises LookupError if the marker is unknown."""
+    """Returns the networks that a project may see; None: all. Raises LookupError if the marker is unknown."""
     seen = select(Row)
     if project_id is not None:
         seen = seen.where(or_(Row.project_id == project_id, Row.shared, Row.external))
@@ -52,7 +53,7 @@ def visible(
 
 
 def usable(session: Session, project_id: str, limit: int) -> list[Network]:
-    """Those that servers of a project may be on: its own, and the shared ones."""
+    """Returns the networks that servers of a project may use: its own networks and the shared ones."""
     query = select(Row).where(or_(Row.project_id == project_id, Row.shared)).order_by(Row.id).limit(limit)
     return _to_objects(session, list(session.scalars(query)))
 
@@ -65,7 +66,7 @@ def add(session: Session, network: Network, at: datetime) -> Network:
 
 
 def segment_of(network: Network) -> str | None:
-    """What only one network may have: a physical network without tags, or one VLAN of it."""
+    """Returns what only one network may have: a physical network without tags, or one of its VLANs."""
     if network.network_type == FLAT:
         return f"flat:{network.physical_network}"
     if network.network_type == VLAN:
@@ -74,7 +75,7 @@ def segment_of(network: Network) -> str | None:
 
 
 def replace(session: Session, network: Network, at: datetime) -> bool:
-    """False: its revision is no longer `network.revision_number`."""
+    """Returns False if the network's revision is no longer `network.revision_number`."""
     values = {name: getattr(network, name) for name in _CHANGING}
     statement = update(Row).where(Row.uuid == network.id, Row.revision_number == network.revision_number)
     changed = statement.values(revision_number=network.revision_number + 1, updated_at=at, **values)
@@ -83,7 +84,7 @@ def replace(session: Session, network: Network, at: datetime) -> bool:
 
 
 def lock(session: Session, uuid: str) -> models.Network | None:
-    """Until the transaction ends nothing else is put on the network, and it stays."""
+    """Until the transaction ends, nothing else can be put on the network and it cannot be removed."""
     return session.scalar(
         select(Row).where(Row.uuid == uuid).with_for_update().execution_options(populate_existing=True)
     )
@@ -95,7 +96,9 @@ class LockedNetwork(NamedTuple):
 
 
 def lock_several(session: Session, uuids: AbstractSet[str]) -> dict[str, LockedNetwork]:
-    """By uuid, those that there are; locked in the order of all writers, those without subnets after the others."""
+    """Locks those of these networks that exist, in the order of all writers, those without subnets last. Returns them
+    by uuid.
+    """
     options = {"populate_existing": True}
     locked: dict[str, LockedNetwork] = {}
     if uuids:
@@ -108,7 +111,9 @@ def lock_several(session: Session, uuids: AbstractSet[str]) -> dict[str, LockedN
 
 
 def lock_local(session: Session) -> None:
-    """All networks that share the addresses of their hosts, so that one subnet after the other is compared with theirs."""
+    """Locks all networks that share the addresses of their hosts, so that new subnets are compared with theirs one at a
+    time.
+    """
     session.execute(select(Row.id).where(Row.network_type == LOCAL).order_by(Row.id).with_for_update()).all()
 
 
@@ -117,14 +122,16 @@ def has_ports(session: Session, network_id: int) -> bool:
 
 
 def has_ports_of_others(session: Session, network: models.Network) -> bool:
-    """Whether ports of other projects than its own are on it."""
+    """Whether the network has ports of projects that do not own it."""
     port = models.Port
     query = exists().where(port.network_id == network.id, port.project_id != network.project_id)
     return bool(session.scalar(select(query)))
 
 
 def remove(session: Session, network_id: int) -> Mapping[str, int]:
-    """With its subnets. {project: how many subnets of it went}. The network is locked and has no ports."""
+    """Removes the network with its subnets. Returns {project: number of its removed subnets}. The network must be
+    locked and have no ports.
+    """
     owners: dict[str, int] = {}
     for project_id in session.scalars(select(models.Subnet.project_id).where(models.Subnet.network_id == network_id)):
         owners[project_id] = owners.get(project_id, 0) + 1

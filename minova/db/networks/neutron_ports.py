@@ -28,7 +28,9 @@ def add(
     *,
     made: bool = False,
 ) -> None:
-    """`nics`: by the number of the interface. `made`: also ports that are named go with the server."""
+    """`nics`: by interface number.
+    `made`: ports that the request names are deleted with the server, too.
+    """
     rows = [
         {
             "instance_uuid": instance_uuid,
@@ -48,8 +50,8 @@ def add(
 
 
 def expect(session: Session, instance_uuid: str, project_id: str, nic: RequestedNic, at: datetime) -> None:
-    """The API is about to make a port for the server. Writes a row of an interface that is released and cleaned already: if the API dies,
-    the cleaning finds the row and looks for the port.
+    """Records that the API is about to create a port for the server. The row is that of an interface already released
+    and cleaned: if the API dies, the cleaning finds the row and looks for the port.
     """
     values = {
         "instance_uuid": instance_uuid,
@@ -65,24 +67,24 @@ def expect(session: Session, instance_uuid: str, project_id: str, nic: Requested
 
 
 def expects(session: Session, instance_uuid: str, after: datetime) -> bool:
-    """Whether a port may have been made for the server since then that no row names yet."""
+    """Whether a port may have been created for the server after `after` that no row names yet."""
     query = select(Row.id).where(Row.instance_uuid == instance_uuid, Row.port_id.is_(None), Row.released_at > after)
     return session.scalar(query.limit(1)) is not None
 
 
 def nic_of(row: models.NeutronPort) -> RequestedNic:
-    """What was asked for."""
+    """Returns what the request asked for."""
     return _NIC.from_builtins(row.nic_request)
 
 
 def of_instance(session: Session, instance_uuid: str) -> list[models.NeutronPort]:
-    """Those that the server has, in their order."""
+    """Returns the interfaces that the server has, in their order."""
     query = select(Row).where(Row.instance_uuid == instance_uuid, _HELD).order_by(Row.nic, Row.id)
     return list(session.scalars(query.execution_options(populate_existing=True)))
 
 
 def find(session: Session, instance_uuid: str, port_id: str) -> models.NeutronPort | None:
-    """None: the server has no such port."""
+    """Returns None if the server has no such port."""
     query = select(Row).where(Row.instance_uuid == instance_uuid, Row.port_id == port_id, _HELD)
     return session.scalar(query.execution_options(populate_existing=True))
 
@@ -97,12 +99,14 @@ def numbers_of(session: Session, instance_uuid: str) -> list[int]:
 
 
 def are_there(session: Session) -> bool:
-    """Whether Neutron has, or is to be told of, ports of any server."""
+    """Whether there are rows of any server: ports in Neutron, or ports that still have to be cleaned there."""
     return session.scalar(select(Row.id).limit(1)) is not None
 
 
 def ids_of(session: Session, instance_uuids: Collection[str]) -> dict[str, list[str]]:
-    """The ports that servers have, by server, in their order. Those that are not made yet are none."""
+    """Returns the ports that servers have, by server and in their order. Ports that are not created
+    yet are left out.
+    """
     found: dict[str, list[str]] = {}
     query = select(Row.instance_uuid, Row.port_id).where(_HELD, Row.port_id.is_not(None)).order_by(Row.nic, Row.id)
     for chunk in chunked(sorted(set(instance_uuids))):
@@ -112,7 +116,7 @@ def ids_of(session: Session, instance_uuids: Collection[str]) -> dict[str, list[
 
 
 def held(session: Session, port_ids: Collection[str]) -> set[str]:
-    """Which of these ports servers have."""
+    """Returns those of these ports that servers have."""
     return {
         str(port_id)
         for chunk in chunked(sorted(port_ids))
@@ -121,8 +125,8 @@ def held(session: Session, port_ids: Collection[str]) -> set[str]:
 
 
 def describe(session: Session, instance_uuids: Iterable[str]) -> dict[str, list[tuple[int, Vif]]]:
-    """The interfaces with their numbers, as Neutron showed them last. One whose port is not made yet has no MAC address and no
-    addresses.
+    """Returns the interfaces with their numbers, as Neutron showed them last. An interface whose port is not created
+    yet has no MAC address and no addresses.
     """
     found: dict[str, list[tuple[int, Vif]]] = {}
     query = select(Row.instance_uuid, Row.nic, Row.port_id, Row.vif, Row.nic_request, Row.tag)
@@ -139,31 +143,35 @@ def _unbound(port_id: str | None, nic: RequestedNic) -> Vif:
 
 
 def give_port(session: Session, row_id: int, port_id: str) -> bool:
-    """A port was made for it. False: it has another one already, or the server has gone. Idempotent."""
+    """Records the port that was created for the interface. Returns False if the interface has another port, or the
+    server has lost the interface. Idempotent.
+    """
     statement = update(Row).where(Row.id == row_id, or_(Row.port_id.is_(None), Row.port_id == port_id), _HELD)
     result: Any = session.connection().execute(statement.values(port_id=port_id, held_port_id=port_id))
     return bool(result.rowcount)
 
 
 def write(session: Session, row_id: int, vif: Vif, at: datetime, host: str | None = None) -> bool:
-    """As Neutron shows it now. `host`: to which it is bound; None: as before. False: the server has it no more."""
+    """Records the interface as Neutron shows it now. `host`: the host to which it is bound; None: unchanged. Returns
+    False if the server no longer has it.
+    """
     values = {"vif": msgspec.to_builtins(vif), "refreshed_at": at} | ({} if host is None else {"host": host})
     result: Any = session.connection().execute(update(Row).where(Row.id == row_id, _HELD).values(**values))
     return bool(result.rowcount)
 
 
 def looked_at(session: Session, row_id: int, at: datetime) -> None:
-    """Nothing of it has changed."""
+    """Records that the interface was checked and has not changed."""
     session.connection().execute(update(Row).where(Row.id == row_id, _HELD).values(refreshed_at=at))
 
 
 def forget(session: Session, row_id: int, port_id: str) -> None:
-    """The port was deleted in Neutron: nothing is left to do there. Idempotent."""
+    """Deletes the row, because the port was deleted in Neutron and nothing is left to do there. Idempotent."""
     session.connection().execute(delete(Row).where(Row.id == row_id, Row.port_id == port_id, _HELD))
 
 
 def release(session: Session, instance_uuid: str, at: datetime, port_id: str | None = None) -> None:
-    """The server has none of them any more, or not this one. Idempotent."""
+    """Takes the interface with this port, or all interfaces, from the server. Idempotent."""
     statement = update(Row).where(Row.instance_uuid == instance_uuid, _HELD)
     if port_id is not None:
         statement = statement.where(Row.port_id == port_id)
@@ -171,7 +179,9 @@ def release(session: Session, instance_uuid: str, at: datetime, port_id: str | N
 
 
 def forsake(session: Session, at: datetime, limit: int) -> int:
-    """Releases those of servers that a conductor of an older release has deleted, which knows no such ports. How many servers."""
+    """Releases the ports of deleted servers: a conductor of an older release, which does not know such ports, has
+    deleted these servers. Returns the number of servers.
+    """
     gone = select(Row.instance_uuid).outerjoin(models.Instance, models.Instance.uuid == Row.instance_uuid)
     lost = or_(models.Instance.deleted_at.is_not(None), models.Instance.uuid.is_(None))
     uuids = list(session.scalars(gone.where(_HELD, lost).distinct().limit(limit)))
@@ -181,19 +191,21 @@ def forsake(session: Session, at: datetime, limit: int) -> int:
 
 
 def to_clean(session: Session, before: datetime, limit: int) -> list[str]:
-    """Servers that have lost interfaces of which Neutron was not told, or was told before `before`."""
+    """Returns servers with released interfaces that were never cleaned in Neutron, or were cleaned before `before`."""
     due = or_(Row.cleaned_at.is_(None), Row.cleaned_at < before)
     query = select(Row.instance_uuid).where(Row.released_at.is_not(None), due).group_by(Row.instance_uuid)
     return [str(uuid) for uuid in session.scalars(query.order_by(func.min(Row.released_at)).limit(limit))]
 
 
 def all_of(session: Session, instance_uuid: str) -> list[models.NeutronPort]:
-    """Also those that the server has no more."""
+    """Returns all interfaces of the server, also those that it has lost."""
     return list(session.scalars(select(Row).where(Row.instance_uuid == instance_uuid).order_by(Row.id)))
 
 
 def cleaned(session: Session, rows: Sequence[models.NeutronPort], at: datetime, before: datetime) -> None:
-    """Neutron has been told of these: for the last time if it was told before `before`."""
+    """Records that Neutron has been updated for these rows. Deletes rows that were already cleaned before `before`:
+    this was the last time.
+    """
     again = [row.id for row in rows if row.cleaned_at is not None and row.cleaned_at < before]
     first = [row.id for row in rows if row.cleaned_at is None]
     for chunk in chunked(again):
@@ -203,7 +215,7 @@ def cleaned(session: Session, rows: Sequence[models.NeutronPort], at: datetime, 
 
 
 def _has_no_host() -> ColumnElement[bool]:
-    """The server has left its host, and no other one builds it now."""
+    """The condition that the server has left its host and no other host is building it."""
     instance = models.Instance
     resting = instance.vm_state.in_([VmState.SHELVED_OFFLOADED.value, VmState.ERROR.value])
     query = select(instance.id).where(
@@ -213,7 +225,7 @@ def _has_no_host() -> ColumnElement[bool]:
 
 
 def without_host(session: Session, limit: int) -> list[models.NeutronPort]:
-    """Bound to a host that the server has left."""
+    """Returns ports that are bound to a host that the server has left."""
     query = select(Row).where(_HELD, Row.host.is_not(None), Row.port_id.is_not(None), _has_no_host())
     return list(session.scalars(query.order_by(Row.id).limit(limit)))
 
@@ -225,21 +237,25 @@ def is_without_host(session: Session, row: models.NeutronPort) -> bool:
 
 
 def unbound(session: Session, row: models.NeutronPort) -> bool:
-    """A row of `without_host` is bound to no host any more. False: it is none of them now; nothing is changed."""
+    """Records that a row of `without_host` is no longer bound to a host. Returns False, and changes nothing, if
+    `without_host` no longer holds for it.
+    """
     statement = update(Row).where(Row.id == row.id, Row.host == row.host, _HELD, _has_no_host())
     result: Any = session.connection().execute(statement.values(host=None))
     return bool(result.rowcount)
 
 
 def host_of(session: Session, row_id: int) -> str | None:
-    """The host of the server that has this interface. None: it has none now, or lost the interface."""
+    """Returns the host of the server that has this interface; None if the server has no host, or has lost the
+    interface.
+    """
     instance = models.Instance
     query = select(instance.host).join(Row, Row.instance_uuid == instance.uuid)
     return session.scalar(query.where(Row.id == row_id, _HELD, instance.deleted_at.is_(None)))
 
 
 def oldest(session: Session, limit: int) -> list[str]:
-    """Servers whose interfaces were looked at the longest time ago."""
+    """Returns servers, those whose interfaces were refreshed longest ago first."""
     query = (
         select(Row.instance_uuid).where(_HELD, Row.refreshed_at.is_not(None)).order_by(Row.refreshed_at).limit(limit)
     )

@@ -9,7 +9,9 @@ from sqlalchemy.orm import Session
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """`marker`: the uuid of the last item of the page before. `reverse`: of the page behind, whose items stand in the same order."""
+    """`marker`: the uuid of the last item of the previous page.
+    `reverse`: returns the page before the marker, with its items in the same order.
+    """
 
     limit: int
     marker: str | None = None
@@ -19,9 +21,10 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
 def rows_of(
     session: Session, seen: Select[Any], table: Any, filters: Mapping[str, Sequence[Any]], page: Page
 ) -> list[Any]:
-    """The rows of `seen`, which are those that the caller may see, with any of the values of each filter, by column.
+    """Returns a page of the rows of `seen` (the rows that the caller may see) that match every filter: {column: allowed
+    values}.
 
-    Raises LookupError if the marker is not among `seen`: whether others have it, nothing tells.
+    Raises LookupError if the marker is not among `seen`. The error does not reveal whether others have it.
     """
     query = seen
     for column, values in filters.items():

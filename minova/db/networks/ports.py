@@ -45,7 +45,7 @@ _CHANGING = (
     "host",
     "port_security_enabled",
 )
-# Built once: every new port asks them.
+# Built once: every new port runs them.
 _ADD = insert(Row).returning(Row.id, sort_by_parameter_order=True)
 _ALLOCATE = insert(Allocation)
 _MACS = select(Row.mac_address).where(in_list(Row.mac_address))
@@ -54,14 +54,14 @@ _TAKEN = select(Allocation.address).where(Allocation.subnet_id == bindparam("sub
 
 
 def find(session: Session, uuid: str) -> Port | None:
-    """None also for one that is going."""
+    """Returns None if there is no such port, or it is being deleted."""
     query = select(Row).where(Row.uuid == uuid, Row.status != GOING)
     row = session.scalar(query.execution_options(populate_existing=True))
     return None if row is None else _to_objects(session, [row])[0]
 
 
 def of_instance(session: Session, instance_uuid: str) -> list[Port]:
-    """In the order of its interfaces, without those that are going."""
+    """Returns a server's ports in the order of its interfaces, without those that are being deleted."""
     query = select(Row).where(Row.instance_uuid == instance_uuid, Row.status != GOING).order_by(Row.nic, Row.id)
     return _to_objects(session, list(session.scalars(query)))
 
@@ -73,9 +73,11 @@ def visible(
     page: Page,
     addresses: Mapping[str, Sequence[str]] = {},
 ) -> list[Port]:
-    """Those that a project may see: its own, and those on its networks. None: all.
+    """Returns the ports that a project may see: its own, and those on its networks. None: all.
 
-    `addresses`: any of these `ip_address` and of these `subnet_id`. Raises LookupError if the marker is unknown.
+    `addresses`: {`ip_address` or `subnet_id`: allowed values}.
+
+    Raises LookupError if the marker is unknown.
     """
     seen = select(Row).join(Net, Net.id == Row.network_id).where(Row.status != GOING)
     if project_id is not None:
@@ -102,7 +104,7 @@ def _pairs(port: Port) -> dict[str, Any]:
 
 
 def replace(session: Session, port: Port, at: datetime) -> bool:
-    """False: its revision is no longer `port.revision_number`."""
+    """Returns False if the port's revision is no longer `port.revision_number`."""
     values = {name: getattr(port, name) for name in _CHANGING} | _pairs(port)
     statement = update(Row).where(Row.uuid == port.id, Row.revision_number == port.revision_number)
     changed = statement.values(revision_number=port.revision_number + 1, updated_at=at, **values)
@@ -117,12 +119,12 @@ def lock(session: Session, uuid: str) -> models.Port | None:
 
 
 def exists(session: Session, uuid: str) -> bool:
-    """Also one that is going."""
+    """Whether the port exists, also one that is being deleted."""
     return session.scalar(select(Row.id).where(Row.uuid == uuid)) is not None
 
 
 def is_attached(session: Session, uuid: str) -> bool:
-    """Whether a server has it."""
+    """Whether a server has the port."""
     return session.scalar(select(Row.instance_uuid).where(Row.uuid == uuid)) is not None
 
 
@@ -134,8 +136,9 @@ def lock_several(session: Session, uuids: Collection[str]) -> None:
 def add_several(
     session: Session, ports: Sequence[Port], network_ids: Sequence[int], nics: Sequence[int | None]
 ) -> list[int]:
-    """On the networks with these rows. With a number of an interface it is made for the server whose uuid is its `device_id`. Returns the
-    ids of the rows.
+    """Adds the ports to the networks with these row ids. Returns the row ids of the ports.
+
+    A port with an interface number is created for the server whose uuid is its `device_id`.
     """
     rows = [
         {name: getattr(port, name) for name in _PLAIN}
@@ -151,7 +154,7 @@ def add_several(
 
 
 def server_of(session: Session, uuid: str) -> str | None:
-    """Which server has the port. None: no server has it, or there is no port."""
+    """Returns the server that has the port; None if no server has it, or there is no such port."""
     return session.scalar(select(Row.instance_uuid).where(Row.uuid == uuid))
 
 
@@ -161,7 +164,7 @@ def numbers_of(session: Session, instance_uuid: str) -> list[int]:
 
 
 def give_to(session: Session, port_id: int, instance_uuid: str, nic: int, owner: str, tag: str | None = None) -> None:
-    """A server has this port from now on."""
+    """Attaches the port to the server."""
     values = {"instance_uuid": instance_uuid, "nic": nic, "device_id": instance_uuid, "device_owner": owner, "tag": tag}
     session.connection().execute(update(Row).where(Row.id == port_id).values(**values))
 
@@ -170,7 +173,7 @@ _FREE = {"instance_uuid": None, "nic": None, "device_id": "", "device_owner": ""
 
 
 class Detached(NamedTuple):
-    """A port that a server has no more. `groups`: ids of its security groups."""
+    """A port that was taken from a server. `groups`: ids of its security groups."""
 
     project_id: str
     removed: bool
@@ -178,7 +181,9 @@ class Detached(NamedTuple):
 
 
 def take_from(session: Session, uuid: str, instance_uuid: str) -> Detached | None:
-    """A server has this port no more. It goes if it was made for the server, or is going. None: the server has not got it."""
+    """Takes the port from the server. Removes the port if it was created for the server or is being deleted. Returns
+    None if the server does not have it.
+    """
     row = lock(session, uuid)
     if row is None or row.instance_uuid != instance_uuid:
         return None
@@ -192,28 +197,28 @@ def take_from(session: Session, uuid: str, instance_uuid: str) -> Detached | Non
 
 
 def _goes(row: models.Port) -> bool:
-    """Whether it is removed when its server has it no more."""
+    """Whether the port is removed when it is taken from its server."""
     return row.made_for_instance or row.status == GOING
 
 
 def mark_going(session: Session, uuid: str) -> None:
-    """A port that a server has is deleted: from now on it waits only for the guest."""
+    """Marks a port of a server as deleted: from now on it waits only until the guest has released it."""
     session.connection().execute(update(Row).where(Row.uuid == uuid).values(status=GOING))
 
 
 def only_going_on_network(session: Session, network_uuid: str) -> bool:
-    """Whether the network has ports, and all of them are going."""
+    """Whether the network has ports, and all of them are being deleted."""
     return _are_going(session, Row.network_id.in_(select(Net.id).where(Net.uuid == network_uuid)))
 
 
 def only_going_of_subnet(session: Session, subnet_uuid: str) -> bool:
-    """As `only_going_on_network`, of those that have addresses of the subnet."""
+    """As `only_going_on_network`, for the ports with addresses of the subnet."""
     given = select(Allocation.port_id).join(models.Subnet, models.Subnet.id == Allocation.subnet_id)
     return _are_going(session, Row.id.in_(given.where(models.Subnet.uuid == subnet_uuid)))
 
 
 def only_going_of_group(session: Session, group_uuid: str) -> bool:
-    """As `only_going_on_network`, of those that have the security group."""
+    """As `only_going_on_network`, for the ports with the security group."""
     of_port, group = models.PortSecurityGroup, models.SecurityGroup
     having = select(of_port.port_id).join(group, group.id == of_port.group_id)
     return _are_going(session, Row.id.in_(having.where(group.uuid == group_uuid)))
@@ -227,7 +232,7 @@ def _are_going(session: Session, ports: ColumnElement[bool]) -> bool:
 
 
 def going_of(session: Session, instance_uuid: str, mac_address: str | None = None) -> list[str]:
-    """The ids of those ports of a server that are going; of the one with this MAC address."""
+    """Returns the ids of a server's ports that are being deleted: all, or the one with this MAC address."""
     query = select(Row.uuid).where(Row.instance_uuid == instance_uuid, Row.status == GOING)
     if mac_address is not None:
         query = query.where(Row.mac_address == mac_address)
@@ -235,7 +240,9 @@ def going_of(session: Session, instance_uuid: str, mac_address: str | None = Non
 
 
 def release(session: Session, instance_uuid: str) -> dict[str, int]:
-    """The server has no ports any more; those that were made for it, or are going, go. {project: how many went}."""
+    """Takes all ports from the server. Removes those that were created for it or are being deleted. Returns {project:
+    number of removed ports}.
+    """
     query = select(Row).where(Row.instance_uuid == instance_uuid).order_by(Row.id).with_for_update()
     gone: dict[str, int] = {}
     for row in session.scalars(query.execution_options(populate_existing=True)).all():
@@ -248,7 +255,7 @@ def release(session: Session, instance_uuid: str) -> dict[str, int]:
 
 
 def forsaken(session: Session, limit: int) -> list[str]:
-    """Deleted servers that have ports still: a conductor of release 0.1.0 has ended them."""
+    """Returns deleted servers that still have ports, because a conductor of release 0.1.0 has deleted them."""
     gone = select(Row.instance_uuid).join(models.Instance, models.Instance.uuid == Row.instance_uuid)
     query = gone.where(models.Instance.deleted_at.is_not(None)).distinct().limit(limit)
     return [str(uuid) for uuid in session.scalars(query)]
@@ -261,7 +268,7 @@ def remove(session: Session, port_id: int) -> None:
 
 
 def macs_among(session: Session, macs: Sequence[str]) -> set[str]:
-    """Which of them ports have."""
+    """Returns those of these MAC addresses that ports have."""
     return set(session.scalars(_MACS, {"some": list(macs)}))
 
 
@@ -277,7 +284,7 @@ def taken(session: Session, subnet_id: int) -> Collection[str]:
 
 
 def allocate_several(session: Session, addresses: Mapping[int, Iterable[tuple[int, str]]]) -> None:
-    """By the ids of the ports' rows: (id of the subnet's row, address)."""
+    """`addresses`: {row id of the port: [(row id of the subnet, address)]}."""
     rows = [
         {"subnet_id": subnet_id, "address": address, "port_id": port_id}
         for port_id, of_port in addresses.items()
@@ -294,13 +301,13 @@ def give_back(session: Session, port_id: int, addresses: Iterable[tuple[int, str
 
 
 def allocated(session: Session, port_id: int) -> list[tuple[int, str]]:
-    """(id of the subnet's row, address) of a port."""
+    """Returns (row id of the subnet, address) of each address of a port."""
     query = select(Allocation.subnet_id, Allocation.address).where(Allocation.port_id == port_id)
     return [(int(subnet_id), address) for subnet_id, address in session.execute(query)]
 
 
 def note_last(session: Session, subnet_id: int, address: str) -> None:
-    """The next one is looked for after it."""
+    """Records the last allocated address. The search for the next one begins after it."""
     session.connection().execute(_NOTE_LAST, {"subnet": subnet_id, "last": address})
 
 
@@ -334,7 +341,7 @@ def _to_objects(session: Session, rows: Sequence[models.Port]) -> list[Port]:
 
 
 def _servers(session: Session, uuids: Sequence[str]) -> dict[str, dict[str, str]]:
-    """What a port shows of the server that has it: where it is, and whether it runs."""
+    """Returns what a port shows of its server: its host, and whether it is active."""
     shown: dict[str, dict[str, str]] = {}
     for chunk in chunked(uuids):
         query = select(models.Instance.uuid, models.Instance.host, models.Instance.vm_state)

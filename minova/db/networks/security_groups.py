@@ -28,7 +28,7 @@ _PLAIN_OF_RULE = (
     "updated_at",
 )
 
-# Built once: every server with interfaces asks them.
+# Built once: every server with interfaces runs them.
 _LOCK = select(Row).where(in_list(Row.uuid)).order_by(Row.id).with_for_update()
 _LOCK_DEFAULTS = select(Row).where(in_list(Row.default_of)).order_by(Row.id).with_for_update()
 _DEFAULTS = select(Row.default_of, Row.uuid).where(in_list(Row.default_of))
@@ -38,7 +38,7 @@ _REMOTE = aliased(Row)
 _RULE, _REMOTE_ROW = Rule.__table__.c, Row.__table__.alias()
 _RULES_WITH_REMOTES = (
     select(
-        # As `RuleWithRemote` has them.
+        # In the order of `RuleWithRemote`.
         _RULE.group_id,
         _RULE.direction,
         _RULE.ethertype,
@@ -79,7 +79,7 @@ _OF_PORTS = (
 
 
 class RuleWithRemote(NamedTuple):
-    """Columns of a rule, and of the group that it names."""
+    """Columns of a rule, and of the group that the rule names."""
 
     group_id: int
     direction: str
@@ -104,7 +104,7 @@ def find(session: Session, uuid: str) -> SecurityGroup | None:
 def visible(
     session: Session, project_id: str | None, filters: Mapping[str, Sequence[Any]], page: Page
 ) -> list[SecurityGroup]:
-    """Those of a project; None: all. Raises LookupError if the marker is unknown."""
+    """Returns the groups of a project; None: all. Raises LookupError if the marker is unknown."""
     seen = select(Row)
     if project_id is not None:
         seen = seen.where(Row.project_id == project_id)
@@ -112,7 +112,7 @@ def visible(
 
 
 def named(session: Session, project_id: str, names: Collection[str]) -> dict[str, list[str]]:
-    """The ids of a project's groups that have one of these names or ids, by what is named."""
+    """Returns {name or id: ids} of the project's groups that have one of these names or ids."""
     found: dict[str, list[str]] = {}
     query = select(Row.uuid, Row.name).where(
         Row.project_id == project_id, or_(Row.name.in_(names), Row.uuid.in_(names))
@@ -124,12 +124,12 @@ def named(session: Session, project_id: str, names: Collection[str]) -> dict[str
 
 
 def default_of(session: Session, project_id: str) -> str | None:
-    """The id of its default group."""
+    """Returns the id of the project's default group."""
     return session.scalar(select(Row.uuid).where(Row.default_of == project_id))
 
 
 def defaults_of(session: Session, project_ids: Collection[str]) -> dict[str, str]:
-    """The ids of their default groups, by project."""
+    """Returns the ids of the default groups, by project."""
     if not project_ids:
         return {}
     return {str(project_id): uuid for project_id, uuid in session.execute(_DEFAULTS, {"some": sorted(project_ids)})}
@@ -140,7 +140,9 @@ def without_default(session: Session, project_ids: Collection[str]) -> list[str]
 
 
 def add(session: Session, group: SecurityGroup, at: datetime) -> int:
-    """Without its rules. Returns the id of the row. IntegrityError: the project has a default group."""
+    """Adds the group without its rules. Returns the row id. Raises IntegrityError if the project already has a default
+    group.
+    """
     values: dict[str, Any] = {"name": group.name, "description": group.description, "project_id": group.project_id}
     values |= {"default_of": group.project_id if group.is_default else None}
     times = {"revision_number": 1, "created_at": at, "updated_at": at}
@@ -149,7 +151,7 @@ def add(session: Session, group: SecurityGroup, at: datetime) -> int:
 
 
 def replace(session: Session, group: SecurityGroup, at: datetime) -> bool:
-    """Its name and description. False: its revision is no longer `group.revision_number`."""
+    """Replaces name and description. Returns False if the group's revision is no longer `group.revision_number`."""
     statement = update(Row).where(Row.uuid == group.id, Row.revision_number == group.revision_number)
     changed = statement.values(
         name=group.name, description=group.description, revision_number=group.revision_number + 1, updated_at=at
@@ -159,7 +161,9 @@ def replace(session: Session, group: SecurityGroup, at: datetime) -> bool:
 
 
 def lock_several(session: Session, uuids: Collection[str]) -> dict[str, models.SecurityGroup]:
-    """By uuid, those that there are. Until the transaction ends they stay, and so do their rules."""
+    """Locks the groups that exist, and returns them by uuid. Until the transaction ends, the groups and their rules
+    stay.
+    """
     if not uuids:
         return {}
     options = {"populate_existing": True}
@@ -167,7 +171,7 @@ def lock_several(session: Session, uuids: Collection[str]) -> dict[str, models.S
 
 
 def lock_defaults(session: Session, project_ids: Collection[str]) -> dict[str, models.SecurityGroup]:
-    """As `lock_several`: the default groups of these projects."""
+    """As `lock_several`, for the default groups of these projects."""
     if not project_ids:
         return {}
     values, options = {"some": sorted(project_ids)}, {"populate_existing": True}
@@ -175,19 +179,21 @@ def lock_defaults(session: Session, project_ids: Collection[str]) -> dict[str, m
 
 
 def is_used(session: Session, group_id: int) -> bool:
-    """Whether a port has it."""
+    """Whether a port has the group."""
     return bool(session.scalar(select(exists().where(OfPort.group_id == group_id))))
 
 
 def naming(session: Session, uuid: str) -> set[str]:
-    """The other groups with rules that name it."""
+    """Returns the other groups that have rules that name the group."""
     named = aliased(Row)
     query = select(Row.uuid).join(Rule, Rule.group_id == Row.id).join(named, Rule.remote_group_id == named.id)
     return set(session.scalars(query.where(named.uuid == uuid, Row.uuid != uuid)))
 
 
 def remove(session: Session, group_id: int) -> dict[str, int]:
-    """With its rules, and those of other groups that name it. {project: how many rules of it went}."""
+    """Removes the group, its rules, and rules of other groups that name it. Returns {project: number of its removed
+    rules}.
+    """
     goes = or_(Rule.group_id == group_id, Rule.remote_group_id == group_id)
     count = select(Rule.project_id, func.count(Rule.id)).where(goes).group_by(Rule.project_id)
     gone = {project_id: int(number) for project_id, number in session.execute(count)}
@@ -207,7 +213,7 @@ def find_rule(session: Session, uuid: str) -> SecurityGroupRule | None:
 def visible_rules(
     session: Session, project_id: str | None, filters: Mapping[str, Sequence[Any]], page: Page
 ) -> list[SecurityGroupRule]:
-    """Those of a project; None: all. Raises LookupError if the marker is unknown."""
+    """Returns the rules of a project; None: all. Raises LookupError if the marker is unknown."""
     seen = select(Rule)
     if project_id is not None:
         seen = seen.where(Rule.project_id == project_id)
@@ -221,7 +227,7 @@ def visible_rules(
 def add_rules(
     session: Session, group_id: int, rules: Iterable[SecurityGroupRule], remotes: Mapping[str, int], at: datetime
 ) -> None:
-    """`remotes`: the ids of the rows of groups that the rules name."""
+    """`remotes`: row ids of the groups that the rules name."""
     times = {"revision_number": 0, "created_at": at, "updated_at": at}
     rows = [
         {name: getattr(rule, name) for name in _PLAIN_OF_RULE}
@@ -240,7 +246,9 @@ def rules_of(session: Session, group_ids: Collection[int]) -> list[models.Securi
 
 
 def rules_with_remotes(session: Session, group_ids: Collection[int]) -> list[RuleWithRemote]:
-    """The rules of these groups, each with the id of the group that it names and the number of that group's members."""
+    """Returns the rules of these groups, each with the id of the group that it names and that group's
+    `members_revision`.
+    """
     rows: list[RuleWithRemote] = []
     for chunk in chunked(sorted(group_ids)):
         rows += (RuleWithRemote._make(row) for row in session.execute(_RULES_WITH_REMOTES, {"some": chunk}))
@@ -255,7 +263,7 @@ def remove_rule(session: Session, uuid: str) -> None:
 
 
 def give_to_ports(session: Session, groups: Mapping[int, Iterable[int]]) -> None:
-    """Ports have these groups from now on, beside others."""
+    """Adds these groups to the ports, besides the groups that they already have."""
     rows = [{"port_id": port_id, "group_id": one} for port_id, of_port in groups.items() for one in of_port]
     if rows:
         session.connection().execute(_GIVE, rows)
@@ -266,7 +274,7 @@ def take_from_port(session: Session, port_id: int) -> None:
 
 
 def of_ports(session: Session, port_ids: Collection[int]) -> dict[int, list[tuple[int, str]]]:
-    """(id of the row, id) of the groups of each port."""
+    """Returns (row id, id) of each group of each port."""
     found: dict[int, list[tuple[int, str]]] = {}
     for chunk in chunked(sorted(port_ids)):
         for port_id, row_id, uuid in session.execute(_OF_PORTS, {"some": chunk}):
@@ -275,7 +283,7 @@ def of_ports(session: Session, port_ids: Collection[int]) -> dict[int, list[tupl
 
 
 def of_instances(session: Session, instance_uuids: Collection[str]) -> set[str]:
-    """The ids of the groups of these servers' ports."""
+    """Returns the ids of the groups of these servers' ports."""
     found: set[str] = set()
     for chunk in chunked(sorted(instance_uuids)):
         found |= set(session.scalars(_OF_INSTANCES, {"some": chunk}))
@@ -283,7 +291,7 @@ def of_instances(session: Session, instance_uuids: Collection[str]) -> set[str]:
 
 
 def names_of_instances(session: Session, instance_uuids: Collection[str]) -> dict[str, list[str]]:
-    """The names of the groups of each server's ports, each once."""
+    """Returns the names of the groups of each server's ports, without duplicates."""
     found: dict[str, list[str]] = {}
     for chunk in chunked(sorted(instance_uuids)):
         for uuid, name in session.execute(_NAMES_OF_INSTANCES, {"some": chunk}):
@@ -292,7 +300,7 @@ def names_of_instances(session: Session, instance_uuids: Collection[str]) -> dic
 
 
 def hosts_of(session: Session, uuids: Collection[str]) -> set[str]:
-    """Hosts on which ports have these groups, or groups whose rules name these."""
+    """Returns the hosts with ports that have these groups, or have groups whose rules name these groups."""
     found = set(hosts_naming(session, uuids))
     for chunk in chunked(sorted(uuids)):
         found |= set(session.scalars(_HOSTS_HAVING, {"some": chunk}))
@@ -300,8 +308,9 @@ def hosts_of(session: Session, uuids: Collection[str]) -> set[str]:
 
 
 def hosts_naming(session: Session, uuids: Collection[str]) -> dict[str, set[str]]:
-    """The hosts on which ports have groups whose rules name these, and which of these they name. Also hosts that are to build the servers
-    of such ports: their claims may be in progress.
+    """Returns {host: those of these groups that rules of the groups of its ports name}.
+
+    Includes hosts that are to build servers with such ports: their claims may be in progress.
     """
     found: dict[str, set[str]] = {}
     for chunk in chunked(sorted(uuids)):
@@ -312,13 +321,13 @@ def hosts_naming(session: Session, uuids: Collection[str]) -> dict[str, set[str]
 
 
 def _with_ports(server: type[models.Instance] | type[models.Task], uuid: Any, *columns: Any) -> Select[Any]:
-    """The hosts of instances or of tasks whose servers have ports, with the security groups of these ports."""
+    """Selects the hosts of instances or tasks whose servers have ports, with the security groups of these ports."""
     query = select(server.host, *columns).select_from(server).join(Port, Port.instance_uuid == uuid)
     return query.join(OfPort, OfPort.port_id == Port.id).where(server.host.is_not(None)).distinct()
 
 
 def _naming(server: type[models.Instance] | type[models.Task], uuid: Any) -> Select[Any]:
-    """With the groups that rules of these groups name."""
+    """Extends `_with_ports` by the groups that rules of these groups name."""
     query = _with_ports(server, uuid, _REMOTE.uuid).join(Rule, Rule.group_id == OfPort.group_id)
     return query.join(_REMOTE, _REMOTE.id == Rule.remote_group_id).where(in_list(_REMOTE.uuid))
 

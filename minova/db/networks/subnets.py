@@ -14,7 +14,7 @@ from minova.db.networks.pages import Page, rows_of
 from minova.objects.network import LOCAL, HostRoute, Pool, Subnet
 
 Row, Net = models.Subnet, models.Network
-# Built once: every new port asks for them.
+# Built once: every new port reads them.
 _OF_NETWORK = select(Row).where(Row.network_id == bindparam("network")).order_by(Row.id)
 _POOLS = Decoder(tuple[Pool, ...])
 _ROUTES = Decoder(tuple[HostRoute, ...])
@@ -41,7 +41,9 @@ def find(session: Session, uuid: str) -> Subnet | None:
 
 
 def visible(session: Session, project_id: str | None, filters: Mapping[str, Sequence[Any]], page: Page) -> list[Subnet]:
-    """Those that a project may see: of the networks that it sees. None: all. Raises LookupError if the marker is unknown."""
+    """Returns the subnets of the networks that a project may see. None: all. Raises LookupError if the marker is
+    unknown.
+    """
     seen = select(Row).join(Net, Net.id == Row.network_id)
     if project_id is not None:
         seen = seen.where(or_(Row.project_id == project_id, Net.project_id == project_id, Net.shared, Net.external))
@@ -49,7 +51,7 @@ def visible(session: Session, project_id: str | None, filters: Mapping[str, Sequ
 
 
 def by_row(session: Session, filters: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
-    """With the ids of the networks' rows in place of their uuids."""
+    """Returns the filters with the networks' row ids in place of their uuids."""
     if "network_id" not in filters:
         return dict(filters)
     ids = session.scalars(select(Net.id).where(Net.uuid.in_(filters["network_id"]))).all()
@@ -61,7 +63,7 @@ def of_network(session: Session, network_id: int) -> list[models.Subnet]:
 
 
 def ranges_of_local(session: Session) -> list[str]:
-    """Of all networks that share the addresses of their hosts."""
+    """Returns the ranges of all networks that share the addresses of their hosts."""
     return list(session.scalars(select(Row.cidr).join(Net, Net.id == Row.network_id).where(Net.network_type == LOCAL)))
 
 
@@ -73,7 +75,7 @@ def add(session: Session, subnet: Subnet, network_id: int, at: datetime) -> Subn
 
 
 def replace(session: Session, subnet: Subnet, at: datetime) -> bool:
-    """False: its revision is no longer `subnet.revision_number`."""
+    """Returns False if the subnet's revision is no longer `subnet.revision_number`."""
     values = {name: getattr(subnet, name) for name in _CHANGING}
     statement = update(Row).where(Row.uuid == subnet.id, Row.revision_number == subnet.revision_number)
     changed = statement.values(revision_number=subnet.revision_number + 1, updated_at=at, **values, **_lists(subnet))
@@ -82,7 +84,7 @@ def replace(session: Session, subnet: Subnet, at: datetime) -> bool:
 
 
 def network_of(session: Session, uuid: str) -> str | None:
-    """The uuid of its network."""
+    """Returns the uuid of the subnet's network."""
     return session.scalar(select(Net.uuid).join(Row, Row.network_id == Net.id).where(Row.uuid == uuid))
 
 
@@ -93,7 +95,7 @@ def is_used(session: Session, uuid: str) -> bool:
 
 
 def has_address(session: Session, uuid: str, address: str) -> bool:
-    """Whether a port has this address of it."""
+    """Whether a port has this address of the subnet."""
     allocation = models.IpAllocation
     query = exists().where(allocation.subnet_id == Row.id, Row.uuid == uuid, allocation.address == address)
     return bool(session.scalar(select(query)))

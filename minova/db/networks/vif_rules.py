@@ -1,4 +1,4 @@
-"""What ports let through, by the rules of their security groups, as hosts need it."""
+"""The rules of ports, derived from their security groups, in the form that hosts need."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -45,11 +45,13 @@ def pairs_of(port: Port | ServerPort) -> tuple[AddressPair, ...]:
 def of_ports(
     session: Session, ports: Sequence[ServerPort], *, members_now: bool = False
 ) -> dict[int, tuple[VifRule, ...]]:
-    """By the ids of the ports' rows, of those with port security. A remote group is replaced by its members' addresses, which may
-    be some seconds old: `members_now`: as they are now.
+    """Returns the rules of the ports that have port security, by the ports' row ids. A remote group is replaced by its
+    members' addresses.
 
-    Members on other networks do not reach a port on a `local` network, and do not stand in its rules. Rules of too many
-    ranges let nothing through.
+    `members_now`: reads the current members. Otherwise they may be some seconds old.
+
+    A port on a `local` network cannot be reached from other networks, so its rules leave out members there. Rules with
+    too many ranges let nothing through.
     """
     secured = [port for port in ports if port.port_security_enabled]
     groups = security_groups.of_ports(session, {port.id for port in secured})
@@ -75,7 +77,9 @@ def of_ports(
 
 
 def _bounded(port: ServerPort, every: tuple[VifRule, ...]) -> tuple[VifRule, ...]:
-    """Rules that name a group stay: its members may be fewer soon."""
+    """Drops rules that exceed the bound. A rule that names a group stays without addresses: the group may have fewer
+    members soon.
+    """
     kept = within_bound(every)
     if len(kept) == len(every):
         return kept

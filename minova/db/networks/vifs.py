@@ -1,4 +1,4 @@
-"""The interfaces of servers, as hosts and answers of the Compute API need them."""
+"""The interfaces of servers, as hosts and responses of the Compute API need them."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -18,12 +18,12 @@ from minova.objects.vif import Vif, VifAddress, VifRule, VifSubnet
 
 # By instance, interfaces with their numbers, in order.
 _Numbered: TypeAlias = dict[str, list[tuple[int, Vif]]]
-# Built once, and of tables: every build and every look at a server asks them. Objects of rows would take half of their time, and a join
-# with the subnets a third of the time in which PostgreSQL plans them.
+# Built once, and from tables: every build and every GET of a server runs them. Mapped objects would take half of the
+# run time, and a join with the subnets a third of PostgreSQL's planning time.
 _PORT, _NETWORK, _ADDRESS = Port.__table__.c, Network.__table__.c, IpAllocation.__table__.c
 _PORTS = (
     select(
-        # As `ServerPort` has them.
+        # In the order of `ServerPort`.
         _PORT.id,
         _PORT.uuid,
         _PORT.instance_uuid,
@@ -67,14 +67,14 @@ _SUBNETS = (
 
 
 class _Address(NamedTuple):
-    """`subnet_id`: of the subnet's row."""
+    """`subnet_id`: id of the subnet's row."""
 
     subnet_id: int
     address: str
 
 
 def segments_of(session: Session, instance_uuid: str) -> set[str]:
-    """What the host of the instance must have bridges for."""
+    """Returns the segments for which the instance's host must have bridges."""
     query = (
         select(Network.network_type, Network.physical_network, Network.segmentation_id)
         .join(Port, Port.network_id == Network.id)
@@ -85,14 +85,16 @@ def segments_of(session: Session, instance_uuid: str) -> set[str]:
 
 
 def release(session: Session, instance_uuid: str, at: datetime) -> dict[str, int]:
-    """The server has no interface any more, and ports that were made for it go. {project: how many of minova's own went}."""
+    """Takes all interfaces from the server, and removes ports that were created for it. Returns {project: number of its
+    removed minova ports}.
+    """
     neutron_ports.release(session, instance_uuid, at)
     return ports.release(session, instance_uuid)
 
 
 def of_hosts(session: Session, hosts: Collection[str]) -> dict[str, dict[str, tuple[Vif, ...]]]:
-    """By host, of all instances that are there, for the hosts themselves: also those of ports that are going. Without those of Neutron,
-    which keeps its own.
+    """Returns, by host, the interfaces of all instances there, to be sent to the hosts: includes ports that are being
+    deleted, but not Neutron's ports, which Neutron handles itself.
     """
     found: dict[str, dict[str, tuple[Vif, ...]]] = {host: {} for host in hosts}
     query = select(Instance.uuid, Instance.hostname, Instance.host).join(Port, Port.instance_uuid == Instance.uuid)
@@ -107,13 +109,15 @@ def of_hosts(session: Session, hosts: Collection[str]) -> dict[str, dict[str, tu
 def of_instances(
     session: Session, instance_uuids: Iterable[str], *, rules: bool = False, going: bool = False
 ) -> dict[str, tuple[Vif, ...]]:
-    """In the order of the interfaces; only of those that have any. `rules`: with what their security groups let through. `going`: with
-    those of ports that are going.
+    """Returns the interfaces in their order, only of instances that have any.
+
+    `rules`: with the rules of their security groups.
+    `going`: with ports that are being deleted.
     """
     uuids = sorted(set(instance_uuids))
     found = _built_in(session, uuids, rules=rules, going=going)
     for uuid, numbered in neutron_ports.describe(session, uuids).items():
-        # A server that was made on minova's own networks may get interfaces on Neutron's.
+        # A server that was created on minova's own networks may get interfaces on Neutron's networks later.
         found[uuid] = sorted([*found.get(uuid, ()), *numbered], key=lambda one: one[0])
     return {uuid: tuple(vif for _, vif in numbered) for uuid, numbered in found.items()}
 
@@ -160,7 +164,7 @@ def _vifs(
             addresses=tuple(
                 VifAddress(subnet_id=of_network[one.subnet_id].id, ip_address=one.address)
                 for one in addresses.get(port.id, ())
-                # One may have gone, with its addresses, since these were read.
+                # A subnet may have been deleted, with its addresses, since these were read.
                 if one.subnet_id in of_network
             ),
             subnets=tuple(of_network.values()),
@@ -175,7 +179,7 @@ def _vifs(
 
 
 def _subnets(session: Session, network_ids: Collection[int]) -> dict[int, dict[int, VifSubnet]]:
-    """By the ids of the rows of networks and subnets, in their order."""
+    """Returns {row id of the network: {row id of the subnet: subnet}}, in their order."""
     found: dict[int, dict[int, VifSubnet]] = {}
     for chunk in chunked(sorted(network_ids)):
         for row in session.execute(_SUBNETS, {"some": chunk}):

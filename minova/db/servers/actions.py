@@ -1,4 +1,4 @@
-"""What was asked of instances and what came of it: actions, their events, and faults."""
+"""Requested actions on instances and their results: actions, their events, and faults."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -15,11 +15,11 @@ from minova.objects.states import State
 
 BUILD_EVENT = "build_and_run_instance"
 DELETE_EVENT = "compute_terminate_instance"
-# Characters of up to four bytes that MariaDB's TEXT takes.
+# As many characters of up to four bytes as fit into MariaDB's TEXT.
 LONGEST_REASON = 16_000
 LONGEST_KIND = 64
 
-# Made once: every boot ends an action and an event.
+# Built once: every boot ends an action and an event.
 _ACTIONS: Any = InstanceAction.__table__
 _EVENTS: Any = InstanceActionEvent.__table__
 _END = (
@@ -48,7 +48,7 @@ _IN_PROGRESS = (
 
 
 class InProgress(NamedTuple):
-    """The task of an instance, and the instance's state, as one statement sees them."""
+    """The task and the state of an instance, read by one statement."""
 
     action_id: int | None
     kind: str
@@ -58,7 +58,7 @@ class InProgress(NamedTuple):
 
 
 def begin(session: Session, rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """Write actions, one for each instance; answers {instance uuid: action id}."""
+    """Writes actions, one for each instance. Returns {instance uuid: action id}."""
     model = InstanceAction
     if session.get_bind().dialect.insert_executemany_returning:
         written = session.connection().execute(_BEGIN_RETURNING, list(rows))
@@ -67,13 +67,13 @@ def begin(session: Session, rows: Sequence[Mapping[str, Any]]) -> dict[str, int]
     ids, names = {}, {row["action"] for row in rows}
     for chunk in chunked([row["instance_uuid"] for row in rows]):
         query = select(model.instance_uuid, model.id).where(model.instance_uuid.in_(chunk)).order_by(model.id)
-        # The newest of each: this one.
+        # The newest action of each instance is the one that was just written.
         ids.update({row[0]: row[1] for row in session.execute(query.where(model.action.in_(names)))})
     return ids
 
 
 def in_progress(session: Session, instance_uuid: str) -> InProgress | None:
-    """Without a lock. None: the instance has no task, or is deleted."""
+    """Reads without a lock. Returns None if the instance has no task or is deleted."""
     row = session.execute(_IN_PROGRESS, {"of_instance": instance_uuid}).first()
     if row is None:
         return None
@@ -83,9 +83,10 @@ def in_progress(session: Session, instance_uuid: str) -> InProgress | None:
 def end(
     session: Session, action_ids: Collection[int], at: datetime, *, error: Failure | None = None, event: bool = True
 ) -> None:
-    """The actions ended: well, or with `error`, of which an action has the text for people and an event the details.
+    """Records that the actions succeeded, or failed with `error`. An action stores the error's text for users, an event
+    its details.
 
-    The attempt that was open ended likewise, unless `event` is False.
+    The open attempt ends with the same result, unless `event` is False.
     """
     if not action_ids:
         return
@@ -95,7 +96,7 @@ def end(
 
 
 def initiators(session: Session, uuids: Iterable[str], request_id: str) -> dict[str, tuple[str, str]]:
-    """By instance: the user and the project of the action with this request id."""
+    """Returns, by instance, the user and the project of the action with this request id."""
     row = InstanceAction
     found: dict[str, tuple[str, str]] = {}
     for some in chunked(sorted(uuids)):
@@ -108,8 +109,9 @@ def initiators(session: Session, uuids: Iterable[str], request_id: str) -> dict[
 
 
 def begin_events(session: Session, rows: Sequence[Mapping[str, Any]], event: str = BUILD_EVENT) -> None:
-    """Each row: action_id, host, start_time, and its own `event` if it has one. One for each attempt to build, or for an action on
-    its host.
+    """Records an event for each attempt to build, or for an action on its host.
+
+    Each row holds action_id, host, start_time, and its own `event` if it has one.
     """
     session.connection().execute(_INSERT_EVENTS, [{"event": event, **row} for row in rows])
 
@@ -130,7 +132,7 @@ def _ended(action_ids: Collection[int], at: datetime, error: str | None) -> dict
 
 
 def add_failed_event(session: Session, action_id: int, event: str, host: str, at: datetime, failure: Failure) -> None:
-    """One try of an action failed on a host; the action goes on."""
+    """Records that an attempt of an action failed on a host; the action continues."""
     times = {"start_time": at, "finish_time": at}
     session.connection().execute(
         insert(InstanceActionEvent).values(
@@ -146,17 +148,19 @@ def add_failed_event(session: Session, action_id: int, event: str, host: str, at
 
 
 def _kind(failure: Failure) -> str:
-    """Hosts send kinds of any length, too."""
+    """Cuts the kind: hosts may send kinds of any length."""
     return failure.kind.replace("\0", "")[:LONGEST_KIND]
 
 
 def _kept(reason: str | None) -> str | None:
-    """Hosts send reasons of any length, and PostgreSQL takes no NUL: neither may keep a build from ending."""
+    """Cuts the reason and replaces NULs: hosts may send reasons of any length, PostgreSQL rejects NUL, and neither may
+    keep a build from ending.
+    """
     return reason and reason.replace("\0", "\N{REPLACEMENT CHARACTER}")[:LONGEST_REASON]
 
 
 class Asked(NamedTuple):
-    """Whose request an action is."""
+    """The request that began an action, and its user and project."""
 
     request_id: str
     user_id: str
@@ -170,7 +174,7 @@ def request_of(session: Session, action_id: int) -> Asked:
 
 
 class FailedAttempt(NamedTuple):
-    """`kind` None: an older release has noted none."""
+    """`kind` None: an older release has recorded none."""
 
     host: str
     reason: str
@@ -178,7 +182,7 @@ class FailedAttempt(NamedTuple):
 
 
 def failed_attempts(session: Session, action_id: int) -> list[FailedAttempt]:
-    """The failed attempts of an action, in their order."""
+    """Returns the failed attempts of an action, in their order."""
     model = InstanceActionEvent
     query = select(model.host, model.details, model.kind).where(model.action_id == action_id, model.result == "Error")
     rows = session.execute(query.order_by(model.id))

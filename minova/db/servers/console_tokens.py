@@ -23,7 +23,7 @@ def add(
     now: ColumnElement[float],
     seconds: float,
 ) -> None:
-    """Valid for so many seconds. Those that have expired are removed with it."""
+    """Adds a token that is valid for this many seconds. Removes expired tokens."""
     at = for_insert(session, now)
     connection = session.connection()
     connection.execute(delete(ConsoleToken).where(ConsoleToken.expires_at <= at))
@@ -38,7 +38,9 @@ def add(
 
 
 def use(session: Session, token_hash: str, now: ColumnElement[float]) -> OpenedConsole | None:
-    """What the token opens, once: of two that come with the same token one gets None."""
+    """Returns what the token opens, and removes the token. Of two concurrent requests with the same token, one gets
+    None.
+    """
     at = for_insert(session, now)
     row = session.execute(
         select(ConsoleToken.instance_uuid, ConsoleToken.console_type, ConsoleToken.expires_at > at).where(

@@ -76,19 +76,20 @@ _COLUMNS = [
 
 
 def is_holding() -> ColumnElement[bool]:
-    """The condition that a row with a host holds resources there: not `objects.states.is_resource_free`."""
+    """The condition that a row with a host holds resources there: the negation of `objects.states.is_resource_free`."""
     return or_(
         Instance.vm_state.not_in(sorted(state.value for state in RESOURCE_FREE)), Instance.task_state.is_not(None)
     )
 
 
-# Built once: every audit of every node asks them.
+# Built once: every audit of every node runs them.
 _WHOLE = (
     select(*_COLUMNS)
     .outerjoin(RequestSpecRow, RequestSpecRow.reservation_id == Instance.reservation_id)
     .order_by(Instance.id)
 )
-# What only a build of a guest needs, and may be long: an audit would carry it of each instance of the host, every time.
+# Columns that only a build needs and that may be long. Otherwise every audit would send them for each instance of the
+# host.
 _OF_BUILDS = ("user_data", "key_data")
 _ON_HOST = _WHOLE.with_only_columns(
     *(null().label(column.key) if column.key in _OF_BUILDS else column for column in _COLUMNS)
@@ -133,7 +134,7 @@ _BEGIN_ATTEMPT = (
 
 
 class StateChange(NamedTuple):
-    """A change of state; of a new instance there is no `before`."""
+    """A change of state. A new instance has no `before`."""
 
     uuid: str
     before: State | None
@@ -141,7 +142,7 @@ class StateChange(NamedTuple):
 
 
 class RecordingSession(WriteSession):
-    """A session that records the changes of state of its transaction. Other sessions do not pay for that."""
+    """A session that records the changes of state of its transaction. Other sessions do not have that cost."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -149,7 +150,7 @@ class RecordingSession(WriteSession):
 
 
 class LockedInstance(NamedTuple):
-    """An instance's state, attempt, place and owner, read under its lock."""
+    """An instance's state, attempt, host and owner, read under its lock."""
 
     uuid: str
     state: State
@@ -181,7 +182,7 @@ def insert_rows(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def lock(session: Session, uuids: Iterable[str]) -> dict[str, LockedInstance]:
-    """Of those that have a row, deleted or not. Every transaction that locks takes instances first, then tasks."""
+    """Locks the instances that have a row, deleted or not. Every transaction locks instances before tasks."""
     locked = {}
     for chunk in chunked(sorted(uuids)):
         for row in session.connection().execute(_STANDING, {"some": chunk}):
@@ -210,7 +211,8 @@ def transition(
     *conditions: ColumnElement[bool],
     **values: Any,
 ) -> int:
-    """Change the state of instances where it is one of `before` and `conditions` hold. Returns how many changed.
+    """Changes the state of instances whose state is one of `before` and that meet `conditions`. Returns how many
+    changed.
 
     Raises AssertionError if the table of states does not allow the change.
     """
@@ -230,7 +232,9 @@ def transition(
 
 @lru_cache(256)
 def _transition(before: tuple[State, ...], after: State, names: tuple[str, ...]) -> Update:
-    """Made once: to make one takes longer than to run it. Over the core table: the mapped class would look for the rows in the session."""
+    """Built once: building it takes longer than running it. Uses the core table: the mapped class would search the
+    session for the rows.
+    """
     values: dict[Any, Any] = {_column(name): bindparam(f"b_{name}", type_=_column(name).type) for name in names}
     state = {_TABLE.c.vm_state: after[0].value, _TABLE.c.task_state: after[1] and after[1].value}
     statement = update(_TABLE).where(in_list(_TABLE.c.uuid), _TABLE.c.deleted_at.is_(None), is_one_of(before))
@@ -238,14 +242,16 @@ def _transition(before: tuple[State, ...], after: State, names: tuple[str, ...])
 
 
 def _column(name: str) -> Any:
-    """Of the table, by the name of the attribute."""
+    """Returns a column of the table by the name of the attribute."""
     return _TABLE.c[Instance.__mapper__.columns[name].name]
 
 
 def step_through(
     session: Session, uuid: str, vm_state: VmState, steps: Sequence[TaskState], *, updated_at: datetime
 ) -> None:
-    """From the first of these task states to the last. Only where changes of state are recorded are all of them written."""
+    """Moves the instance from the first of these task states to the last. Intermediate states are written only where
+    changes of state are recorded.
+    """
     passed = steps if isinstance(session, RecordingSession) else (*steps[:1], *steps[1:][-1:])
     for step, following in pairwise(passed):
         transition(session, [uuid], [(vm_state, step)], (vm_state, following), updated_at=updated_at)
@@ -254,8 +260,8 @@ def step_through(
 class PreparedTransition:
     """The change of state of `transition`, for instances that differ in their conditions and values.
 
-    The statement is made once. `conditions` and `values` hold `bindparam`s; each row fills them, and names its instance
-    with `b_uuid`.
+    The statement is built once. `conditions` and `values` hold `bindparam`s. Each row gives their values, and its
+    instance as `b_uuid`.
     """
 
     def __init__(
@@ -265,7 +271,7 @@ class PreparedTransition:
         *conditions: ColumnElement[bool],
         **values: Any,
     ) -> None:
-        """`after`: by the vm_state of before."""
+        """`after`: the new state by the old vm_state."""
         assert all(allowed(state, after[state[0]]) for state in before), (before, after)
         self._after = after
         uuid = bindparam("b_uuid", type_=Instance.uuid.type)
@@ -274,12 +280,14 @@ class PreparedTransition:
             "vm_state": _by_vm_state({vm_state: new[0].value for vm_state, new in after.items()}),
             "task_state": _by_vm_state({vm_state: new[1] and new[1].value for vm_state, new in after.items()}),
         }
-        table: Any = Instance.__table__  # not the mapped class, which would look for the rows in the session
+        table: Any = Instance.__table__  # not the mapped class, which would search the session for the rows
         columns = {_column(name): value for name, value in (state | values).items()}
         self._statement = update(table).where(*self._chosen).values(columns)
 
     def apply(self, session: Session, rows: Sequence[Mapping[str, Any]]) -> int:
-        """How many of the rows' instances changed. Rows in the order of their uuids lock like all other writers."""
+        """Returns how many of the rows' instances changed. Rows must be in the order of their uuids, as all other
+        writers lock them.
+        """
         if isinstance(session, RecordingSession):
             for row in rows:
                 session.state_changes.extend(_upcoming_changes(session, self._chosen, self._after, row))
@@ -289,8 +297,10 @@ class PreparedTransition:
 
 
 def _by_vm_state(values: Mapping[VmState, str | None]) -> Any:
-    """The new value of a column: one for all, or by the row's vm_state. The columns of an update see the row as it was, so long
-    as none of them is read after it was set: MariaDB sets them in their order, and each of these keeps the vm_state or is for all.
+    """Returns the new value of a column: a constant, or a CASE over the row's vm_state.
+
+    MariaDB sets columns in their order, so an expression must not read a column that was set before it. That holds
+    here: each new value keeps the vm_state or is a constant.
     """
     if len({*values.values()}) == 1:
         return next(iter(values.values()))
@@ -303,7 +313,9 @@ def _upcoming_changes(
     after: State | Mapping[VmState, State],
     filled: Mapping[str, Any] | None = None,
 ) -> list[StateChange]:
-    """The changes that an update is about to make, with their rows locked. `filled`: values of `bindparam`s in `chosen`."""
+    """Returns the changes that an update is about to make, and locks their rows. `filled`: values of `bindparam`s in
+    `chosen`.
+    """
     query = select(Instance.uuid, Instance.vm_state, Instance.task_state).where(*chosen).order_by(Instance.uuid)
     rows = session.execute(query.with_for_update(), filled)
     changes = []
@@ -314,7 +326,9 @@ def _upcoming_changes(
 
 
 def reset_state(session: Session, locked: LockedInstance, after: State, at: datetime) -> None:
-    """Set the state that an administrator names, whatever it was: the table of states says what services may do."""
+    """Sets the state that an administrator requests, whatever the old state was. The table of states restricts only
+    services.
+    """
     if isinstance(session, RecordingSession):
         session.state_changes.append(StateChange(locked.uuid, locked.state, after))
     values = {"vm_state": after[0].value, "task_state": after[1] and after[1].value, "updated_at": at}
@@ -322,7 +336,7 @@ def reset_state(session: Session, locked: LockedInstance, after: State, at: date
 
 
 def set_attributes(session: Session, uuid: str, at: datetime, values: Mapping[str, Any]) -> None:
-    """Columns that say nothing of the state, of a locked instance."""
+    """Sets columns of a locked instance that are not part of its state."""
     columns = {getattr(Instance, name): value for name, value in values.items()}
     session.connection().execute(
         update(Instance).where(Instance.uuid == uuid).values({Instance.updated_at: at, **columns})
@@ -342,12 +356,12 @@ def pinned_zone(session: Session, uuid: str) -> str | None:
 
 
 def begin_attempt(session: Session, uuids: Collection[str], attempt: int, at: datetime) -> None:
-    """From now on reports of lower attempts are stale."""
+    """Records the attempt. Reports of lower attempts are stale from now on."""
     session.connection().execute(_BEGIN_ATTEMPT, {"some": sorted(uuids), "b_attempt": attempt, "b_at": at})
 
 
 def deleted_at(session: Session, uuids: Iterable[str]) -> dict[str, datetime]:
-    """Of those that are deleted, and not purged yet."""
+    """Returns when the instances were deleted. Instances that are not deleted, or are already purged, are left out."""
     times: dict[str, datetime] = {}
     for chunk in chunked(sorted(set(uuids))):
         query = select(Instance.uuid, Instance.deleted_at).where(Instance.uuid.in_(chunk))
@@ -356,7 +370,7 @@ def deleted_at(session: Session, uuids: Iterable[str]) -> dict[str, datetime]:
 
 
 def without_row(session: Session, uuids: Collection[str]) -> dict[str, bool]:
-    """Those of these that have no row, and whether that is because they were purged."""
+    """Returns those of these instances that have no row, and whether they were purged."""
     known = row_hosts(session, uuids) if uuids else {}
     missing = sorted(set(uuids) - known.keys())
     purged: set[str] = set()
@@ -366,7 +380,7 @@ def without_row(session: Session, uuids: Collection[str]) -> dict[str, bool]:
 
 
 def row_hosts(session: Session, uuids: Iterable[str]) -> dict[str, str | None]:
-    """The host of each that has a row, deleted or not."""
+    """Returns the host of each instance that has a row, deleted or not."""
     hosts: dict[str, str | None] = {}
     for chunk in chunked(sorted(set(uuids))):
         query = select(Instance.uuid, Instance.host).where(Instance.uuid.in_(chunk))
@@ -375,7 +389,7 @@ def row_hosts(session: Session, uuids: Iterable[str]) -> dict[str, str | None]:
 
 
 def set_power_states(session: Session, host: str, states: Mapping[str, int], at: datetime) -> None:
-    """Of the host's own idle instances, where they differ. What a task does to an instance is that task's to say."""
+    """Updates the host's idle instances whose power state differs. Instances with a task are left to the task."""
     for state in sorted(set(states.values())):
         for chunk in chunked(sorted(uuid for uuid in states if states[uuid] == state)):
             statement = update(Instance).where(
@@ -397,7 +411,7 @@ class Unshelving(NamedTuple):
 
 
 def unshelving(session: Session, uuids: Iterable[str]) -> list[Unshelving]:
-    """Those of these that are."""
+    """Returns those of these instances that are being unshelved."""
     model = Instance
     rows: list[Any] = []
     for chunk in chunked(sorted(uuids)):
@@ -408,7 +422,7 @@ def unshelving(session: Session, uuids: Iterable[str]) -> list[Unshelving]:
 
 
 def shelved_before(session: Session, now: datetime, seconds: float) -> list[str]:
-    """Idle ones that are shelved, on their hosts still, for more than so many seconds."""
+    """Returns idle instances that have been shelved for more than `seconds` and are still on their hosts."""
     query = select(Instance.uuid).where(
         Instance.vm_state == VmState.SHELVED,
         Instance.task_state.is_(None),
@@ -426,7 +440,7 @@ class IdleInstance(NamedTuple):
 
 
 def idle_in(session: Session, host: str, uuids: Iterable[str], vm_states: Iterable[VmState]) -> list[IdleInstance]:
-    """The host's own instances in these states that have no task; locked."""
+    """Locks and returns the host's instances in these states that have no task."""
     idle: list[IdleInstance] = []
     model, names = Instance, [state.value for state in vm_states]
     for chunk in chunked(sorted(set(uuids))):
@@ -451,19 +465,19 @@ def is_one_of(states: Collection[State]) -> ColumnElement[bool]:
     for vm_state, task_states in sorted(by_vm_state.items()):
         named = sorted(state.value for state in task_states if state is not None)
         fits: list[ColumnElement[bool]] = [Instance.task_state.is_(None)] if None in task_states else []
-        # Not IN, whose list of values cannot be executed for many rows at once.
+        # Not IN: its list of values does not work with executemany.
         fits += [Instance.task_state == name for name in named]
         choices.append(and_(Instance.vm_state == vm_state.value, or_(*fits)))
     return or_(*choices)
 
 
 def load(session: Session, *conditions: ColumnElement[bool]) -> list[objects.Instance]:
-    """As the services tell each other of them, with the image of their request and the devices that they have."""
+    """Returns instances as services send them to each other: with the image of their request and their devices."""
     return _loaded(session, _WHOLE.where(*conditions), {})
 
 
 def by_uuids(session: Session, uuids: Iterable[str], *, networks: bool = True) -> dict[str, objects.Instance]:
-    """Those that have a row, by uuid: as `load`. `networks`: with their interfaces."""
+    """As `load`, by uuid, for those that have a row. `networks`: with their interfaces."""
     return {
         instance.uuid: instance
         for chunk in chunked(sorted(uuids))
@@ -472,7 +486,7 @@ def by_uuids(session: Session, uuids: Iterable[str], *, networks: bool = True) -
 
 
 def image_on(session: Session, instance_uuid: str, host: str) -> str | None:
-    """The id of the image that the instance is built from, if it is on this host or is being built there."""
+    """Returns the id of the instance's image if the instance is on this host or is being built there."""
     builds = exists().where(Task.instance_uuid == Instance.uuid, Task.host == host, Task.step == TaskStep.BUILD)
     shelved = (Instance.vm_state == VmState.SHELVED_OFFLOADED.value, Instance.shelved_image_id)
     image = case(shelved, else_=Instance.image_ref)
@@ -481,7 +495,10 @@ def image_on(session: Session, instance_uuid: str, host: str) -> str | None:
 
 
 def holding(session: Session, host: str, node: str | None = None) -> list[objects.Instance]:
-    """Those that hold something of the host, or of one node of it: as `load`, without user data and key, of a node without interfaces."""
+    """Returns the instances that hold resources of the host, or of one node of it.
+
+    As `load`, but without user data and key, and without interfaces if `node` is given.
+    """
     if node is None:
         return _loaded(session, _ON_HOST, {"on_host": host})
     return _loaded(session, _ON_NODE, {"on_host": host, "on_node": node}, networks=False)
@@ -508,7 +525,7 @@ def _loaded(
 
 
 def to_object(row: Mapping[Any, Any]) -> objects.Instance:
-    """Without its devices and interfaces."""
+    """Leaves out devices and interfaces."""
     spec = row["spec"]
     image: Image | None = row["image"] or (spec.image if spec is not None else None)
     vm_state, task_state = state_of(row["vm_state"], row["task_state"])
@@ -529,7 +546,7 @@ def state_of(vm_state: str, task_state: str | None) -> State:
 
 
 def count_on(session: Session, hosts: Iterable[str]) -> int:
-    """How many stand on these hosts, in whatever state."""
+    """Returns how many instances are on these hosts, in any state."""
     total = 0
     for chunk in chunked(list(hosts)):
         query = select(func.count(Instance.id)).where(Instance.host.in_(chunk), Instance.deleted_at.is_(None))
@@ -543,7 +560,7 @@ class Location(NamedTuple):
 
 
 def locations(session: Session, uuids: Iterable[str]) -> dict[str, Location]:
-    """Of instances that have a row. Deleted instances have neither host nor node."""
+    """Returns host and node of the instances that have a row. Deleted instances have neither."""
     by_uuid: dict[str, Location] = {}
     model = Instance
     for chunk in chunked(list(uuids)):
@@ -554,7 +571,7 @@ def locations(session: Session, uuids: Iterable[str]) -> dict[str, Location]:
 
 
 def soft_deleted(session: Session, now: datetime, seconds: float, uuid: str | None = None) -> list[str]:
-    """Idle ones that were soft-deleted more than so many seconds ago: all of them, or this one if it is."""
+    """Returns idle instances that were soft-deleted more than `seconds` ago: all of them, or only `uuid`."""
     query = select(Instance.uuid).where(
         Instance.vm_state == VmState.SOFT_DELETED,
         Instance.task_state.is_(None),

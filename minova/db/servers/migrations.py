@@ -1,4 +1,4 @@
-"""Rows of migrations. The whole of one is its `value`; the columns beside it are for searching."""
+"""Rows of migrations. `value` holds the whole migration; the other columns are for searches."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -25,7 +25,7 @@ _SEARCHED = (
 )
 
 _IN_PROGRESS = Migration.status.not_in(sorted(NOT_IN_PROGRESS))
-# Built once: every audit of every node asks it.
+# Built once: every audit of every node runs it.
 _IN_PROGRESS_ON = (
     select(Migration.value)
     .where(
@@ -50,12 +50,12 @@ def find(session: Session, uuid: str) -> MigrationObject | None:
 
 
 def lock(session: Session, uuid: str) -> MigrationObject | None:
-    """Instances are locked before their migrations."""
+    """Locks the migration. Lock its instance first."""
     return session.scalar(select(Migration.value).where(Migration.uuid == uuid).with_for_update())
 
 
 def write(session: Session, migration: MigrationObject, at: datetime, now: ColumnElement[float]) -> None:
-    """Over its locked row."""
+    """Writes the migration to its locked row."""
     changed = msgspec.structs.replace(migration, updated_at=at)
     values = {**_columns(changed, at), "changed_at": now}
     statement = update(Migration).where(Migration.uuid == migration.uuid).values(**values)
@@ -63,12 +63,12 @@ def write(session: Session, migration: MigrationObject, at: datetime, now: Colum
 
 
 def in_progress_on(session: Session, host: str, node: str) -> tuple[MigrationObject, ...]:
-    """Into or out of this node, oldest first."""
+    """Returns migrations into or out of this node, the oldest first."""
     return tuple(session.scalars(_IN_PROGRESS_ON, {"host": host, "node": node}))
 
 
 def in_progress_of(session: Session, instance_uuids: Iterable[str]) -> dict[str, MigrationObject]:
-    """The newest of each instance, by instance uuid."""
+    """Returns the newest migration in progress of each instance, by instance uuid."""
     newest: dict[str, MigrationObject] = {}
     for chunk in chunked(sorted(set(instance_uuids))):
         query = select(Migration.value).where(Migration.instance_uuid.in_(chunk), _IN_PROGRESS)
@@ -79,14 +79,16 @@ def in_progress_of(session: Session, instance_uuids: Iterable[str]) -> dict[str,
 
 
 def lock_open(session: Session, instance_uuid: str) -> list[MigrationObject]:
-    """Those of a locked instance that have not ended."""
+    """Locks and returns the migrations of a locked instance that have not ended."""
     query = select(Migration.value).where(Migration.instance_uuid == instance_uuid, _OPEN)
     return list(session.scalars(query.order_by(Migration.id).with_for_update()))
 
 
 def forsaken(session: Session, before: ColumnElement[float], limit: int) -> list[MigrationObject]:
-    """Migrations that have not ended though nothing continues them: their instance is gone; or it has no task, their guest was
-    not touched yet, and either nothing happened to them since `before` or their destination has no node any more.
+    """Returns migrations that have not ended although nothing continues them.
+
+    Either their instance is gone. Or it has no task, their guest was not touched yet, and they have not changed since
+    `before` or their destination node no longer exists.
     """
     instance = exists().where(Instance.uuid == Migration.instance_uuid, Instance.deleted_at.is_(None))
     driven = exists().where(Task.instance_uuid == Migration.instance_uuid)

@@ -9,7 +9,7 @@ from minova.db.models import PciDevice
 from minova.db.sql import chunked
 from minova.objects.pci import PciDevice as PciDeviceObject
 
-# Built once: every audit of every node asks it.
+# Built once: every audit of every node runs it.
 _OF_NODE = select(PciDevice.value).where(PciDevice.node_id == bindparam("of_node")).order_by(PciDevice.address)
 
 
@@ -18,7 +18,7 @@ def of_node(session: Session, node_id: int) -> tuple[PciDeviceObject, ...]:
 
 
 def of_instances(session: Session, instance_uuids: Iterable[str]) -> dict[str, tuple[PciDeviceObject, ...]]:
-    """What each of them has, on whichever node; only those that have any."""
+    """Returns the devices of each of these instances that has any, on any node."""
     devices: dict[str, tuple[PciDeviceObject, ...]] = {}
     for chunk in chunked(sorted(set(instance_uuids))):
         query = select(PciDevice.instance_uuid, PciDevice.value).where(PciDevice.instance_uuid.in_(chunk))
@@ -28,7 +28,7 @@ def of_instances(session: Session, instance_uuids: Iterable[str]) -> dict[str, t
 
 
 def write(session: Session, node_id: int, devices: Sequence[PciDeviceObject]) -> bool:
-    """Make these the node's devices; answers whether anything changed. Written under the lock of the node's row."""
+    """Makes these the node's devices. Returns whether anything changed. The caller holds the lock of the node's row."""
     before = {device.address: device for device in of_node(session, node_id)}
     after = {device.address: device for device in devices}
     connection = session.connection()

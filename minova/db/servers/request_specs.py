@@ -1,4 +1,6 @@
-"""What a request asked for, kept for all its instances; the client's own UUID for it; and what the scheduler decided."""
+"""Requests for servers, kept for all their instances; client-supplied UUIDs of requests; and the
+scheduler's decisions.
+"""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -12,7 +14,7 @@ from minova.db.sql import chunked, in_list
 from minova.objects.diagnosis import Diagnosis
 from minova.objects.request_spec import RequestSpec
 
-# Made once: every boot uses them.
+# Built once: every boot uses them.
 _SPECS: Any = RequestSpecRow.__table__
 _ADD = insert(_SPECS)
 _SECRETS: Any = RequestSecrets.__table__
@@ -33,7 +35,9 @@ _ADD_LINKS = insert(_LINKS)
 
 
 def add(session: Session, specs: Iterable[tuple[str, RequestSpec | None, dict[str, Any]]], at: datetime) -> None:
-    """`specs`: (reservation id, spec, carried). What is secret of `carried` goes where `forget_secrets` finds it."""
+    """`specs`: (reservation id, spec, carried). The secret part of `carried` goes to a table of its own, where
+    `forget_secrets` finds it.
+    """
     rows, secrets = [], []
     for reservation_id, spec, carried in specs:
         public = without_secrets(carried)
@@ -51,21 +55,21 @@ def without_secrets(carried: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def remove(session: Session, reservation_ids: Collection[str]) -> None:
-    """Of requests of which no server will be built any more."""
+    """Removes requests of which no more servers will be built."""
     session.connection().execute(
         delete(RequestSpecRow).where(RequestSpecRow.reservation_id.in_(sorted(reservation_ids)))
     )
 
 
 def forget_secrets(session: Session) -> int:
-    """Of the requests that have no task left: their servers are built, or were given up."""
+    """Removes the secrets of requests that have no task left: their servers have been built or given up."""
     over = ~select(Task.id).where(Task.reservation_id == RequestSecrets.reservation_id).exists()
     result: Any = session.connection().execute(delete(RequestSecrets).where(over))
     return int(result.rowcount)
 
 
 def password_of(session: Session, reservation_id: str) -> str | None:
-    """As long as it is kept."""
+    """Returns the password as long as it is kept."""
     value = session.scalar(select(RequestSecrets.value).where(RequestSecrets.reservation_id == reservation_id))
     return None if value is None else value.get(PASSWORD)
 
@@ -78,7 +82,7 @@ class StoredRequest(NamedTuple):
 
 
 def load(session: Session, reservation_ids: Collection[str]) -> dict[str, StoredRequest]:
-    """By reservation id."""
+    """Returns the requests by reservation id."""
     requests = {}
     for chunk in chunked(sorted(set(reservation_ids))):
         for reservation_id, spec, carried, secrets in session.execute(_STORED, {"some": chunk}):
@@ -91,12 +95,14 @@ def find_create_request(session: Session, request_uuid: str, project_id: str) ->
 
 
 def add_create_requests(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
-    """IntegrityError: the same came in between."""
+    """Raises IntegrityError if a concurrent request has the same UUID."""
     session.connection().execute(_ADD_CREATE_REQUEST, list(rows))
 
 
 def add_diagnoses(session: Session, diagnosed: Iterable[tuple[Diagnosis, Collection[str]]], at: datetime) -> None:
-    """`diagnosed`: records, each with the instances that it is of. A record is long, and kept once for all of them."""
+    """`diagnosed`: records, each with the instances that it concerns. A record is long, so it is stored once for all of
+    them.
+    """
     connection = session.connection()
     links = []
     for diagnosis, instance_uuids in diagnosed:

@@ -15,7 +15,7 @@ _OF_INSTANCES = select(_TAGS.c.instance_uuid, _TAGS.c.tag).where(in_list(_TAGS.c
 
 
 def of_instances(session: Session, uuids: Collection[str]) -> dict[str, tuple[str, ...]]:
-    """By instance, in the order of the alphabet; those without tags are left out."""
+    """Returns {instance uuid: tags in alphabetical order}. Instances without tags are left out."""
     tags: dict[str, list[str]] = {}
     for some in chunked(sorted(uuids)):
         for uuid, tag in session.connection().execute(_OF_INSTANCES, {"some": some}):
@@ -24,13 +24,13 @@ def of_instances(session: Session, uuids: Collection[str]) -> dict[str, tuple[st
 
 
 def add(session: Session, uuids: Iterable[str], tags: Collection[str]) -> None:
-    """To instances that have none of them."""
+    """Adds the tags to instances that have none of them."""
     rows = [{"instance_uuid": uuid, "tag": tag} for uuid in uuids for tag in tags]
     if rows:
         session.connection().execute(_ADD, rows)
 
 
 def replace(session: Session, uuid: str, tags: Collection[str]) -> None:
-    """Of an instance that the caller has locked."""
+    """Replaces the tags of an instance that the caller has locked."""
     session.connection().execute(delete(InstanceTag).where(InstanceTag.instance_uuid == uuid))
     add(session, [uuid], tags)

@@ -12,19 +12,19 @@ from minova.db.clock import for_insert, later
 from minova.db.models import Instance, Task, TaskStep, Worker
 from minova.db.sql import chunked, in_list
 
-# Built once: every audit of every node asks them.
+# Built once: every audit of every node runs them.
 _BUILDS_ON_HOST = select(Task).where(
     Task.host == bindparam("on_host"), Task.kind == "build", Task.step == TaskStep.BUILD
 )
 _BUILDS_ON_NODE = _BUILDS_ON_HOST.where(Task.node == bindparam("on_node"))
-# Their hosts are asked until they report.
+# Steps that send messages to the host until it reports.
 _UNTIL_REPORTED = (TaskStep.DELETE, TaskStep.ACTION)
 _TASKS: Any = Task.__table__
 _WORKERS: Any = Worker.__table__
 _REMOVE = delete(_TASKS).where(in_list(_TASKS.c.instance_uuid)).returning(_TASKS.c.action_id)
-# Every conductor asks these every few seconds, and renews its lease.
+# Every conductor runs these every few seconds, and renews its lease.
 _COUNT_BY_STEP = select(Task.step, func.count()).where(Task.worker_id == bindparam("b_worker")).group_by(Task.step)
-# What the session may have read before the lock is old.
+# Overwrites what the session may have read before the lock.
 _LOCK = (
     select(Task)
     .where(in_list(Task.instance_uuid))
@@ -34,7 +34,7 @@ _LOCK = (
 )
 
 
-# The database's clock is one expression, made once; that of tests is another for each moment.
+# The database's clock is one expression, made once. Tests use a new expression for each moment.
 @lru_cache(16)
 def _insert(now: ColumnElement[float]) -> Insert:
     times = {"wake_at": now + bindparam("b_wake_in"), "deadline": now + bindparam("b_deadline_in"), "begun_at": now}
@@ -43,7 +43,7 @@ def _insert(now: ColumnElement[float]) -> Insert:
 
 @lru_cache(64)
 def _update(now: ColumnElement[float], names: tuple[str, ...], *, deadline: bool) -> Update:
-    """Over the core table: the mapped class would look for the rows in the session."""
+    """Uses the core table: the mapped class would search the session for the rows."""
     values: dict[str, Any] = {name: bindparam(f"b_{name}", type_=_TASKS.c[name].type) for name in names}
     if deadline:
         values["deadline"] = now + bindparam("b_deadline_in")
@@ -69,14 +69,14 @@ def _orphaned(now: ColumnElement[float]) -> Select[Any]:
 
 
 def insert_rows(session: Session, rows: Sequence[Mapping[str, Any]], now: ColumnElement[float]) -> None:
-    """`wake_at` and `deadline` of the rows are seconds from now."""
+    """`wake_at` and `deadline` of the rows are in seconds from now."""
     renamed = {"wake_at": "b_wake_in", "deadline": "b_deadline_in"}
     filled = [{renamed.get(k, k): v for k, v in row.items()} for row in rows]
     session.connection().execute(_insert(for_insert(session, now)), filled)
 
 
 def lock(session: Session, instance_uuids: Iterable[str]) -> dict[str, Task]:
-    """By instance uuid. Their instances are locked already: see `instances.lock`."""
+    """Locks and returns the tasks by instance uuid. The caller has locked the instances: see `instances.lock`."""
     locked = {}
     for chunk in chunked(sorted(instance_uuids)):
         locked.update({task.instance_uuid: task for task in session.scalars(_LOCK, {"some": chunk})})
@@ -91,9 +91,9 @@ def change(
     *,
     deadline_in: float | None = None,
 ) -> None:
-    """Write the same fields of many locked tasks in one statement; they are looked at again in `wake_in` seconds.
+    """Writes the same fields of many locked tasks in one statement. The tasks are processed again in `wake_in` seconds.
 
-    `deadline_in`: seconds until their new deadline; None: it stays.
+    `deadline_in`: seconds until their new deadline; None: unchanged.
     """
     if not changes:
         return
@@ -107,25 +107,25 @@ def change(
 
 
 def payload_on(session: Session, instance_uuid: str, host: str, kind: str) -> dict[str, Any] | None:
-    """The payload of the instance's task of this kind, if it waits for this host."""
+    """Returns the payload of the instance's task of this kind if it waits for this host."""
     return session.scalar(
         select(Task.payload).where(Task.instance_uuid == instance_uuid, Task.host == host, Task.kind == kind)
     )
 
 
 def kind_of(session: Session, instance_uuid: str) -> str | None:
-    """Of the task in progress of an instance."""
+    """Returns the kind of the instance's task."""
     return session.scalar(select(Task.kind).where(Task.instance_uuid == instance_uuid))
 
 
 def set_payload(session: Session, task: Task, payload: Mapping[str, Any]) -> None:
-    """Of a locked task; it is looked at again when it would have been."""
+    """Changes the payload of a locked task. `wake_at` does not change."""
     session.connection().execute(update(Task).where(Task.id == task.id).values(payload=payload))
     set_committed_value(task, "payload", payload)
 
 
 def remove(session: Session, instance_uuids: Collection[str]) -> list[int]:
-    """Remove the tasks of these instances. Answers the ids of the actions that the tasks belonged to."""
+    """Removes the tasks of these instances. Returns the ids of their actions."""
     action_ids: list[int | None] = []
     connection = session.connection()
     for chunk in chunked(sorted(instance_uuids)):
@@ -138,17 +138,17 @@ def remove(session: Session, instance_uuids: Collection[str]) -> list[int]:
 
 
 def due(session: Session, worker_id: str, now: ColumnElement[float], limit: int) -> Sequence[Task]:
-    """The worker's own tasks whose time has come, those that wait longest first."""
+    """Returns the worker's tasks whose `wake_at` has passed, those that wait longest first."""
     return session.scalars(_due(now), {"b_worker": worker_id, "b_limit": limit}).all()
 
 
 def count_by_step(session: Session, worker_id: str) -> dict[str, int]:
-    """The worker's own tasks."""
+    """Counts the worker's tasks by step."""
     return {row[0]: row[1] for row in session.execute(_COUNT_BY_STEP, {"b_worker": worker_id})}
 
 
 def past_deadline(session: Session, instance_uuids: Iterable[str], now: ColumnElement[float]) -> set[str]:
-    """Instances of those tasks that have had all the time they were given."""
+    """Returns the instances whose tasks are past their deadline."""
     overdue: set[str] = set()
     for chunk in chunked(sorted(instance_uuids)):
         query = select(Task.instance_uuid).where(Task.instance_uuid.in_(chunk), Task.deadline <= now)
@@ -157,7 +157,7 @@ def past_deadline(session: Session, instance_uuids: Iterable[str], now: ColumnEl
 
 
 def on_hosts(session: Session, worker_id: str, hosts: Collection[str], limit: int) -> Sequence[Task]:
-    """The worker's own tasks that wait for one of these hosts."""
+    """Returns the worker's tasks that wait for one of these hosts."""
     waiting_tasks: list[Task] = []
     for chunk in chunked(sorted(hosts)):
         query = select(Task).where(Task.worker_id == worker_id, Task.host.in_(chunk)).order_by(Task.id)
@@ -166,33 +166,35 @@ def on_hosts(session: Session, worker_id: str, hosts: Collection[str], limit: in
 
 
 def unreported_on(session: Session, host: str) -> Sequence[Task]:
-    """Every worker's tasks that ask this host until it reports, in the order in which tasks are locked."""
+    """Returns all workers' tasks that send messages to this host until it reports, in the order in which tasks are
+    locked.
+    """
     query = select(Task).where(Task.host == host, Task.step.in_(_UNTIL_REPORTED))
     return session.scalars(query.order_by(Task.instance_uuid)).all()
 
 
 def builds_since(session: Session, worker_id: str, before: ColumnElement[float], limit: int) -> Sequence[Task]:
-    """The worker's own builds that were asked for before then, whatever they wait for."""
+    """Returns the worker's builds that were requested before `before`, whatever they wait for."""
     query = select(Task).where(Task.worker_id == worker_id, Task.kind == "build", Task.begun_at <= before)
     return session.scalars(query.order_by(Task.id).limit(limit)).all()
 
 
 def builds_on(session: Session, host: str, node: str | None = None) -> Sequence[Task]:
-    """Builds committed to a host and open."""
+    """Returns open builds that are committed to the host."""
     if node is None:
         return session.scalars(_BUILDS_ON_HOST, {"on_host": host}).all()
     return session.scalars(_BUILDS_ON_NODE, {"on_host": host, "on_node": node}).all()
 
 
 class Location(NamedTuple):
-    """Where the work of a task is done."""
+    """The host and the node that a task works on."""
 
     host: str | None = None
     node: str | None = None
 
 
 def locations(session: Session, instance_uuids: Iterable[str]) -> dict[str, Location]:
-    """Of the tasks of these instances."""
+    """Returns the locations of the tasks of these instances."""
     by_uuid: dict[str, Location] = {}
     for chunk in chunked(list(instance_uuids)):
         query = select(Task.instance_uuid, Task.host, Task.node).where(Task.instance_uuid.in_(chunk))
@@ -204,7 +206,9 @@ def locations(session: Session, instance_uuids: Iterable[str]) -> dict[str, Loca
 
 
 def register_worker(session: Session, worker_id: str, host: str, now: ColumnElement[float], lease: float) -> None:
-    """Make the worker's row. One of the same host before it has ended, or is fenced off by the take-over of its tasks."""
+    """Creates the worker's row. An earlier worker of the same host has ended, or is fenced off when its tasks are taken
+    over.
+    """
     until = for_insert(session, now) + lease
     values = {"id": worker_id, "host": host, "lease_until": until, "cloud_clock": True}
     session.connection().execute(update(Worker).where(Worker.host == host).values(lease_until=0.0))
@@ -212,19 +216,19 @@ def register_worker(session: Session, worker_id: str, host: str, now: ColumnElem
 
 
 def renew_lease(session: Session, worker_id: str, now: ColumnElement[float], lease: float) -> bool:
-    """Whether there was a row to renew. A lease is never made shorter by this: see `end_lease`."""
+    """Returns whether there was a row to renew. This never shortens a lease: see `end_lease`."""
     result: Any = session.connection().execute(_renewal(now), {"b_worker": worker_id, "b_lease": lease})
     return bool(result.rowcount)
 
 
 def first_worker(session: Session, now: ColumnElement[float]) -> str | None:
-    """The lowest id of the workers whose lease is valid: one of them, the same for each that asks."""
+    """Returns the lowest id of the workers whose lease is valid: every worker gets the same answer."""
     return session.scalar(select(func.min(Worker.id)).where(Worker.lease_until > now))
 
 
 def unclaimed(session: Session, worker_id: str, instance_uuids: Collection[str] | None = None) -> Sequence[Task]:
-    """The worker's own tasks, all or those of these instances, which wait for a host that may not have heard of them:
-    builds that it has not claimed, deletions and server actions.
+    """Returns the worker's tasks, all or those of these instances, that wait for a host that may not have received
+    them: builds that the host has not claimed, deletions and server actions.
     """
     waiting = select(Instance.uuid).where(Instance.uuid == Task.instance_uuid, Instance.host.is_(None)).exists()
     own_tasks = select(Task).where(
@@ -239,24 +243,25 @@ def unclaimed(session: Session, worker_id: str, instance_uuids: Collection[str] 
 
 
 def any_orphaned(session: Session, worker_id: str, now: ColumnElement[float]) -> bool:
-    """Whether another worker, whose lease is over, owns tasks: a look at few rows, which writes nothing."""
+    """Whether another worker whose lease has ended owns tasks. Reads few rows and writes nothing."""
     return session.scalar(_orphaned(now), {"b_worker": worker_id}) is not None
 
 
 def count_living(session: Session, now: ColumnElement[float]) -> int:
-    """Workers whose lease is valid."""
+    """Returns the number of workers whose lease is valid."""
     return session.scalar(select(func.count()).select_from(Worker).where(Worker.lease_until > now)) or 0
 
 
 def end_lease(session: Session, worker_id: str) -> None:
-    """Others may take its tasks over at once."""
+    """Ends the lease, so that other workers may take its tasks over at once."""
     session.connection().execute(update(Worker).where(Worker.id == worker_id).values(lease_until=0.0))
 
 
 def take_over(session: Session, worker_id: str, now: ColumnElement[float], limit: int) -> list[Task]:
-    """Make this the worker of tasks whose owner's lease is over, and raise their epoch; answers those it got.
+    """Makes this worker the owner of tasks whose owner's lease has ended, and raises their epoch. Returns the tasks
+    that it got.
 
-    The condition stands in the update itself: of two workers that try, one gets the task.
+    The update itself has the condition, so if two workers try, only one gets a task.
     """
     living = select(Worker.id).where(Worker.lease_until > now)
     orphaned = (Task.worker_id != worker_id) & Task.worker_id.not_in(living)
@@ -270,7 +275,7 @@ def take_over(session: Session, worker_id: str, now: ColumnElement[float], limit
 
 
 def forget_workers(session: Session, before: ColumnElement[float]) -> None:
-    """Remove workers whose lease had ended by then and that own no task."""
+    """Removes workers that own no task and whose lease ended before `before`."""
     owners = select(Task.worker_id).distinct().scalar_subquery()
     before = for_insert(session, before)
     session.connection().execute(delete(Worker).where(Worker.lease_until < before, Worker.id.not_in(owners)))

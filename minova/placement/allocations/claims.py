@@ -1,7 +1,9 @@
-"""Allocations: where "yes" becomes true. The sum of a class's allocations on a provider is its inventory's `used`.
+"""Claims of allocations: the final check of a scheduling decision. An inventory's `used` is the sum of the allocations
+of its class on its provider.
 
 Lock order of every writer: consumers by uuid, server groups by id, then inventories by (provider, class). Two claims on
-one inventory, or of one group with a hard policy, wait for each other; each then counts with what the other left.
+one inventory, or of one group with a hard policy, are serialised by these locks: the second one sees what the first has
+left.
 """
 
 from collections import Counter, defaultdict
@@ -21,12 +23,12 @@ from minova.placement.allocations.rows import Holding, Key, Provider
 from minova.placement.limits.inventory_checks import InventoryUsage, refusals
 from minova.placement.providers import of_node
 
-# Classes of which a node's inventory is in providers below its own: one for each card.
+# Classes whose inventory is in child providers of the node's provider: one child for each card.
 IN_CHILDREN = frozenset({"VGPU"})
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """What one consumer shall hold, instead of all it holds now."""
+    """What one consumer shall hold. It replaces all that the consumer holds now."""
 
     consumer_uuid: str
     claim_number: int
@@ -37,15 +39,17 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def claim(session: Session, claims: Sequence[Claim], now: Any = None, *, all_or_none: bool = False) -> dict[str, str]:
-    """Write what fits, in this order; returns {consumer uuid: reason} of the refused ones, which keep what they had.
-    `all_or_none`: write no allocation if any of them is refused.
+    """Writes the claims that fit, in this order. Returns {consumer uuid: reason} of the refused ones, which keep what
+    they had.
 
-    One claim per consumer. Repeating a claim is fine. StaleClaim: one has a number below what its consumer has seen;
-    nothing may be kept of this transaction then.
+    `all_or_none`: writes no allocation if any claim is refused.
+
+    One claim per consumer. Idempotent. Raises StaleClaim if a claim number is lower than the highest one that its
+    consumer has seen; then the transaction must be rolled back.
     """
     if not claims:
         return {}
-    session.flush()  # a node that the caller has just made must be found
+    session.flush()  # so that a node that the caller has just created is found
     numbered = _number(session, claims)
     policies = GroupPolicies(session, numbered.group_ids)
     before = rows.holdings(session, [c.consumer_uuid for c in claims])
@@ -68,10 +72,10 @@ def claim(session: Session, claims: Sequence[Claim], now: Any = None, *, all_or_
 def release(
     session: Session, consumer_uuids: Iterable[str], now: Any = None, *, claim_number: int | None = None
 ) -> dict[str, int]:
-    """Give back all that these consumers hold. A claim that is still under way is refused from now on (StaleClaim):
-    one numbered up to what the consumer has seen, and up to `claim_number` where its number is known.
+    """Releases all that these consumers hold. Returns the lowest claim number that each consumer accepts from now on.
 
-    Answers the lowest number of each from which claims are taken.
+    Claims still in progress are refused from now on (StaleClaim): those numbered up to the highest number that the
+    consumer has seen, and up to `claim_number` if that is given.
     """
     wanted = sorted(set(consumer_uuids))
     if not wanted:
@@ -95,12 +99,12 @@ def release(
 
 
 def forget(session: Session, consumer_uuids: Iterable[str]) -> None:
-    """Remove consumers that will never claim again, with their numbers; those that hold anything stay."""
+    """Removes consumers that will never claim again, with their claim numbers. Consumers that hold anything stay."""
     rows.delete_consumers(session, consumer_uuids)
 
 
 def consumers_of(session: Session, provider_uuid: str, consumer_type: str | None = None) -> list[str]:
-    """The consumers with allocations on this provider or below it, of one type or of all."""
+    """Returns the consumers with allocations on this provider or below it, of one type or of all types."""
     query = select(Allocation.consumer_uuid).where(Allocation.provider_id.in_(of_node.tree_of(provider_uuid)))
     if consumer_type is not None:
         query = query.join(Consumer, Consumer.uuid == Allocation.consumer_uuid)
@@ -109,21 +113,22 @@ def consumers_of(session: Session, provider_uuid: str, consumer_type: str | None
 
 
 class _Numbered(NamedTuple):
-    """By consumer: the id of its server group, where it is in one; its new number, where it has one."""
+    """By consumer: the id of its server group, if it is in one; its new claim number, if it has one."""
 
     group_ids: dict[str, int]
     renumbered: dict[str, int]
 
 
 def _number(session: Session, claims: Sequence[Claim]) -> _Numbered:
-    """Lock the consumers, made where they are new, and note each claim's number; its generation is raised with it.
+    """Locks the consumers, and creates missing ones. Records each claim's number and raises the generation of its
+    consumer.
 
-    Raises StaleClaim if one comes too late.
+    Raises StaleClaim if a claim comes too late.
     """
     rows.ensure_consumers(session, [(c.consumer_uuid, c.claim_number, c.project_id, c.user_id) for c in claims])
     seen, group_ids = rows.lock_consumers_with_groups(session, [c.consumer_uuid for c in claims])
     for wanted in claims:
-        if wanted.consumer_uuid not in seen:  # it was there, and went while this waited for its lock
+        if wanted.consumer_uuid not in seen:  # the row existed, but was deleted while this waited for its lock
             raise errors.Conflict(f"Consumer {wanted.consumer_uuid} was removed at the same time.")
         if wanted.claim_number < seen[wanted.consumer_uuid]:
             raise errors.StaleClaim(
@@ -135,7 +140,7 @@ def _number(session: Session, claims: Sequence[Claim]) -> _Numbered:
 
 
 class _Decided(NamedTuple):
-    """By consumer: what it shall hold, or why it shall not."""
+    """By consumer: the allocations that it gets, or the reason of its refusal."""
 
     holdings: dict[str, Holding]
     refused: dict[str, str]
@@ -149,7 +154,7 @@ def _decide(
     policies: GroupPolicies,
     below: Mapping[int, Sequence[int]],
 ) -> _Decided:
-    """One claim after the other, counting with those before."""
+    """Decides the claims one after the other. Each one counts what those before it take."""
     decided: dict[str, Holding] = {}
     refused: dict[str, str] = {}
     by_provider: dict[int, dict[str, InventoryUsage]] = defaultdict(dict)
@@ -183,7 +188,9 @@ def _decide(
 
 
 def _roots_to_descend(claims: Sequence[Claim], providers: Mapping[str, Provider]) -> set[int]:
-    """The providers of whose claims a part may be below them: most claims ask for nothing of that kind."""
+    """Returns the providers whose claims may be served in part by child providers. Most claims ask
+    for no such class.
+    """
     asking = {claim.provider_uuid for claim in claims if IN_CHILDREN & claim.resources.keys()}
     return {provider.id for uuid, provider in providers.items() if uuid in asking}
 
@@ -191,8 +198,8 @@ def _roots_to_descend(claims: Sequence[Claim], providers: Mapping[str, Provider]
 def _giving(
     name: str, amount: int, old: Holding, inventories: Mapping[int, Mapping[str, InventoryUsage]], tree: Sequence[int]
 ) -> int:
-    """The provider of the tree from which a class is taken: the one from which the consumer has it already, else the root
-    if it has room, else the child with the most room.
+    """Chooses the provider of the tree from which a class is taken: the one from which the consumer has it already,
+    else the root if it has enough free, else the child with the most free.
     """
     root, *children = tree
     able = [provider_id for provider_id in children if name in inventories[provider_id]]
@@ -201,7 +208,7 @@ def _giving(
     kept = [provider_id for provider_id in tree if old[provider_id, name] == amount > 0]
     if kept:
         return kept[0]
-    # A root that has given its inventory to its children may still have one without room.
+    # A root whose inventory has moved to its children may still have an inventory without capacity.
     own = inventories[root].get(name)
     if own is not None and own.capacity - own.used >= amount:
         return root

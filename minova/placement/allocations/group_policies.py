@@ -1,7 +1,8 @@
-"""Hard policies of server groups, counted where "yes" becomes true: with the group's row locked until the claim stands.
+"""Hard policies of server groups, checked together with the claim: the group's row is locked until the claim is
+committed.
 
-A member counts on the hosts where it holds allocations. So a release or a migration frees its place by itself. A stale
-release is rejected as a whole, and cannot free another's place.
+A member counts on the hosts where it holds allocations. So a release or a migration frees its place automatically. A
+stale release is rejected as a whole, so it cannot free the place of a newer claim.
 """
 
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ _LOCK: Any = (
     select(Row.id, Row.uuid, Row.name, Row.policy, Row.rules)
     .where(in_list(Row.id), Row.policy.in_(_HARD))
     .order_by(Row.id)
-    # New members, whose rows refer to the group, need not wait.
+    # Inserting new members, whose rows refer to the group, need not wait.
     .with_for_update(key_share=True)
 )
 _PLACES: Any = (
@@ -37,23 +38,23 @@ _PLACES: Any = (
 
 
 class LockedGroup(msgspec.Struct, kw_only=True):
-    """A group while claims are counted against it. `places`: the hosts of each member that has any."""
+    """A group while claims are checked against it. `places`: {member: hosts} of each member that has any."""
 
     group: InstanceGroup
     places: dict[str, set[str]]
 
 
 class GroupPolicies:
-    """Of the groups that `group_ids` names for some consumers. Locks those with a hard policy."""
+    """The policies of the groups in `group_ids`, {consumer: group id}. Locks the groups that have a hard policy."""
 
     def __init__(self, session: Session, group_ids: Mapping[str, int]) -> None:
         self._group_ids = group_ids
         self._held = _lock(session, sorted(set(group_ids.values()))) if group_ids else {}
 
     def refusals(self, consumer_uuid: str, host: str) -> list[str]:
-        """Why this consumer may not have its place on this host; empty when it may."""
+        """Returns the reasons why this consumer may not be on this host; empty if it may."""
         held = self._held.get(self._group_ids.get(consumer_uuid, 0))
-        # What a member has already, it keeps.
+        # A member keeps the host that it already has.
         if held is None or host in held.places.get(consumer_uuid, ()):
             return []
         others = [hosts for member, hosts in held.places.items() if member != consumer_uuid]
@@ -61,14 +62,16 @@ class GroupPolicies:
         return [] if reason is None else [reason]
 
     def place(self, consumer_uuid: str, host: str) -> None:
-        """From now on it counts as there, and nowhere else."""
+        """Counts the consumer on this host, and nowhere else, from now on."""
         held = self._held.get(self._group_ids.get(consumer_uuid, 0))
         if held is not None:
             held.places[consumer_uuid] = {host}
 
 
 def refusal(group: InstanceGroup, others: list[set[str]], host: str) -> str | None:
-    """Why a hard policy keeps one more member from this host; `others`: the hosts of each of the other members."""
+    """Returns the reason why a hard policy forbids one more member on this host; None if it does not. `others`: the
+    hosts of each of the other members.
+    """
     if group.policy == ANTI_AFFINITY:
         there, limit = sum(host in hosts for hosts in others), group.most_per_host or 1
         if there < limit:
@@ -96,7 +99,7 @@ def _lock(session: Session, group_ids: list[int]) -> dict[int, LockedGroup]:
         for row in connection.execute(_LOCK, {"some": group_ids})
     }
     if held:
-        # Only now: a reading from before the lock would not see what the last one to hold it has left.
+        # Read only now: a read before the lock would miss what the previous holder of the lock has written.
         for group_id, member, host in connection.execute(_PLACES, {"some": sorted(held)}):
             held[group_id].places.setdefault(member, set()).add(host)
     return held

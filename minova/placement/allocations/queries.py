@@ -1,4 +1,4 @@
-"""Allocations as they are read: of one consumer, or of one provider."""
+"""Queries of allocations: of one consumer, or of one provider."""
 
 from typing import Any
 
@@ -10,7 +10,9 @@ from minova.db.models import Allocation, Consumer, ResourceProvider
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One class of one provider that one consumer holds. `updated_at`: seconds since the epoch, None if not noted."""
+    """What one consumer holds of one class of one provider. `updated_at`: seconds since the epoch, None if not
+    recorded.
+    """
 
     provider_uuid: str
     provider_generation: int

@@ -1,4 +1,6 @@
-"""Inventories and allocations of several providers and consumers changed at once, in the order in which none is stranded."""
+"""Changes inventories and allocations of several providers and consumers at once, in an order that strands no
+allocation.
+"""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,13 +18,15 @@ Inventories = Mapping[str, tuple[int, Mapping[str, Numbers]]]
 
 
 def reshape(session: Session, inventories: Inventories, wanted: Sequence[Wanted]) -> None:
-    """First the providers have what they had and what they shall have; then the allocations move; then the rest goes.
+    """First gives the providers both their old and their new inventories, then moves the allocations, then removes the
+    old inventories.
 
-    BadRequest: no such provider or class; Conflict: a generation that is not the one seen, no room, or what would go is
-    in use.
+    Raises BadRequest if there is no such provider or class. Raises Conflict if a generation has changed, there is not
+    enough capacity, or an inventory to be removed is in use.
     """
     writes.lock(session, wanted)
-    # All at once, in the order of all writers: one after the other would be that of their uuids.
+    # Lock all at once, in the order of all writers. Locking them one after the other would use the order of their
+    # uuids.
     uuids = {*inventories, *(uuid for change in wanted for uuid in change.allocations)}
     rows.lock_inventories(session, [provider.id for provider in rows.providers_by_uuid(session, uuids).values()])
     for uuid, (generation, numbers) in sorted(inventories.items()):

@@ -1,4 +1,4 @@
-"""The rows behind allocations, as statements made once: making one costs more than its answer."""
+"""The rows behind allocations. The statements are built once: building one takes longer than running it."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -23,7 +23,7 @@ Holding: TypeAlias = Counter[Key]
 
 
 class Provider(msgspec.Struct, frozen=True):
-    """`node_id`: the compute node that it stands for, if any; `host`: that node's, or the provider's own name."""
+    """`node_id`: the compute node that it represents, if any. `host`: that node's host, or the provider's own name."""
 
     id: int
     name: str
@@ -33,7 +33,7 @@ class Provider(msgspec.Struct, frozen=True):
 
 _CONSUMERS = select(Consumer.uuid, Consumer.claim_number).where(in_list(Consumer.uuid)).order_by(Consumer.uuid)
 _LOCK_CONSUMERS = _CONSUMERS.with_for_update()
-# With the server group of each, so that a claim of those that are in none costs no query more.
+# Includes each consumer's server group, so that a claim of consumers without a group needs no further query.
 _LOCK_CLAIMANTS = _LOCK_CONSUMERS.add_columns(
     select(InstanceGroupMember.group_id).where(InstanceGroupMember.instance_uuid == Consumer.uuid).scalar_subquery()
 )
@@ -110,7 +110,7 @@ def providers_in(holdings: Iterable[Holding]) -> set[int]:
 def ensure_consumers(
     session: Session, rows: Iterable[tuple[str, int, str, str]], consumer_type: str = "INSTANCE"
 ) -> None:
-    """(uuid, claim_number, project_id, user_id) of each; those that are there already stay as they are."""
+    """`rows`: (uuid, claim_number, project_id, user_id). Existing consumers are not changed."""
     wanted = [
         {
             "uuid": uuid,
@@ -126,13 +126,13 @@ def ensure_consumers(
 
 
 def lock_consumers(session: Session, uuids: Iterable[str]) -> dict[str, int]:
-    """Their claim numbers."""
+    """Locks the consumers and returns their claim numbers."""
     rows = session.connection().execute(_LOCK_CONSUMERS, {"some": sorted(uuids)})
     return {row[0]: row[1] for row in rows}
 
 
 class LockedConsumers(NamedTuple):
-    """By uuid: the claim numbers of consumers, and the ids of the server groups of those that are in one."""
+    """By uuid: the claim numbers of the consumers, and the ids of the server groups of those that are in one."""
 
     claim_numbers: dict[str, int]
     group_ids: dict[str, int]
@@ -150,14 +150,14 @@ def renumber(session: Session, numbers: Mapping[str, int]) -> None:
 
 
 def raise_generations(session: Session, uuids: Iterable[str]) -> None:
-    """Clients that have read these consumers before must read them again."""
+    """Raises the generations, so that clients that have read these consumers must read them again."""
     some = sorted(uuids)
     if some:
         session.connection().execute(_RAISE, {"some": some})
 
 
 def delete_consumers(session: Session, uuids: Iterable[str]) -> None:
-    """Those that hold anything stay."""
+    """Deletes the consumers that hold nothing."""
     session.connection().execute(_FORGET, {"some": sorted(uuids)})
 
 
@@ -170,14 +170,14 @@ def providers_by_uuid(session: Session, uuids: Iterable[str]) -> dict[str, Provi
 
 
 def node_ids_of(session: Session, provider_ids: Collection[int]) -> list[int]:
-    """The compute nodes in whose trees these providers are."""
+    """Returns the ids of the compute nodes whose trees contain these providers."""
     if not provider_ids:
         return []
     return list(session.connection().scalars(_NODE_IDS, {"some": sorted(provider_ids)}))
 
 
 def children_of(session: Session, root_ids: Collection[int]) -> dict[int, list[int]]:
-    """The providers below each of these roots."""
+    """Returns the providers below each of these roots."""
     children: dict[int, list[int]] = {}
     if root_ids:
         for root_id, provider_id in session.connection().execute(_CHILDREN, {"some": sorted(root_ids)}):
@@ -199,9 +199,9 @@ def lock_inventories(session: Session, provider_ids: Collection[int]) -> dict[Ke
 
 
 def change_used(session: Session, taken: Holding, freed: Holding) -> None:
-    """Change `used`; what grows does so under the condition that it fits, although the rows are locked and counted.
+    """Changes `used`. An increase has the condition that it fits, although the rows are locked and checked already.
 
-    Conflict: the condition failed, so something is wrong with the locks.
+    Raises Conflict if the condition failed: then the locks are not correct.
     """
     deltas = {key: taken[key] - freed[key] for key in {*taken, *freed} if taken[key] != freed[key]}
     rows = [{"b_provider": p, "b_class": c, "b_n": n} for (p, c), n in sorted(deltas.items())]
@@ -216,7 +216,7 @@ def change_used(session: Session, taken: Holding, freed: Holding) -> None:
 
 
 def holdings(session: Session, consumer_uuids: Iterable[str]) -> dict[str, Holding]:
-    """What each consumer holds; one that holds nothing is left out."""
+    """Returns what each consumer holds. Consumers that hold nothing are left out."""
     held: dict[str, Holding] = {}
     for uuid, provider_id, name, used in session.connection().execute(_HOLDINGS, {"some": sorted(consumer_uuids)}):
         held.setdefault(uuid, Counter())[provider_id, name] = used

@@ -1,4 +1,6 @@
-"""What one consumer holds goes to another: a move's migration keeps the source's room while the instance claims anew."""
+"""Transfers what one consumer holds to another consumer: during a move, the migration holds the source's resources
+while the instance claims new ones.
+"""
 
 from typing import Any
 
@@ -9,15 +11,17 @@ from minova.db.models import Allocation, Consumer
 from minova.placement import changes
 from minova.placement.allocations import rows
 
-# Of a migration's uuid as a consumer. One that has ended is never claimed for again.
+# The claim number of a migration as a consumer. Nothing claims for a migration that has ended.
 CLAIM_NO = 1
-# What Nova calls such a consumer.
+# Nova's consumer type for a migration.
 CONSUMER_TYPE = "MIGRATION"
 
 
 def transfer(session: Session, source_uuid: str, target_uuid: str, now: Any = None) -> bool:
-    """All that `source_uuid` holds belongs to `target_uuid` from now on; the resources are never free in between, so that
-    no other claim can take them. False: it holds nothing. The target must hold nothing of the same inventories; one that is new has
+    """Gives all that `source_uuid` holds to `target_uuid`. The resources are never free in between, so no other claim
+    can take them.
+
+    Returns False if the source holds nothing. The target must hold nothing of the same inventories. A new target gets
     the owner of the source.
     """
     session.flush()

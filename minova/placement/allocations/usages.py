@@ -1,4 +1,4 @@
-"""How much is used: of one provider, or by one project."""
+"""Usages: of one provider, or of one project."""
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -6,20 +6,20 @@ from sqlalchemy.sql import ColumnElement
 
 from minova.db.models import Allocation, Consumer, Inventory
 
-# The type of a consumer that was made without one (before microversion 1.38); real types have no small letters.
+# The type of a consumer that was created without one (before microversion 1.38). Real types have no lower-case letters.
 UNKNOWN_TYPE = "unknown"
 ALL_TYPES = "all"
 
 
 def of_provider(session: Session, provider_id: int) -> dict[str, int]:
-    """{resource class: used} of all its inventories."""
+    """Returns {resource class: used} of all inventories of the provider."""
     model = Inventory
     query = select(model.resource_class, model.used).where(model.provider_id == provider_id)
     return {row[0]: row[1] for row in session.execute(query.order_by(model.resource_class))}
 
 
 def of_project(session: Session, project_id: str, user_id: str | None) -> dict[str, int]:
-    """{resource class: used}."""
+    """Returns {resource class: used} of the project."""
     query = (
         select(Allocation.resource_class, func.sum(Allocation.used))
         .join(Consumer, Consumer.uuid == Allocation.consumer_uuid)
@@ -33,7 +33,9 @@ def of_project(session: Session, project_id: str, user_id: str | None) -> dict[s
 def by_consumer_type(
     session: Session, project_id: str, user_id: str | None, consumer_type: str | None
 ) -> dict[str, dict[str, int]]:
-    """{consumer type: {resource class: used, and consumer_count}}; `consumer_type` "all": of all types together."""
+    """Returns {consumer type: {resource class: used}}; the inner dicts also hold `consumer_count`. `consumer_type`
+    "all": all types together.
+    """
     kind = Consumer.consumer_type
     conditions = _whose(project_id, user_id)
     if consumer_type not in (None, ALL_TYPES):

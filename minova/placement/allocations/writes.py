@@ -1,7 +1,7 @@
-"""Allocations as Placement's API writes them: of several consumers over several providers, all or none.
+"""Allocations as Placement's API writes them: of several consumers on several providers, all or nothing.
 
-The same rows, locks and conditional updates as a claim (see `allocations`). A consumer that holds nothing does not exist
-for the API, though its row may stay for its claim number.
+Uses the same rows, locks and conditional updates as a claim (see `claims`). A consumer that holds nothing does not
+exist for the API, but its row may stay to keep its claim number.
 """
 
 from collections import Counter
@@ -28,9 +28,11 @@ INCOMPLETE_ID = "00000000-0000-0000-0000-000000000000"
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What one consumer shall hold, {provider uuid: {resource class: amount}}, instead of all it holds now.
+    """What one consumer shall hold, {provider uuid: {resource class: amount}}. It replaces all that the consumer holds
+    now.
 
-    `generation`: the one its writer has seen, None for a consumer that is not yet, `...` when it is not asked for.
+    `generation`: the consumer generation that the client has seen; None: the consumer must not exist yet; `...`: not
+    checked.
     """
 
     consumer_uuid: str
@@ -42,7 +44,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Seen(msgspec.Struct, frozen=True):
-    """One consumer's row under its lock."""
+    """A consumer's row under its lock."""
 
     generation: int
     claim_number: int
@@ -70,7 +72,7 @@ _RAISE = (
     .where(ResourceProvider.id == bindparam("b_id"))
     .values(generation=ResourceProvider.generation + 1, updated_at=EpochNow())
 )
-# Those with a claim number stay: a late claim must still find it.
+# Consumers with a claim number stay: a late claim must still find the number.
 _FORGET = delete(Consumer).where(
     in_list(Consumer.uuid),
     Consumer.claim_number == 0,
@@ -79,7 +81,9 @@ _FORGET = delete(Consumer).where(
 
 
 def replace(session: Session, wanted: Sequence[Wanted], now: Any = None) -> None:
-    """BadRequest: no such provider or class. Conflict: a generation that is not the one seen, or no room."""
+    """Raises BadRequest if there is no such provider or class, Conflict if a generation has changed or there is not
+    enough capacity.
+    """
     seen = lock(session, wanted)
     before = rows.holdings(session, seen)
     _check_generations(wanted, seen, before)
@@ -95,7 +99,7 @@ def replace(session: Session, wanted: Sequence[Wanted], now: Any = None) -> None
 
 
 def remove(session: Session, consumer_uuid: str) -> None:
-    """Give back all that it holds. NotFound: it holds nothing."""
+    """Releases all that the consumer holds. Raises NotFound if it holds nothing."""
     seen = lock(session, [Wanted(consumer_uuid=consumer_uuid, allocations={})])
     before = rows.holdings(session, [consumer_uuid]) if seen else {}
     if not before:
@@ -109,7 +113,7 @@ def remove(session: Session, consumer_uuid: str) -> None:
 
 
 def lock(session: Session, wanted: Sequence[Wanted]) -> dict[str, _Seen]:
-    """The consumers' rows, made where one shall hold something and is new."""
+    """Locks the consumers' rows. Creates a row for a new consumer that is to hold something."""
     new = [
         {
             "uuid": one.consumer_uuid,
@@ -123,7 +127,7 @@ def lock(session: Session, wanted: Sequence[Wanted]) -> dict[str, _Seen]:
         if one.allocations
     ]
     uuids = sorted(one.consumer_uuid for one in wanted)
-    # Twice: one that was there may have gone, with its last allocation, while this waited for its lock.
+    # Twice: an existing consumer may have been deleted, with its last allocation, while this waited for its lock.
     for _ in range(2):
         insert_missing(session, Consumer, new)
         locked = session.connection().execute(_LOCK, {"some": uuids})
@@ -167,7 +171,9 @@ def _decide(
     providers: Mapping[str, Provider],
     inventories: Mapping[Key, InventoryUsage],
 ) -> dict[str, Holding]:
-    """What each consumer shall hold. They give back first, so that two may change places. Conflict: it does not fit."""
+    """Returns what each consumer shall hold. All consumers release first, so that two can swap. Raises Conflict if it
+    does not fit.
+    """
     freed = rows.total(before.values())
     after: dict[str, Holding] = {}
     taken: Holding = Counter()
@@ -185,7 +191,9 @@ def _decide(
 
 
 def _check_free(uuid: str, name: str, inventory: InventoryUsage | None, amount: int, taken: int, freed: int) -> None:
-    """`amount` for one consumer, `taken` by all so far, which gave back `freed`: that much they may take again at least."""
+    """Checks `amount` for one consumer. `taken`: by all consumers so far. `freed`: what they have released; they may
+    always take that much again.
+    """
     if inventory is None:
         raise errors.Conflict(
             f"Unable to allocate inventory: Inventory for '{name}' on resource provider '{uuid}' invalid: "
@@ -218,7 +226,7 @@ def _write(
     after: Mapping[str, Holding],
 ) -> None:
     connection = session.connection()
-    # Before the foreign keys of the new rows lock the providers: a lock that is widened later can be a deadlock.
+    # Before the foreign keys of the new rows lock the providers: upgrading a lock later can deadlock.
     touched = rows.providers_in(
         after.get(change.consumer_uuid, before.get(change.consumer_uuid, Counter())) for change in wanted
     )

@@ -1,5 +1,5 @@
-"""The rows that the audit of Placement judges. Each look is one statement, so that it sees one moment: what a transaction
-changes together (an allocation with its `used`, an instance's end with its release) is never seen half.
+"""Reads the rows that the audit of Placement judges. Each read is one statement and sees one snapshot. So it always
+sees completely what a transaction changes together: an allocation with its `used`, an instance's end with its release.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -36,7 +36,7 @@ _OF_ITS_NODE = (ComputeNode.host == Instance.host) & (ComputeNode.hypervisor_hos
 
 
 def findings(session: Session) -> list[Finding]:
-    """All that is wrong."""
+    """Returns all that is wrong."""
     return [*wrong_used(session), *wrong_consumers(session), *lost_providers(session)]
 
 
@@ -65,7 +65,7 @@ def _busy(uuid: Any) -> ColumnElement[bool]:
 
 
 def _suspicious_holders() -> Any:
-    """Consumers that hold something for an instance that is not there, or is elsewhere."""
+    """Selects consumers that hold something for an instance that does not exist or is on another host."""
     return (
         select(Consumer.uuid)
         .join(Allocation, Allocation.consumer_uuid == Consumer.uuid)
@@ -88,7 +88,7 @@ def _suspicious_holders() -> Any:
 
 
 def _instances_without() -> Any:
-    """Instances on a host that hold nothing of their own node's tree."""
+    """Selects instances on a host that hold nothing of their own node's tree."""
     holds = exists().where(
         Allocation.consumer_uuid == Instance.uuid,
         Allocation.provider_id == ResourceProvider.id,
@@ -103,7 +103,7 @@ def _instances_without() -> Any:
 
 
 def _holders_of_both_cpu_classes() -> Any:
-    """As a mixed guest does, and as audits of older releases made pinned ones do."""
+    """A mixed guest holds both classes. Audits of older releases also made pinned guests hold both."""
     shared = aliased(Allocation)
     return (
         select(Allocation.consumer_uuid)
@@ -181,7 +181,7 @@ def _instances(session: Session, uuids: Sequence[str]) -> dict[str, audit.Instan
 
 
 def _trees(session: Session, root_uuids: Collection[str]) -> dict[str, list[audit.Offer]]:
-    """The providers of each node with what is free of them, by the uuid of the root."""
+    """Returns the providers of each node and what is free of them, by the uuid of the root."""
     query = (
         select(Root.uuid, ResourceProvider.uuid, Inventory.resource_class, Inventory.capacity - Inventory.used)
         .join(Root, Root.id == _ROOT_ID)
@@ -202,7 +202,9 @@ def _trees(session: Session, root_uuids: Collection[str]) -> dict[str, list[audi
 
 
 def wrong_used(session: Session, provider_uuid: str | None = None) -> list[Finding]:
-    """Inventories whose `used` is not the sum of what is allocated of them: of one node's providers, or of all."""
+    """Finds inventories whose `used` is not the sum of their allocations: of one node's providers,
+    or of all providers.
+    """
     of = ResourceProvider.id.in_(of_node.tree_of(provider_uuid)) if provider_uuid is not None else true()
     sums = (
         select(Allocation.provider_id, Allocation.resource_class, func.sum(Allocation.used).label("total"))
@@ -240,7 +242,7 @@ def wrong_used(session: Session, provider_uuid: str | None = None) -> list[Findi
 
 
 def lost_providers(session: Session) -> list[Finding]:
-    """Providers that were made for compute nodes that are no more."""
+    """Finds providers that were created for compute nodes that no longer exist."""
     held = (
         select(func.count(func.distinct(Allocation.consumer_uuid)))
         .join(ResourceProvider, ResourceProvider.id == Allocation.provider_id)

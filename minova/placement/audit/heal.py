@@ -1,4 +1,6 @@
-"""Putting right what the audit of Placement found: judged again under the locks, one transaction for each finding."""
+"""Corrects what the audit of Placement found. Judges each finding again under the locks, in a
+transaction of its own.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -21,14 +23,16 @@ _SEVERAL = (audit_gather.wrong_used, audit_gather.wrong_consumers, audit_gather.
 
 
 class Healed(msgspec.Struct, frozen=True):
-    """`reason`: why a finding was left as it was; None where it is right now."""
+    """`reason`: why a finding was not corrected; None if it is correct now."""
 
     finding: Finding
     reason: str | None
 
 
 def fix(db: Database) -> Iterator[Healed]:
-    """First wrong `used` amounts, on which the other decisions depend; providers last, when they may have lost their consumers."""
+    """Corrects wrong `used` amounts first, because the other decisions depend on them, and providers last, when they
+    may have lost their consumers.
+    """
     for gather in _SEVERAL:
         with db.read() as session:
             gathered = gather(session)
@@ -47,7 +51,9 @@ def _heal(db: Database, finding: Finding) -> str | None:
 
 
 def heal(session: Session, finding: Finding, now: ColumnElement[float]) -> None:
-    """Nothing is done where it has become right by itself. Conflict: it cannot be done, and why."""
+    """Does nothing if the finding has become correct by itself. Raises Conflict, with the reason, if it cannot be
+    corrected.
+    """
     if finding.kind is Kind.WRONG_USED:
         _set_used(session, str(finding.provider_uuid), str(finding.resource_class), now)
     elif finding.kind is Kind.WITHOUT_NODE:
@@ -57,7 +63,7 @@ def heal(session: Session, finding: Finding, now: ColumnElement[float]) -> None:
 
 
 def _reallocate(session: Session, uuid: str, now: ColumnElement[float]) -> None:
-    # As every transaction that begins or ends a task, so that none can come in between.
+    # Every transaction that begins or ends a task takes this lock, so no task can begin or end meanwhile.
     known = instances.lock(session, [uuid])
     tasks.lock(session, [uuid])
     verdict, instance = audit_gather.verdict_of(session, uuid)
@@ -94,7 +100,7 @@ def _set_used(session: Session, provider_uuid: str, resource_class: str, now: An
     if (provider_id, resource_class) in held:
         connection.execute(update(Inventory).filter_by(**key).values(used=used))
     elif used:
-        # As for a class that its node has no more of while something of it is still used.
+        # The same row that stays for a class that its node no longer has while some of it is still used.
         connection.execute(insert(Inventory).values(**key, total=0, max_unit=1, capacity=0, used=used))
     changes.append(session, rows.node_ids_of(session, [provider_id]), now)
 
@@ -103,7 +109,7 @@ def _delete_provider(session: Session, provider_uuid: str) -> None:
     model = ResourceProvider
     root_id = session.scalar(select(model.id).where(model.uuid == provider_uuid))
     tree = session.scalars(select(model.id).where(or_(model.id == root_id, model.root_provider_id == root_id))).all()
-    # A claim on it waits for these locks, and then finds no provider.
+    # A claim on the provider waits for these locks, and then finds no provider.
     rows.lock_inventories(session, tree)
     finding = next(
         (candidate for candidate in audit_gather.lost_providers(session) if candidate.provider_uuid == provider_uuid),

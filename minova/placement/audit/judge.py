@@ -1,9 +1,9 @@
 """Which rows of Placement contradict each other, and what corrects them. Pure.
 
-An instance on which a task or a move is under way is never judged: its claim may be on its way. Whatever changes an
-instance's host or what it holds does so while it has a task, in one transaction with the task's end; so what is found of
-one without a task is not about to change by itself. Consumers of other types than INSTANCE, and providers that people
-made over HTTP, are left alone. Nothing here touches an instance: only what Placement counts of it.
+An instance with a task or a move in progress is never judged: its claim may be in progress. An instance's host and
+allocations change only while it has a task, in the same transaction as the task's end. So a finding about an instance
+without a task does not resolve by itself. Consumers of other types than INSTANCE, and providers that users created over
+HTTP, are left alone. Corrections change only what Placement counts of an instance, never the instance.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ class Kind(StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """`consumer_uuid` is an instance's. `remedy`: what a fix does; empty: nothing can be done from here."""
+    """`consumer_uuid`: the instance's uuid. `remedy`: what a fix does; empty: this tool cannot correct it."""
 
     kind: Kind
     detail: str
@@ -38,7 +38,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Holding(msgspec.Struct, frozen=True, kw_only=True):
-    """What a consumer holds of one provider. `of_node`: the root of its tree was made for a compute node."""
+    """What a consumer holds of one provider. `of_node`: the root of the provider's tree was created
+    for a compute node.
+    """
 
     provider_uuid: str
     provider_name: str
@@ -48,18 +50,20 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
-    """One provider of a node's tree, and what is free of each resource class that it has."""
+    """A provider of a node's tree, and what is free of each of its resource classes."""
 
     provider_uuid: str
     free: Mapping[str, int]
 
 
 class Instance(msgspec.Struct, frozen=True, kw_only=True):
-    """One that is not deleted. `provider_uuid`, `provider_name`: of its compute node, None where that has none.
+    """An instance that is not deleted.
 
+    `provider_uuid`, `provider_name`: of its compute node, None if the node has no provider.
     `alternatives`: what the scheduler may have claimed for it, the preferred first (see `resource_alternatives`); empty
-    where its flavor cannot be read. `tree`: the providers of its node, the root first. `holds_resources`: it is on a
-    host, in a state in which it needs them.
+    if its flavor cannot be read.
+    `tree`: the providers of its node, the root first.
+    `holds_resources`: it is on a host, in a state in which it needs resources.
     """
 
     host: str | None
@@ -75,7 +79,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Consumer(msgspec.Struct, frozen=True, kw_only=True):
-    """`instance` None: there is none. `busy`: a task or a move of it is under way."""
+    """`instance` None: there is no such instance. `busy`: the instance has a task or a move in progress."""
 
     uuid: str
     holdings: Sequence[Holding]
@@ -91,7 +95,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class UsedAmount(msgspec.Struct, frozen=True, kw_only=True):
-    """One inventory's `used` (None: there is no such inventory) and the sum of its allocations."""
+    """An inventory's `used` (None: there is no such inventory) and the sum of its allocations."""
 
     provider_uuid: str
     provider_name: str
@@ -101,7 +105,9 @@ class UsedAmount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
-    """One that was made for a compute node that there is no more. `consumers`: how many hold something of its tree."""
+    """A provider that was created for a compute node that no longer exists. `consumers`: how many hold something of its
+    tree.
+    """
 
     uuid: str
     name: str
@@ -109,7 +115,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def judge(consumer: Consumer) -> Verdict | None:
-    """None: nothing is wrong, or it cannot be told now."""
+    """Returns None if nothing is wrong, or it cannot be decided now."""
     instance = consumer.instance
     if consumer.busy:
         return None
@@ -155,7 +161,7 @@ def _wrong_provider(consumer: Consumer, instance: Instance, wrong: Sequence[Hold
 
 
 def _wrong_amount(consumer: Consumer, instance: Instance, right: Sequence[Holding]) -> Verdict | None:
-    """Only classes that an alternative names are judged: others are held for another reason."""
+    """Judges only classes that an alternative names: the instance holds other classes for other reasons."""
     held = _sum(holding.resources for holding in right)
     if not instance.alternatives or claimed_as(held, instance.alternatives):
         return None
@@ -192,7 +198,9 @@ def _without_allocation(consumer: Consumer, instance: Instance) -> Verdict | Non
 
 
 def _nearest(held: Mapping[str, int], instance: Instance) -> Mapping[str, int]:
-    """The alternative that changes least, of these one for which there is room, of these the scheduler's preferred."""
+    """Returns the alternative that needs the fewest changes; of these one for which there is enough capacity; of these
+    the scheduler's preferred one.
+    """
 
     def cost(wanted: Mapping[str, int]) -> tuple[int, int]:
         named = {name for resources in instance.alternatives for name in resources}
@@ -204,7 +212,9 @@ def _nearest(held: Mapping[str, int], instance: Instance) -> Mapping[str, int]:
 
 
 def _offering(instance: Instance, name: str, amount: int) -> str | None:
-    """The provider of the node's tree that has `amount` free of the class: the root, else the one with the most."""
+    """Returns the provider of the node's tree that has `amount` free of the class: the root, else the one with the most
+    free.
+    """
     able = [offer for offer in instance.tree if offer.free.get(name, 0) >= amount]
     if not able:
         return None
@@ -214,7 +224,9 @@ def _offering(instance: Instance, name: str, amount: int) -> str | None:
 def _set_amount(
     kept: dict[str, dict[str, int]], instance: Instance, right: Sequence[Holding], name: str, amount: int
 ) -> None:
-    """Of one class; where several providers of the tree gave it, the one that gave most does from now on."""
+    """Sets the amount of one class. If several providers of the tree gave it, the one that gave most gives all of it
+    from now on.
+    """
     holders = sorted(right, key=lambda one: -one.resources.get(name, 0))
     giving = [holding.provider_uuid for holding in holders if holding.resources.get(name, 0)]
     for provider in giving:
@@ -225,7 +237,7 @@ def _set_amount(
 
 
 def known_alternatives(flavor: Flavor, numa_topology: InstanceNUMATopology | None) -> tuple[Mapping[str, int], ...]:
-    """`resource_alternatives`; none where the flavor is malformed, which some older releases let pass."""
+    """As `resource_alternatives`, but empty if the flavor is malformed; some older releases accepted such flavors."""
     try:
         return resource_alternatives(flavor, numa_topology)
     except errors.BadRequest:

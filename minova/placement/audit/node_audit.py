@@ -1,7 +1,7 @@
-"""What the instances of one node should hold of it, against what they do: looked at with each audit of the node.
+"""Compares what the instances of one node should hold of it with what they do hold. Runs with each audit of the node.
 
-The look is one statement, and says only where to look closer; what it suspects is judged and healed as
-`minova-manage placement audit` does it, under the locks.
+One statement only finds suspects. They are then judged and healed under the locks, as `minova-manage placement audit`
+does it.
 """
 
 from collections import Counter
@@ -22,12 +22,12 @@ from minova.placement.audit.heal import heal
 from minova.placement.audit.judge import Finding, Kind, known_alternatives
 from minova.placement.providers import of_node
 
-# Moving an allocation to where a row says that its instance is would be wrong if the row is.
+# Not healed: moving an allocation to the host in its instance's row would be wrong if the row is wrong.
 _LEFT = frozenset({Kind.WRONG_PROVIDER})
 
-# Built once: every audit of every node asks them.
+# Built once: every audit of every node runs them.
 _HERE = Allocation.provider_id.in_(of_node.TREE)
-# What each consumer holds, and under no consumer's name what the inventories say is in use.
+# What each consumer holds and, in rows without a consumer, the `used` of the inventories.
 _BOOKS = union_all(
     select(Allocation.consumer_uuid, Allocation.provider_id, Allocation.resource_class, Allocation.used).where(_HERE),
     select(literal(""), Inventory.provider_id, Inventory.resource_class, Inventory.used).where(
@@ -51,7 +51,9 @@ Run = Callable[[Callable[[Session], Any]], Any]
 
 
 def suspects(session: Session, provider_uuid: str, instances: Iterable[objects.Instance]) -> tuple[str, ...] | None:
-    """Idle instances that hold something else than the scheduler claims for them; None: all is as it should be."""
+    """Returns idle instances that hold something else than the scheduler claims for them; None if everything is
+    correct.
+    """
     held: dict[str, dict[tuple[int, str], int]] = {}
     for uuid, provider_id, name, amount in session.execute(_BOOKS, {"of": provider_uuid}):
         held.setdefault(uuid, {})[provider_id, name] = amount
@@ -61,7 +63,7 @@ def suspects(session: Session, provider_uuid: str, instances: Iterable[objects.I
 
 
 def holders_gone(session: Session, provider_uuid: str) -> list[str]:
-    """Instances and moves that hold something of the node, and are no more."""
+    """Returns instances and moves that hold something of the node but no longer exist."""
     return sorted(set(session.scalars(_GONE, {"of": provider_uuid})))
 
 
@@ -86,10 +88,10 @@ def _differing(held: Held, instances: Iterable[objects.Instance]) -> Iterable[st
 def restore(
     run: Run, now: Any, provider_uuid: str, instance_uuids: Iterable[str]
 ) -> tuple[tuple[Drift, ...], tuple[str, ...]]:
-    """Heal, each in a transaction of its own; answers what was put right, and what is wrong and stays so, and why."""
+    """Heals each finding in a transaction of its own. Returns what was corrected, and what stays wrong and why."""
     restored: list[Drift] = []
     left: list[str] = []
-    # What is counted wrongly first: on it is decided whether there is room.
+    # Wrong amounts first: the decision whether there is enough capacity depends on them.
     findings = run(lambda session: gather.wrong_used(session, provider_uuid))
     findings += [one for uuid in instance_uuids for one in _finding(run, uuid)]
     for finding in findings:
@@ -108,7 +110,7 @@ def _finding(run: Run, uuid: str) -> list[Finding]:
 
 
 def _heal(run: Run, now: Any, finding: Finding) -> str | None:
-    """Why it is left as it is."""
+    """Returns why the finding was not corrected; None if it was."""
     if finding.kind in _LEFT:
         return "left to minova-manage placement audit --fix"
     try:

@@ -1,8 +1,9 @@
-"""Which providers together serve a whole request: every assignment of providers to its slots, tried one slot after the other.
+"""Finds providers that together serve a whole request. Tries every assignment of providers to the request's slots, one
+slot after the other.
 
-An assignment is abandoned as soon as it cannot succeed: no capacity left, one provider for two groups that must be apart, no
-common ancestor. The states of dead ends are kept, so that the same dead end, reached in another order, is not
-searched again. Assignments are generated one by one: a caller that needs a few takes no more.
+An assignment is abandoned as soon as it cannot succeed: no capacity left, one provider for two groups that must be
+apart, no common ancestor. The states of dead ends are remembered, so that a dead end that is reached again in another
+order is not searched again. Assignments are generated one by one: a caller that needs few of them pays only for these.
 """
 
 from collections import Counter
@@ -26,7 +27,7 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
     nodes: Assignment
 
     def allocations(self) -> dict[str, dict[str, int]]:
-        """{provider uuid: {class: amount}}."""
+        """Returns {provider uuid: {class: amount}}."""
         amounts: dict[str, dict[str, int]] = {}
         for slot, node in zip(self.slots, self.nodes, strict=True):
             for name, amount in slot.resources.items():
@@ -35,18 +36,18 @@ class Candidate(msgspec.Struct, frozen=True, gc=False):
         return amounts
 
     def mappings(self) -> dict[str, list[str]]:
-        """{suffix: provider uuids}."""
+        """Returns {suffix: provider uuids}."""
         providers: dict[str, dict[str, None]] = {}
         for slot, node in zip(self.slots, self.nodes, strict=True):
             providers.setdefault(slot.group.suffix, {})[node.uuid] = None
         return {suffix: list(uuids) for suffix, uuids in providers.items()}
 
     def holders(self) -> list[Node]:
-        """Those of which something is taken."""
+        """Returns the providers from which something is taken."""
         return [node for slot, node in zip(self.slots, self.nodes, strict=True) if slot.resources]
 
     def key(self) -> frozenset[tuple[str, tuple[str, ...], int]]:
-        """The same for the same choice, made in another tree."""
+        """A key that is equal for the same choice, also if another tree leads to it."""
         served = zip(self.slots, self.nodes, strict=True)
         return frozenset((slot.group.suffix, tuple(slot.resources), node.id) for slot, node in served)
 
@@ -68,7 +69,9 @@ class Combiner:
         )
 
     def candidates_of(self, tree: Tree) -> Iterator[Candidate]:
-        """All of one tree. The same providers may come again from another tree, if they share with both."""
+        """Yields all candidates of one tree. The same providers may occur again for another tree if they share with
+        both.
+        """
         slots = slots_of(tree, self._request, self._in_trees)
         if slots is None or (self._contended and not _may_fit(slots, self._request.isolate)):
             return
@@ -82,7 +85,7 @@ class Combiner:
 
 
 def _may_fit(slots: Sequence[Slot], isolate: bool) -> bool:
-    """False: those slots that only certain providers can serve ask for more than these have together."""
+    """Returns False if the slots that only certain providers can serve need more than these providers have together."""
     for options in {slot.options for slot in slots}:
         among = set(options)
         confined = [slot for slot in slots if among.issuperset(slot.options)]
@@ -99,7 +102,7 @@ def _may_fit(slots: Sequence[Slot], isolate: bool) -> bool:
 
 
 class _AssignmentSearch:
-    """The choices made so far, undone one by one on the way back."""
+    """Holds the choices made so far. Backtracking undoes them one by one."""
 
     def __init__(self, parents: Mapping[int, int | None], slots: Sequence[Slot], request: CandidateRequest) -> None:
         self._slots = slots
@@ -109,7 +112,7 @@ class _AssignmentSearch:
         self._used: Counter[tuple[int, str]] = Counter()
         self._dead: set[object] = set()
         self._ancestors: dict[int, frozenset[int]] = {}
-        # Of each same_subtree: the slots that it speaks of.
+        # For each same_subtree: the slots that it covers.
         self._subtrees = [
             frozenset(index for index, slot in enumerate(slots) if slot.group.suffix in suffixes)
             for suffixes in request.same_subtrees
@@ -118,7 +121,9 @@ class _AssignmentSearch:
         self._traits_later = self._traits_from_each() if self._required else []
 
     def _traits_from_each(self) -> list[frozenset[str]]:
-        """What the slots of the group without a suffix may bring, from each slot on."""
+        """Returns, for each slot, the traits that this slot and later slots of the group without a suffix may
+        contribute.
+        """
         sets: list[frozenset[str]] = [frozenset()]
         for slot in reversed(self._slots):
             more = [] if slot.group.granular else [node.traits for node in slot.options]
@@ -179,7 +184,9 @@ class _AssignmentSearch:
         return all(self._subtree_holds(indices) for indices in self._subtrees) and self._traits_hold()
 
     def _subtree_holds(self, indices: frozenset[int]) -> bool:
-        """Whether one of those chosen, or one that may still be, is an ancestor of all that were chosen (or is it)."""
+        """Whether a chosen provider, or one that may still be chosen, is an ancestor of all chosen ones (or is the only
+        one).
+        """
         chosen = {node.id for index, node in enumerate(self._chosen) if index in indices}
         if len(chosen) < 2:
             return True
@@ -190,7 +197,7 @@ class _AssignmentSearch:
         return any(node.id in above for slot in later for node in slot.options)
 
     def _ancestors_of(self, node_id: int) -> frozenset[int]:
-        """The node itself among them."""
+        """Includes the node itself."""
         if node_id not in self._ancestors:
             ancestors, at = {node_id}, self._parents.get(node_id)
             while at is not None and at not in ancestors:
@@ -200,7 +207,7 @@ class _AssignmentSearch:
         return self._ancestors[node_id]
 
     def _traits_hold(self) -> bool:
-        """Whether those of the group without a suffix have its traits together, or still may."""
+        """Whether the providers of the group without a suffix have its traits together, or still may."""
         if not self._required:
             return True
         have = self._traits_later[len(self._chosen)]
@@ -208,7 +215,7 @@ class _AssignmentSearch:
         return has_one_each(have, self._required)
 
     def _state(self) -> object:
-        """All on which it depends whether the slots from here on can be filled."""
+        """Everything that determines whether the remaining slots can be filled."""
         return (
             len(self._chosen),
             frozenset(self._used.items()),

@@ -11,7 +11,7 @@ from minova.placement.limits.query_values import read_aggregates, read_resources
 Pairs: TypeAlias = Sequence[tuple[str, str]]
 Version: TypeAlias = tuple[int, int]
 
-# From which microversion on each key is known; those of groups first.
+# The first microversion that knows each key; the keys of groups first.
 _GROUP_KEYS = {"resources": (1, 10), "required": (1, 17), "member_of": (1, 21), "in_tree": (1, 31)}
 _WIDE_KEYS = {"limit": (1, 16), "group_policy": (1, 25), "root_required": (1, 35), "same_subtree": (1, 36)}
 _GROUPS = (1, 25)
@@ -21,13 +21,13 @@ _SAME_SUBTREE = (1, 36)
 _NESTED = (1, 29)
 _NUMBERED = re.compile(r"(resources|required|member_of|in_tree)([1-9][0-9]*)?")
 _NAMED = re.compile(r"(resources|required|member_of|in_tree)([a-zA-Z0-9_-]{1,64})?")
-# Python reads no number of more than 4,300 digits.
+# Python rejects numbers of more than 4,300 digits.
 _LIMIT = re.compile(r"[1-9][0-9]{0,999}")
 _POLICIES = ("none", "isolate")
 
 
 def parse(pairs: Pairs, version: Version) -> CandidateRequest:
-    """`pairs`: (key, value) in their order. BadRequest names the key that is wrong, and what would be right."""
+    """`pairs`: (key, value) in their order. Raises BadRequest, which names the wrong key and what would be right."""
     _check_keys(pairs, version)
     _check_limit(pairs)
     policy = _policy(pairs)
@@ -139,7 +139,7 @@ def _root_traits(pairs: Pairs, version: Version) -> RootTraits:
 
 
 def _groups(pairs: Pairs, version: Version) -> tuple[Group, ...]:
-    """In the order in which their first keys stand."""
+    """In the order of their first keys."""
     keys: dict[str, None] = {}
     for key, _ in pairs:
         match = _pattern(version).fullmatch(key) if key not in _WIDE_KEYS else None
@@ -152,7 +152,7 @@ def _group(pairs: Pairs, suffix: str, version: Version) -> Group:
     resources = [read_resources(value) for value in _values(pairs, f"resources{suffix}")]
     key = f"required{suffix}"
     traits = _values(pairs, key)
-    # Before any-of traits came, a key given twice counted once: the last.
+    # Before any-of traits existed, only the last of repeated keys counted.
     read = [read_traits(key, value, version) for value in (traits if version >= (1, 39) else traits[-1:])]
     member_of, forbidden_aggregates = read_aggregates(
         f"member_of{suffix}", _values(pairs, f"member_of{suffix}"), version

@@ -1,4 +1,4 @@
-"""What is asked of allocation candidates, as values."""
+"""A request for allocation candidates, as values."""
 
 from collections.abc import Mapping
 
@@ -6,9 +6,10 @@ import msgspec
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """One group of a request. The one without a suffix may be spread over a tree; any other comes from one provider.
+    """A group of a request. The group without a suffix may be spread over a tree. Any other group must be served by one
+    provider.
 
-    `required` and `member_of`: of each set at least one.
+    `required` and `member_of`: sets; the provider must have at least one element of each set.
     """
 
     suffix: str = ""
@@ -25,8 +26,10 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CandidateRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """`isolate`: no two granular groups from one provider. `same_subtrees`: of the groups with these suffixes, one's
-    provider is an ancestor of all the others'. `nested`: without it, at most one provider of each tree is used.
+    """`isolate`: no provider serves two granular groups.
+    `same_subtrees`: sets of suffixes; in each set, the provider of one of the groups is an ancestor of the providers of
+    all others.
+    `nested`: if False, at most one provider of each tree is used.
     """
 
     groups: tuple[Group, ...]
@@ -41,7 +44,7 @@ class CandidateRequest(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset(name for group in self.groups for name in group.resources)
 
     def traits(self) -> frozenset[str]:
-        """All that are named anywhere."""
+        """Returns all traits that the request names."""
         named = [self.root_required, self.root_forbidden]
         for group in self.groups:
             named += [group.forbidden, *group.required]

@@ -1,4 +1,4 @@
-"""The rows behind allocation candidates: whole trees in a few queries, whatever their number."""
+"""Reads the rows behind allocation candidates: whole trees in a few queries, however many trees there are."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -12,7 +12,7 @@ from minova.placement.candidates.tree import SHARES, Node
 from minova.placement.limits.inventory_checks import InventoryUsage
 from minova.placement.providers.queries import ROOT_ID
 
-# Into the statement as they stand: databases limit the number of parameters, and these are numbers of our own.
+# Written into the statement as literals: databases limit the number of parameters, and these numbers are our own ids.
 _IDS: BindParameter[Any] = bindparam("ids", expanding=True, literal_execute=True)
 _COLUMNS = (ResourceProvider.id, ResourceProvider.uuid, ROOT_ID.label("root"), ResourceProvider.parent_provider_id)
 _TREES = select(*_COLUMNS).where(or_(ResourceProvider.root_provider_id.in_(_IDS), ResourceProvider.id.in_(_IDS)))
@@ -47,26 +47,26 @@ _SHARING = (
 
 
 def any_children(session: Session) -> bool:
-    """Whether there is any tree of more than one provider."""
+    """Whether there is a tree of more than one provider."""
     return session.connection().scalar(_ANY_CHILD) is not None
 
 
 def trees_of(session: Session, uuids: Collection[str]) -> dict[str, int]:
-    """{provider uuid: id of its root} of those that there are."""
+    """Returns {provider uuid: id of its root} of the providers that exist."""
     if not uuids:
         return {}
     return {row[0]: row[1] for row in session.connection().execute(_TREES_OF, {"uuids": sorted(uuids)})}
 
 
 def roots_of_sharing(session: Session) -> list[int]:
-    """The roots of all trees that have a sharing provider in them."""
+    """Returns the roots of all trees that contain a sharing provider."""
     return sorted(session.connection().scalars(_SHARING))
 
 
 def read_trees(session: Session, root_ids: Collection[int], *, nested: bool, aggregates: bool) -> dict[int, list[Node]]:
-    """{root id: the nodes of its tree} of those that still are. `nested`: there are trees of more than one provider.
+    """Returns {root id: the nodes of its tree} of the trees that still exist.
 
-    `aggregates`: whether they are needed.
+    `nested`: there are trees of more than one provider. `aggregates`: whether to read them.
     """
     if not root_ids:
         return {}
@@ -84,7 +84,7 @@ def read_trees(session: Session, root_ids: Collection[int], *, nested: bool, agg
 
 
 def _sets(rows: Iterable[Any]) -> dict[int, frozenset[str]]:
-    """What many have in common is one set."""
+    """Equal sets are stored once."""
     known: dict[str, frozenset[str]] = {}
     sets: dict[int, frozenset[str]] = {}
     for provider_id, text in rows:

@@ -1,4 +1,6 @@
-"""Allocation candidates: reads the trees that may serve a request, a batch at a time, until there are enough."""
+"""Finds allocation candidates: reads the trees that may serve a request, a batch at a time, until there are enough
+candidates.
+"""
 
 import logging
 from collections import deque
@@ -25,14 +27,16 @@ _FEWEST, _BATCH = 32, 1000
 
 
 class Found(NamedTuple):
-    """`nodes`: the providers to be summed up, whole trees of all that serve anything."""
+    """`nodes`: the providers for the summaries: whole trees of all providers that serve anything."""
 
     candidates: list[Candidate]
     nodes: list[Node]
 
 
 def search(session: Session, request: CandidateRequest) -> Found:
-    """At most `request.limit` candidates, from as many trees as may be. BadRequest: an unknown class or trait."""
+    """Returns at most `request.limit` candidates, from as many trees as possible. Raises BadRequest for an unknown
+    class or trait.
+    """
     _check_names(session, request)
     in_trees = _in_trees(session, request)
     if in_trees is None or any(n > MAX_INT for group in request.groups for n in group.resources.values()):
@@ -57,7 +61,7 @@ def _check_names(session: Session, request: CandidateRequest) -> None:
 
 
 def _in_trees(session: Session, request: CandidateRequest) -> dict[str, int] | None:
-    """{suffix: root id} of the groups that name a tree; None: there is no such provider."""
+    """Returns {suffix: root id} of the groups that name a tree; None if there is no such provider."""
     wanted = {group.suffix: group.in_tree for group in request.groups if group.in_tree is not None}
     known = rows.trees_of(session, set(wanted.values()))
     if not known.keys() >= set(wanted.values()):
@@ -68,7 +72,7 @@ def _in_trees(session: Session, request: CandidateRequest) -> dict[str, int] | N
 def _all(trees: "_Trees", combiner: Combiner, limit: int | None) -> Iterator[Candidate]:
     for batch in trees.batches(limit):
         each = [combiner.candidates_of(tree) for tree in batch]
-        # With a limit one of each tree first, so that a wide tree does not leave its neighbours out.
+        # With a limit, one candidate of each tree first, so that one wide tree does not use up the limit.
         yield from chain.from_iterable(each) if limit is None else _in_turns(each)
 
 
@@ -83,7 +87,7 @@ def _in_turns(each: Iterable[Iterator[Candidate]]) -> Iterator[Candidate]:
 
 
 def _distinct(candidates: Iterable[Candidate], limit: int) -> Iterator[Candidate]:
-    """What sharing providers serve alone comes once for each tree that they share with."""
+    """Removes duplicates: a candidate of sharing providers alone occurs once for each tree that they share with."""
     seen: set[frozenset[tuple[str, tuple[str, ...], int]]] = set()
     count = 0
     for candidate in candidates:
@@ -99,7 +103,7 @@ def _distinct(candidates: Iterable[Candidate], limit: int) -> Iterator[Candidate
 
 
 class _Trees:
-    """The trees read so far."""
+    """The trees that were read so far."""
 
     def __init__(self, session: Session, request: CandidateRequest, in_trees: Mapping[str, int]) -> None:
         self._session = session
@@ -143,7 +147,7 @@ class _Trees:
         return Tree(root, nodes, sharing_with(nodes, self._sharing) if self._sharing else (), self._parents)
 
     def summed_up(self, candidates: Iterable[Candidate]) -> list[Node]:
-        """Old clients, which know of no trees, are shown the providers that serve and no others."""
+        """Old clients do not know trees, so they get only the providers that serve the request."""
         serving = {node for candidate in candidates for node in candidate.holders()}
         root_ids = sorted({node.root_id for node in serving})
         nodes = [node for root_id in root_ids for node in self._read[root_id]]

@@ -1,6 +1,6 @@
 """A prefilter in SQL: the trees in which each part of a request has a provider that could serve it.
 
-It may pass a tree that serves nothing in the end, and never drops one that does: `combine` decides.
+It may pass a tree that cannot serve the request, but never drops one that can: `combine` decides.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -18,16 +18,18 @@ Root = aliased(ResourceProvider)
 Child = aliased(ResourceProvider)
 Member = aliased(ResourceProvider)
 Condition: TypeAlias = ColumnElement[bool]
-# What must hold of a provider, by its id's column.
+# A condition on a provider, made from the column of its id.
 Need: TypeAlias = Callable[[Any], Condition]
 
 
 def roots(
     request: CandidateRequest, *, nested: bool, sharing: Collection[Node], in_trees: Mapping[str, int]
 ) -> Select[Any]:
-    """Ids of roots in their order, from above the parameter `after`, at most `limit`.
+    """Selects at most `limit` ids of roots above the parameter `after`, in their order.
 
-    `nested`: there are children at all; `sharing`: all nodes that share; `in_trees`: {suffix: root id}.
+    `nested`: whether any provider has children.
+    `sharing`: all sharing nodes.
+    `in_trees`: {suffix: root id}.
     """
     conditions: list[Condition] = [_has_traits(Root.id, [name]) for name in sorted(request.root_required)]
     if request.root_forbidden:
@@ -44,7 +46,7 @@ def roots(
 
 
 def _distinct(groups: Iterable[Group], in_trees: Mapping[str, int]) -> Iterable[tuple[Group, int | None]]:
-    """Groups that ask for the same are one question to the database: eight devices of a kind, say."""
+    """Groups that ask for the same need only one condition, for example eight devices of the same kind."""
     distinct: dict[Any, tuple[Group, int | None]] = {}
     for group in groups:
         root_id = in_trees.get(group.suffix)
@@ -99,7 +101,9 @@ def _spread(group: Group, nested: bool, sharing: Collection[Node], root_id: int 
 
 
 def _served(need: Need, nested: bool, able: Iterable[Node], root_id: int | None) -> Condition:
-    """By the root, by a provider below it, or by one of `able`, which share with the tree."""
+    """The condition that the need is met by the root, by a provider below it, or by one of `able`, which share with the
+    tree.
+    """
     within = need(Root.id)
     if nested:
         below = exists().where(Child.root_provider_id == Root.id, Child.parent_provider_id.is_not(None), need(Child.id))
@@ -138,7 +142,7 @@ def _has_inventory(provider: Any, name: str, amount: int) -> Condition:
 
 
 def _has_traits(provider: Any, names: Iterable[str]) -> Condition:
-    """One of them."""
+    """The provider has one of these traits."""
     return exists().where(ProviderTrait.provider_id == provider, ProviderTrait.trait.in_(sorted(names)))
 
 

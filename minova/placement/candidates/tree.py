@@ -1,7 +1,7 @@
 """Providers as allocation candidates see them, and which of them can serve which part of a request. Pure.
 
-None of these can be part of a circle, so Python's collector need not look at them (`gc=False`): at 10,000 providers it would
-take a quarter of the time.
+None of these objects can be part of a reference cycle, so Python's garbage collector ignores them (`gc=False`). At
+10,000 providers it would take a quarter of the time.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -11,12 +11,12 @@ import msgspec
 from minova.placement.candidates.request import CandidateRequest, Group
 from minova.placement.limits.inventory_checks import InventoryUsage
 
-# A provider with this trait serves every tree with which it has an aggregate in common.
+# A provider with this trait serves every tree that has one of its aggregates.
 SHARES = "MISC_SHARES_VIA_AGGREGATE"
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True, eq=False, gc=False):
-    """One provider. `traits` and `aggregates` are shared by those that have the same."""
+    """One provider. Nodes with equal `traits` or `aggregates` share one set."""
 
     id: int
     uuid: str
@@ -32,7 +32,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, eq=False, gc=False):
 class Tree(msgspec.Struct, frozen=True, gc=False):
     """A root, all nodes of its tree (the root among them), and the nodes of other trees that share with it.
 
-    `parents`: {node id: its parent's} at least of all nodes of this tree and of those of the sharing ones.
+    `parents`: {node id: parent's id}, at least of all nodes of this tree and of the trees of the sharing nodes.
     """
 
     root: Node
@@ -44,7 +44,7 @@ class Tree(msgspec.Struct, frozen=True, gc=False):
 class Slot(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A part of the request that one provider must serve: a granular group, or one class of the group without suffix.
 
-    `options`: the providers that can.
+    `options`: the providers that can serve it.
     """
 
     group: Group
@@ -53,7 +53,9 @@ class Slot(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 def sharing_with(nodes: Iterable[Node], sharing: Iterable[Node]) -> list[Node]:
-    """Those of `sharing` that have an aggregate in common with any of `nodes`, a whole tree, without being in it."""
+    """Returns those of `sharing` that share an aggregate with a node of the whole tree `nodes` and are not in that
+    tree.
+    """
     aggregates: frozenset[str] = frozenset()
     root_id = None
     for node in nodes:
@@ -63,7 +65,9 @@ def sharing_with(nodes: Iterable[Node], sharing: Iterable[Node]) -> list[Node]:
 
 
 def slots_of(tree: Tree, request: CandidateRequest, in_trees: Mapping[str, int]) -> list[Slot] | None:
-    """None if no provider of this tree can serve a part. `in_trees`: {suffix: root id} of the groups that name a tree."""
+    """Returns None if no provider of this tree can serve a part. `in_trees`: {suffix: root id} of the groups that name
+    a tree.
+    """
     if not request.root_required <= tree.root.traits or request.root_forbidden & tree.root.traits:
         return None
     slots: list[Slot] = []
@@ -77,7 +81,9 @@ def slots_of(tree: Tree, request: CandidateRequest, in_trees: Mapping[str, int])
 
 
 def _granular(tree: Tree, group: Group, root_id: int | None) -> Slot:
-    """One provider with all of it; one that shares may stand in another tree, also when a tree is named."""
+    """The slot of a group that one provider must serve alone. A sharing provider may be in another tree, also if the
+    group names a tree.
+    """
     options = [
         node
         for node in (*tree.nodes, *tree.sharing)
@@ -87,7 +93,7 @@ def _granular(tree: Tree, group: Group, root_id: int | None) -> Slot:
 
 
 def serves(node: Node, group: Group) -> bool:
-    """Whether this provider alone has all that the group asks for, whatever tree it is in."""
+    """Whether this provider alone has all that the group asks for, in whatever tree it is."""
     return (
         _takes(node, group.resources)
         and node.traits.isdisjoint(group.forbidden)
@@ -98,7 +104,9 @@ def serves(node: Node, group: Group) -> bool:
 
 
 def _spread(tree: Tree, group: Group, root_id: int | None) -> list[Slot]:
-    """A slot for each class. A root's aggregates span its tree; a sharing provider must be in the aggregates itself."""
+    """Returns a slot for each class. A root's aggregates apply to its whole tree; a sharing provider must itself be in
+    the aggregates.
+    """
     root = tree.root
     if not root.aggregates.isdisjoint(group.forbidden_aggregates):
         return [Slot(group, group.resources, ())]

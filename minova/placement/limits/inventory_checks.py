@@ -1,4 +1,6 @@
-"""Which providers have room, by their inventories alone. Pure: numbers in, verdicts with their reasons out."""
+"""Checks which providers have capacity, by their inventories alone. Pure: takes numbers, returns
+verdicts with reasons.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
@@ -9,7 +11,9 @@ from minova.objects.checks import Check, at_least, enough_free
 
 
 class InventoryNumbers(Protocol):
-    """One inventory's numbers, or a column of each over many providers (where one has none, all are 0)."""
+    """The numbers of one inventory, or a column of each number over many providers (all 0 for a provider without the
+    inventory).
+    """
 
     @property
     def capacity(self) -> Any: ...
@@ -28,9 +32,9 @@ class InventoryNumbers(Protocol):
 
 
 class InventoryUsage(msgspec.Struct, gc=False):
-    """One inventory and how much of it is used. Claims count in it while they hold its lock.
+    """An inventory and how much of it is used. Claims that hold its lock update it.
 
-    It cannot be part of a reference cycle, so Python's collector need not look at it (`gc=False`).
+    It cannot be part of a reference cycle, so Python's garbage collector ignores it (`gc=False`).
     """
 
     capacity: int
@@ -40,7 +44,7 @@ class InventoryUsage(msgspec.Struct, gc=False):
     step_size: int
 
     def takes(self, amount: int) -> bool:
-        """Whether so much more can be allocated at once."""
+        """Whether this amount can be allocated in addition, in one allocation."""
         return (
             self.used + amount <= self.capacity
             and self.min_unit <= amount <= self.max_unit
@@ -49,7 +53,7 @@ class InventoryUsage(msgspec.Struct, gc=False):
 
 
 def capacity_checks(resource_class: str, inventory: InventoryNumbers, amount: int, held: int = 0) -> Iterator[Check]:
-    """What must hold for a consumer that holds `held` of this class here to hold `amount` instead."""
+    """Yields the checks that must pass for a consumer that holds `held` of this class here to hold `amount` instead."""
     used = inventory.used - held if held else inventory.used
     yield enough_free(resource_class, inventory.capacity - used, amount, capacity=inventory.capacity, used=used)
     yield at_least(f"max_unit of {resource_class}", have=inventory.max_unit, need=amount)
@@ -63,9 +67,10 @@ def capacity_checks(resource_class: str, inventory: InventoryNumbers, amount: in
 def refusals(
     inventories: Mapping[str, InventoryNumbers], amounts: Mapping[str, int], held: Mapping[str, int]
 ) -> list[str]:
-    """Why one provider cannot give `amounts` to a consumer that already holds `held` of it; empty when it can.
+    """Returns the reasons why one provider cannot give `amounts` to a consumer that already holds `held` of it; empty
+    if it can.
 
-    What a consumer keeps unchanged is never refused, also when the inventory has shrunk below what is used.
+    What a consumer keeps unchanged is never refused, even if the inventory has shrunk below its usage.
     """
     reasons = []
     for name in sorted(amounts):

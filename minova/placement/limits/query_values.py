@@ -7,7 +7,7 @@ from uuid import UUID
 
 from minova.placement.errors import BadRequest
 
-# Python reads no number of more than 4,300 digits.
+# Python rejects numbers of more than 4,300 digits.
 _AMOUNT = re.compile(r"[+-]?[0-9]{1,1000}")
 _ANY_TRAITS = (1, 39)
 _FORBIDDEN_TRAITS = (1, 22)
@@ -16,7 +16,7 @@ _FORBIDDEN_AGGREGATES = (1, 32)
 
 
 def read_resources(value: str) -> dict[str, int]:
-    """`VCPU:2,MEMORY_MB:1024`; of a class given twice the last counts."""
+    """Parses `VCPU:2,MEMORY_MB:1024`. If a class is repeated, the last amount counts."""
     form = "Expected resources query string parameter in form: ?resources=VCPU:2,MEMORY_MB:1024."
     if not value.strip():
         raise BadRequest(f"Badly formed resources parameter. {form} Got: empty string.")
@@ -34,14 +34,14 @@ def read_resources(value: str) -> dict[str, int]:
 
 
 class Membership(NamedTuple):
-    """`required`: sets of which one each must be there; `forbidden`: none of these may."""
+    """`required`: sets; at least one element of each set must be present. `forbidden`: none of these may be present."""
 
     required: tuple[frozenset[str], ...]
     forbidden: frozenset[str] = frozenset()
 
 
 def read_traits(key: str, value: str, version: tuple[int, int]) -> Membership:
-    """`A,!B`, or `in:A,B` for one set."""
+    """Parses `A,!B`, or `in:A,B` for one set."""
     if value.startswith("in:"):
         return Membership((_any_of(key, value, version),))
     names = [name.strip() for name in value.split(",")]
@@ -71,7 +71,7 @@ def _any_of(key: str, value: str, version: tuple[int, int]) -> frozenset[str]:
 
 
 def read_aggregates(key: str, values: Collection[str], version: tuple[int, int]) -> Membership:
-    """`uuid`, `!uuid`, `in:uuid,uuid` or `!in:uuid,uuid`."""
+    """Parses `uuid`, `!uuid`, `in:uuid,uuid` or `!in:uuid,uuid`."""
     if len(values) > 1 and version < _MANY_AGGREGATES:
         raise BadRequest(f"Multiple {key} parameters are not supported")
     required = []

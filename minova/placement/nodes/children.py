@@ -1,7 +1,9 @@
-"""Providers below a node's own, one for each part of the node that offers a class by itself: VGPU of each card, as in Nova.
+"""Child providers of a node, one for each part of the node that offers a class by itself: VGPU of each card, as in
+Nova.
 
-The name of a child is `<node>_<card>`, its uuid made from the node's and the card's name: two conductors make the same one.
-An inventory that the node's own provider has from an older release goes to the children, with its allocations.
+The name of a child is `<node>_<card>`. Its uuid is derived from the node's uuid and the card's name, so two conductors
+create the same one. If the node's own provider has such an inventory from an older release, the inventory moves to the
+children with its allocations.
 """
 
 import logging
@@ -29,7 +31,7 @@ LOG = logging.getLogger(__name__)
 replace = msgspec.structs.replace
 # Cards are PCI devices, named as libvirt names them.
 _CARD = "_pci_"
-# Built once: every audit of every node asks it.
+# Built once: every audit of every node runs it.
 _BELOW = select(ResourceProvider.id, ResourceProvider.uuid, ResourceProvider.name).where(
     ResourceProvider.parent_provider_id == bindparam("of")
 )
@@ -42,12 +44,13 @@ def child_uuid(root_uuid: str, card: str) -> str:
 def publish(
     session: Session, root: tuple[int, str], node: str, offered: Sequence[Inventory], now: Any, *, split: bool = True
 ) -> None:
-    """Make these the inventories of the node's provider and of its children. `root`: id and uuid of the node's.
+    """Makes these the inventories of the node's provider and of its children. `root`: id and uuid of the node's
+    provider.
 
-    Without `split` a node that has no children yet gets none: its own provider offers all.
+    Without `split`, a node that has no children yet gets none: its own provider offers everything.
 
-    The consumers that have to move are locked before the inventories, as claims lock them. Conflict: another provider has
-    the name of a child.
+    Consumers that have to move are locked before the inventories, as claims lock them. Raises Conflict if another
+    provider has the name of a child.
     """
     root_id, root_uuid = root
     known = _children(session, root_id, root_uuid)
@@ -88,7 +91,9 @@ def _publish_children(
 
 
 def _children(session: Session, root_id: int, root_uuid: str) -> dict[str, int]:
-    """{card: provider id} of those made here; what people made below a node over HTTP is theirs."""
+    """Returns {card: provider id} of the children that were created here. Children that users created over HTTP are
+    left alone.
+    """
     below = session.execute(_BELOW, {"of": root_id})
     cards = ((row.id, row.uuid, _CARD[1:] + row.name.rpartition(_CARD)[2]) for row in below)
     return {card: provider_id for provider_id, uuid, card in cards if uuid == child_uuid(root_uuid, card)}
@@ -129,7 +134,7 @@ def _move_down(
     classes: set[str],
     now: Any,
 ) -> None:
-    """What consumers hold of the root's is theirs of a child's from now on; what fits in no child stays where it is."""
+    """Moves what consumers hold of the root to its children. What fits into no child stays."""
     inventories = rows.lock_inventories(session, [root_id, *child_ids])
     held = rows.holdings(session, consumers)
     taken, freed, moved = Counter[Key](), Counter[Key](), set()
@@ -154,7 +159,7 @@ def _move_down(
 def _child_with_space(
     inventories: Mapping[Key, InventoryUsage], own: Holding, child_ids: Sequence[int], name: str, amount: int
 ) -> int | None:
-    """The child with the most room, of which the consumer has none of the class yet."""
+    """Returns the child with the most free of which the consumer does not have the class yet."""
     able = {
         child: inventories[child, name].capacity - inventories[child, name].used
         for child in child_ids

@@ -16,7 +16,7 @@ from minova.placement.providers import of_node
 
 _FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio", "capacity")
 
-# Built once: every audit of every node asks it.
+# Built once: every audit of every node runs it.
 _KNOWN = (
     select(
         models.Inventory.provider_id,
@@ -35,10 +35,13 @@ _RATIOS = select(models.Inventory.resource_class, models.Inventory.allocation_ra
 
 
 def set_inventories(session: Session, provider_uuid: str, inventories: Sequence[Inventory]) -> bool:
-    """Make these the provider's inventories; answers whether anything changed, and raises its generation if so.
+    """Makes these the provider's inventories. Returns whether anything changed; if so, raises the provider's
+    generation.
 
-    An inventory that `keeps_ratio` has the ratio that is set already. A class that is gone but still used stays with a capacity of 0 until its last allocation is released.
-    NotFound: no such provider.
+    An inventory with `keeps_ratio` keeps the ratio that is already set. A class that is gone but still used stays with
+    capacity 0 until its last allocation is released.
+
+    Raises NotFound if there is no such provider.
     """
     rows = session.execute(_KNOWN, {"of": provider_uuid}).all()
     provider_id = rows[0].provider_id if rows else session.scalar(of_node.ID, {"of": provider_uuid})
@@ -70,7 +73,7 @@ def set_inventories(session: Session, provider_uuid: str, inventories: Sequence[
 
 
 def ratios_of(session: Session, provider_uuid: str) -> dict[str, float]:
-    """The allocation ratio of each resource class that the provider has."""
+    """Returns the allocation ratio of each resource class of the provider."""
     return {row.resource_class: row.allocation_ratio for row in session.execute(_RATIOS, {"of": provider_uuid})}
 
 

@@ -1,4 +1,4 @@
-"""Traits that a compute publishes of its node, beside those that people give its provider."""
+"""Traits that a compute publishes for its node, besides those that users give the node's provider."""
 
 from collections.abc import Collection
 
@@ -10,17 +10,18 @@ from minova.db.models import ProviderTrait
 from minova.objects import physical_networks
 from minova.placement.providers import of_node, queries, traits
 
-# What a compute says of itself begins so. Everything else, such as other CUSTOM_ traits, is the operator's, and stays.
+# Prefixes of the traits that a compute publishes. All other traits, such as other CUSTOM_ traits, belong to the
+# operator and stay.
 OWN_PREFIXES = ("COMPUTE_", "HW_", physical_networks.TRAIT_PREFIX)
 
-# Built once: every audit of every node asks it.
+# Built once: every audit of every node runs it.
 _BEFORE = select(ProviderTrait.trait).where(ProviderTrait.provider_id == of_node.ID.scalar_subquery())
 
 
 def publish(session: Session, provider_uuid: str, names: Collection[str], segments: Collection[str] = ()) -> None:
-    """`segments`: the physical networks that the node has bridges for; their traits are made where they are missing.
+    """`segments`: the physical networks for which the node has bridges. Missing traits of these are created.
 
-    NotFound: no such provider, or a trait that there is not. Conflict: the provider is changed at the same time.
+    Raises NotFound if there is no such provider or trait, Conflict if the provider is changed at the same time.
     """
     of_segments = {physical_networks.trait_of(segment) for segment in segments}
     names = {*names, *of_segments}
@@ -29,7 +30,7 @@ def publish(session: Session, provider_uuid: str, names: Collection[str], segmen
         return
     for name in sorted(of_segments - before):
         _make(session, name)
-    # Read again after the generation: a trait that is set in between is not removed unseen.
+    # Read again after the generation, so that a trait that is set in between is not removed unseen.
     provider = queries.find(session, provider_uuid)
     before = {trait.name for trait in traits.of_provider(session, provider.id)}
     traits.set_traits(session, provider, _wanted(before, names))

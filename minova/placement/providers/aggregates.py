@@ -1,4 +1,4 @@
-"""Which aggregates, by uuid alone, a provider is in."""
+"""The aggregates of providers. Placement knows only their uuids."""
 
 from collections.abc import Collection
 
@@ -18,9 +18,9 @@ def of_provider(session: Session, provider_id: int) -> list[str]:
 
 
 def set_aggregates(session: Session, provider: Record, uuids: Collection[str], *, generation: bool) -> int:
-    """Make these the provider's; its new generation, raised only if `generation` is True.
+    """Makes these the provider's aggregates. Returns its generation, which is raised only if `generation` is True.
 
-    Conflict: the provider has changed since it was read.
+    Raises Conflict if the provider has changed since it was read.
     """
     model, wanted = ProviderAggregate, set(uuids)
     before = set(of_provider(session, provider.id))
@@ -37,7 +37,7 @@ def set_aggregates(session: Session, provider: Record, uuids: Collection[str], *
 
 
 def join(session: Session, provider_uuids: Collection[str], aggregate_uuids: Collection[str]) -> None:
-    """These providers are in these aggregates from now on, besides those that they are in already."""
+    """Adds these providers to these aggregates; they also stay in their other aggregates."""
     pairs = select(ResourceProvider.id).where(ResourceProvider.uuid.in_(provider_uuids))
     rows = [
         {"provider_id": provider_id, "aggregate_uuid": uuid}
@@ -49,7 +49,7 @@ def join(session: Session, provider_uuids: Collection[str], aggregate_uuids: Col
 
 
 def leave(session: Session, provider_uuids: Collection[str], aggregate_uuid: str) -> None:
-    """These providers are in it no longer."""
+    """Removes these providers from the aggregate."""
     ids = select(ResourceProvider.id).where(ResourceProvider.uuid.in_(provider_uuids))
     model = ProviderAggregate
     session.connection().execute(

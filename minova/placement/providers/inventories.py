@@ -1,4 +1,6 @@
-"""Inventories as Placement's own API changes them: by provider generation, refusing what would strand allocations."""
+"""Inventories as Placement's API changes them: guarded by the provider generation, refusing changes that would strand
+allocations.
+"""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
@@ -16,7 +18,7 @@ from minova.placement.providers.queries import Record, raise_generation
 
 
 class Numbers(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one inventory. The defaults are Placement's."""
+    """The numbers of one inventory. The defaults are Placement's."""
 
     total: int
     reserved: int = 0
@@ -27,12 +29,12 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def capacity(self) -> int:
-        """What can be allocated; a ratio so large that it passes the widest number is cut to that."""
+        """What can be allocated, limited to the largest number that a column can store if the ratio is very large."""
         return int(min((self.total - self.reserved) * self.allocation_ratio, MAX_INT))
 
 
 class Known(msgspec.Struct, frozen=True, kw_only=True):
-    """One inventory as it stands. `updated_at`: seconds since the epoch, None where it was not noted."""
+    """An inventory as it is stored. `updated_at`: seconds since the epoch, None if not recorded."""
 
     numbers: Numbers
     used: int
@@ -40,7 +42,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def of_provider(session: Session, provider_id: int, *, lock: bool = False) -> dict[str, Known]:
-    """{resource class: inventory}, by class. `lock`: until the transaction ends."""
+    """Returns {resource class: inventory}, sorted by class. `lock`: locks the rows until the transaction ends."""
     model = models.Inventory
     query = select(model).where(model.provider_id == provider_id).order_by(model.provider_id, model.resource_class)
     rows = session.scalars(query.with_for_update() if lock else query)
@@ -54,7 +56,9 @@ def of_provider(session: Session, provider_id: int, *, lock: bool = False) -> di
 
 
 def add(session: Session, provider: Record, name: str, numbers: Numbers) -> int:
-    """The provider's generation after it. NotFound: no such class; Conflict: it has one of this class already."""
+    """Returns the provider's new generation. Raises NotFound if there is no such class, Conflict if the provider
+    already has an inventory of it.
+    """
     known = of_provider(session, provider.id, lock=True)
     resource_classes.require(session, [name], keep=True)
     if name in known:
@@ -66,7 +70,7 @@ def add(session: Session, provider: Record, name: str, numbers: Numbers) -> int:
 
 
 def change(session: Session, provider: Record, name: str, numbers: Numbers) -> int:
-    """The provider's generation after it. BadRequest: it has no inventory of this class."""
+    """Returns the provider's new generation. Raises BadRequest if it has no inventory of this class."""
     known = of_provider(session, provider.id, lock=True)
     if name not in known:
         raise errors.BadRequest(
@@ -77,9 +81,9 @@ def change(session: Session, provider: Record, name: str, numbers: Numbers) -> i
 
 
 def replace(session: Session, provider: Record, wanted: Mapping[str, Numbers], *, union: bool = False) -> int:
-    """Make these all that the provider has; its generation after it. `union`: keep what else it has.
+    """Makes these the provider's only inventories. Returns its new generation. `union`: keeps its other inventories.
 
-    NotFound: no such class; Conflict: what would go is in use.
+    Raises NotFound if there is no such class, Conflict if an inventory to be removed is in use.
     """
     known = of_provider(session, provider.id, lock=True)
     resource_classes.require(session, wanted, keep=True)
@@ -88,7 +92,9 @@ def replace(session: Session, provider: Record, wanted: Mapping[str, Numbers], *
 
 
 def remove(session: Session, provider: Record, name: str) -> int:
-    """The provider's generation after it. NotFound: it has none of this class; Conflict: it is in use."""
+    """Returns the provider's new generation. Raises NotFound if it has no inventory of this class, Conflict if it is in
+    use.
+    """
     known = of_provider(session, provider.id, lock=True)
     if name not in known:
         raise errors.NotFound(
@@ -129,7 +135,9 @@ def _statement(provider_id: int, name: str, numbers: Numbers, *, new: bool) -> A
 
 
 def check_capacity(provider_uuid: str, inventories: Iterable[tuple[str, Numbers]], *, may_be_zero: bool) -> None:
-    """BadRequest: more is reserved than there is; or all of it, unless `may_be_zero` (from microversion 1.26)."""
+    """Raises BadRequest if more is reserved than the total; or all of it, unless `may_be_zero` (from microversion
+    1.26).
+    """
     for name, numbers in inventories:
         left = (numbers.total - numbers.reserved) * numbers.allocation_ratio
         if left < 0 or (left == 0 and not may_be_zero):

@@ -1,4 +1,4 @@
-"""Resource providers. One per compute node so far, with the node's uuid."""
+"""The resource provider of a compute node: it has the node's uuid."""
 
 from typing import Any, NamedTuple
 
@@ -12,20 +12,20 @@ from minova.db.models.clock import EpochNow
 from minova.placement import changes
 from minova.placement.inserts import insert_missing
 
-# Built once: every audit of every node asks them. The id of the provider whose uuid parameter `of` brings.
+# Built once: every audit of every node runs them. The id of the provider whose uuid is parameter `of`.
 ID = select(ResourceProvider.id).where(ResourceProvider.uuid == bindparam("of"))
 _NAMED = select(
     ResourceProvider.id, ResourceProvider.name, ResourceProvider.of_node, ResourceProvider.parent_provider_id
 ).where(ResourceProvider.uuid == bindparam("of"))
 
-# The ids of that provider and of those below it; a root may be its own by NULL, where an older service made it.
+# The ids of that provider and of those below it. A root that an older service created may have NULL as its root.
 TREE = select(ResourceProvider.id).where(
     or_(ResourceProvider.uuid == bindparam("of"), ResourceProvider.root_provider_id == ID.scalar_subquery())
 )
 
 
 def tree_of(uuid: str) -> Any:
-    """`TREE` of this root, as a part of another query."""
+    """`TREE` of this root, as a subquery."""
     root_id = select(ResourceProvider.id).where(ResourceProvider.uuid == uuid).scalar_subquery()
     return select(ResourceProvider.id).where(
         or_(ResourceProvider.uuid == uuid, ResourceProvider.root_provider_id == root_id)
@@ -33,9 +33,9 @@ def tree_of(uuid: str) -> Any:
 
 
 def ensure(session: Session, uuid: str, name: str) -> int:
-    """The id of a compute node's provider; made on first use, renamed when its name differs.
+    """Returns the id of a compute node's provider. Creates it on first use, and renames it if its name differs.
 
-    Conflict: another provider has the name, or this one is something else than a node's.
+    Raises Conflict if another provider has the name, or the provider with this uuid is not a node's.
     """
     known = _find(session, uuid)
     if known is not None and known.name != name and (known.parent_id is not None or known.of_node is False):
@@ -69,7 +69,9 @@ def _find(session: Session, uuid: str) -> _Known | None:
 
 
 def delete(session: Session, uuid: str) -> None:
-    """Remove the provider and those below it, with inventories and allocations; one that is not there is fine."""
+    """Removes the provider and those below it, with inventories and allocations. Does nothing if there is no such
+    provider.
+    """
     provider_id = session.scalar(ID, {"of": uuid})
     if provider_id is None:
         return

@@ -1,4 +1,4 @@
-"""Resource providers as they are read: one by its uuid, or those that a filter leaves."""
+"""Queries of resource providers: one by its uuid, or those that pass a filter."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,12 +14,12 @@ from minova.placement import errors
 
 Parent = aliased(ResourceProvider)
 Root = aliased(ResourceProvider)
-# None in the column: a root that an older service has made.
+# The column is NULL for a root that an older service has created.
 ROOT_ID = func.coalesce(ResourceProvider.root_provider_id, ResourceProvider.id)
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """One resource provider. `updated_at`: seconds since the epoch, None where it was not noted."""
+    """One resource provider. `updated_at`: seconds since the epoch, None if not recorded."""
 
     id: int
     uuid: str
@@ -33,7 +33,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """What a provider must be. Each of `required` and `member_of` is a set of which it must have one."""
+    """Conditions on a provider. `required` and `member_of`: sets; the provider must have at least one element of each
+    set.
+    """
 
     name: str | None = None
     uuid: str | None = None
@@ -46,7 +48,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find(session: Session, uuid: str) -> Record:
-    """NotFound: there is no such provider."""
+    """Raises NotFound if there is no such provider."""
     row = session.execute(_select().where(ResourceProvider.uuid == uuid)).one_or_none()
     if row is None:
         raise errors.NotFound(f"No resource provider with uuid {uuid} found")
@@ -54,7 +56,7 @@ def find(session: Session, uuid: str) -> Record:
 
 
 def found(session: Session, wanted: Filter) -> list[Record]:
-    """Those that fit, in the order of their making."""
+    """Returns the providers that match, in the order of their creation."""
     if any(amount > MAX_INT for amount in wanted.resources.values()):
         return []
     query = _select().where(*_conditions(wanted)).order_by(ResourceProvider.id)
@@ -62,7 +64,7 @@ def found(session: Session, wanted: Filter) -> list[Record]:
 
 
 def raise_generation(session: Session, provider: Record) -> int:
-    """The new one. Conflict: it is no longer what the record says."""
+    """Returns the new generation. Raises Conflict if the generation is no longer that of the record."""
     statement = (
         update(ResourceProvider)
         .where(ResourceProvider.id == provider.id, ResourceProvider.generation == provider.generation)

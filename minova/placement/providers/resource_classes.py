@@ -16,25 +16,25 @@ _PLACES = {name: place for place, name in enumerate(os_resource_classes.STANDARD
 
 
 class Named(msgspec.Struct, frozen=True):
-    """A class or trait; `updated_at` None: a standard one."""
+    """A class or trait. `updated_at` is None for a standard one."""
 
     name: str
     updated_at: float | None = None
 
 
 def listing(session: Session) -> list[Named]:
-    """Standard ones in their own order, then custom ones by name."""
+    """Returns the standard classes in their own order, then custom ones by name."""
     rows = session.execute(select(ResourceClass.name, ResourceClass.updated_at).order_by(ResourceClass.name))
     return [*(Named(name) for name in os_resource_classes.STANDARDS), *(Named(row[0], row[1]) for row in rows)]
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """As `listing` has them."""
+    """Sorts the names in the order of `listing`."""
     return sorted(names, key=lambda name: (_PLACES.get(name, len(_PLACES)), name))
 
 
 def find(session: Session, name: str) -> Named:
-    """NotFound: there is no such class."""
+    """Raises NotFound if there is no such class."""
     if name in STANDARD:
         return Named(name)
     row = session.execute(
@@ -46,7 +46,9 @@ def find(session: Session, name: str) -> Named:
 
 
 def require(session: Session, names: Iterable[str], *, keep: bool = False) -> None:
-    """NotFound names those that there are not. `keep`: custom ones cannot go before the transaction has ended."""
+    """Raises NotFound, which names the classes that do not exist. `keep`: custom ones cannot be removed before the
+    transaction ends.
+    """
     custom = sorted(set(names) - STANDARD)
     if not custom:
         return
@@ -58,7 +60,7 @@ def require(session: Session, names: Iterable[str], *, keep: bool = False) -> No
 
 
 def make(session: Session, name: str) -> bool:
-    """Whether it was made; False: it is there already."""
+    """Returns whether the class was created; False if it exists already."""
     if name in STANDARD:
         return False
     known = select(ResourceClass.name).where(ResourceClass.name == name)
@@ -69,7 +71,9 @@ def make(session: Session, name: str) -> bool:
 
 
 def rename(session: Session, name: str, new: str) -> None:
-    """Everywhere. NotFound; BadRequest: a standard one; Conflict: the new name is taken."""
+    """Renames the class everywhere. Raises NotFound if there is none, BadRequest for a standard class, Conflict if the
+    new name is taken.
+    """
     find(session, name)
     if name in STANDARD:
         raise errors.BadRequest(f"Cannot update standard resource class {name}.")
@@ -85,11 +89,12 @@ def rename(session: Session, name: str, new: str) -> None:
 
 
 def remove(session: Session, name: str) -> None:
-    """NotFound; BadRequest: a standard one; Conflict: an inventory has it."""
+    """Raises NotFound if there is no such class, BadRequest for a standard class, Conflict if an inventory has it."""
     find(session, name)
     if name in STANDARD:
         raise errors.BadRequest(f"Error in delete resource class: Cannot delete standard resource class {name}.")
-    # The row first: a transaction that adds an inventory of it locks it until its commit, and the inventory is seen below.
+    # Delete the row first: a transaction that adds an inventory of the class locks the row until its commit, so the
+    # inventory is seen below.
     session.connection().execute(delete(ResourceClass).where(ResourceClass.name == name))
     if session.scalar(select(Inventory.provider_id).where(Inventory.resource_class == name).limit(1)) is not None:
         raise errors.Conflict(

@@ -1,4 +1,4 @@
-"""Traits: the standard ones of os-traits, custom ones in a table, and which provider has which."""
+"""Traits: the standard ones of os-traits, custom ones in a table, and the traits of each provider."""
 
 from collections.abc import Collection, Iterable
 from functools import cache
@@ -20,14 +20,19 @@ def standard() -> frozenset[str]:
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Standard ones first, each kind by name."""
+    """Sorts standard traits first, each kind by name."""
     return sorted(names, key=lambda name: (name not in standard(), name))
 
 
 def listing(
     session: Session, *, names: Collection[str] | None = None, prefix: str = "", associated: bool | None = None
 ) -> list[Named]:
-    """`names`: only these; `prefix`: only those that begin so; `associated`: whether any provider has them. In order."""
+    """Returns traits in order.
+
+    `names`: only these.
+    `prefix`: only those that begin with it.
+    `associated`: whether any provider has them.
+    """
     updated_at = dict.fromkeys(standard())
     updated_at.update({row.name: row.updated_at for row in session.execute(select(Trait.name, Trait.updated_at))})
     if associated is not None:
@@ -38,7 +43,7 @@ def listing(
 
 
 def find(session: Session, name: str) -> Named:
-    """NotFound: there is no such trait."""
+    """Raises NotFound if there is no such trait."""
     if name in standard():
         return Named(name)
     row = session.execute(select(Trait.name, Trait.updated_at).where(Trait.name == name)).one_or_none()
@@ -48,7 +53,9 @@ def find(session: Session, name: str) -> Named:
 
 
 def require(session: Session, names: Iterable[str], *, keep: bool = False) -> None:
-    """NotFound names those that there are not. `keep`: custom ones cannot go before the transaction has ended."""
+    """Raises NotFound, which names the traits that do not exist. `keep`: custom ones cannot be removed before the
+    transaction ends.
+    """
     custom = sorted(set(names) - standard())
     if not custom:
         return
@@ -60,7 +67,7 @@ def require(session: Session, names: Iterable[str], *, keep: bool = False) -> No
 
 
 def make(session: Session, name: str) -> bool:
-    """Whether it was made; False: it is there already."""
+    """Returns whether the trait was created; False if it exists already."""
     if name in standard() or session.scalar(select(Trait.name).where(Trait.name == name)) is not None:
         return False
     session.connection().execute(insert(Trait).values(name=name, updated_at=EpochNow()))
@@ -68,11 +75,12 @@ def make(session: Session, name: str) -> bool:
 
 
 def remove(session: Session, name: str) -> None:
-    """NotFound; BadRequest: a standard one; Conflict: a provider has it."""
+    """Raises NotFound if there is no such trait, BadRequest for a standard trait, Conflict if a provider has it."""
     find(session, name)
     if name in standard():
         raise errors.BadRequest(f"Cannot delete standard trait {name}.")
-    # The row first: a transaction that sets it on a provider locks it until its commit, and that is seen below.
+    # Delete the row first: a transaction that sets the trait on a provider locks the row until its commit, so that
+    # provider is seen below.
     session.connection().execute(delete(Trait).where(Trait.name == name))
     if session.scalar(select(ProviderTrait.provider_id).where(ProviderTrait.trait == name).limit(1)) is not None:
         raise errors.Conflict(f"The trait {name} is in use by a resource provider.")
@@ -82,7 +90,7 @@ def remove(session: Session, name: str) -> None:
 
 
 def of_provider(session: Session, provider_id: int) -> list[Named]:
-    """By name."""
+    """Returns the provider's traits by name."""
     query = (
         select(ProviderTrait.trait, Trait.updated_at)
         .outerjoin(Trait, Trait.name == ProviderTrait.trait)
@@ -93,9 +101,9 @@ def of_provider(session: Session, provider_id: int) -> list[Named]:
 
 
 def set_traits(session: Session, provider: Record, names: Collection[str]) -> int:
-    """Make these the provider's traits; its generation after that, raised if anything changed.
+    """Makes these the provider's traits. Returns its generation, which is raised if anything changed.
 
-    NotFound: a trait that there is not; Conflict: the provider has changed since it was read.
+    Raises NotFound if there is no such trait, Conflict if the provider has changed since it was read.
     """
     require(session, names, keep=True)
     model, wanted = ProviderTrait, set(names)

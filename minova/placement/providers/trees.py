@@ -1,7 +1,7 @@
-"""Making, changing and removing resource providers, and the trees that they stand in.
+"""Creates, changes and removes resource providers, and their trees.
 
-A change of a tree locks its rows first, by id, so that two changes cannot make a loop between them. Claims lock
-inventories, and then providers by their foreign keys: so does `remove`.
+A change of a tree first locks its rows by id, so that two changes cannot create a loop together. Claims lock
+inventories, and then providers through their foreign keys; `remove` uses the same order.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from minova.placement.providers.queries import ROOT_ID, Record, find
 
 
 def create(session: Session, uuid: str, name: str, parent_uuid: str | None = None) -> Record:
-    """Conflict: name or uuid is taken; BadRequest: there is no such parent."""
+    """Raises Conflict if name or uuid is taken, BadRequest if there is no such parent."""
     try:
         parent = _parent(session, uuid, parent_uuid)
     except errors.BadRequest as error:
@@ -38,10 +38,10 @@ def create(session: Session, uuid: str, name: str, parent_uuid: str | None = Non
 
 
 def change(session: Session, provider: Record, name: str, parent_uuid: Any, *, reparenting: bool) -> Record:
-    """Rename it, and put it under another parent: None is no parent, `...` leaves it.
+    """Renames the provider and moves it under another parent. None: no parent; `...`: the parent is not changed.
 
-    Without `reparenting` only a provider without a parent gets one (before microversion 1.37).
-    BadRequest: the move is not allowed, makes a loop, or there is no such parent; Conflict: the name is taken.
+    Without `reparenting` only a provider without a parent can get one (before microversion 1.37). Raises BadRequest if
+    the move is not allowed or makes a loop, or there is no such parent; Conflict if the name is taken.
     """
     if name != provider.name:
         _free(session, "", name)
@@ -55,7 +55,7 @@ def change(session: Session, provider: Record, name: str, parent_uuid: Any, *, r
 
 
 def remove(session: Session, provider: Record) -> None:
-    """Conflict: it has allocations or children."""
+    """Raises Conflict if the provider has allocations or children."""
     # In the order of a claim: inventories, then the provider.
     session.execute(
         select(Inventory.resource_class)
@@ -123,10 +123,10 @@ def _known_parent(session: Session, uuid: str | None) -> Record | None:
 
 
 def _lock_trees(session: Session, roots: Sequence[int]) -> dict[int, int | None]:
-    """{provider: its parent} of the trees with these roots.
+    """Returns {provider: its parent} of the trees with these roots.
 
-    Asked again until nothing is new: a child that was made while this waited for its parent's row is not in the answer,
-    and below rows that are all locked no child can be made.
+    The query is repeated until it finds nothing new: its answer misses a child that was created while it waited for the
+    lock of the parent's row. No child can be created below rows that are all locked.
     """
     provider = ResourceProvider
     query = (
@@ -144,7 +144,7 @@ def _lock_trees(session: Session, roots: Sequence[int]) -> dict[int, int | None]
 
 
 def _below(parents: dict[int, int | None], top: int) -> set[int]:
-    """`top` and all that stand under it."""
+    """Returns `top` and everything below it."""
     below = {top}
     while True:
         more = {child for child, parent in parents.items() if parent in below} - below
@@ -159,7 +159,7 @@ def _set(session: Session, provider_id: int, **values: Any) -> None:
 
 
 def _set_roots(session: Session, provider_ids: Any, root_id: int | None) -> None:
-    """`root_id` None: each is its own."""
+    """`root_id` None: each provider becomes its own root."""
     statement = update(ResourceProvider).where(ResourceProvider.id.in_(sorted(provider_ids)))
     session.connection().execute(statement.values(root_provider_id=ROOT_ID if root_id is None else root_id))
 

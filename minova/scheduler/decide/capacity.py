@@ -1,6 +1,8 @@
-"""How many more instances fit. Pure: in each round every host that passes takes one, until no host passes.
+"""Counts how many more instances fit. Pure: in each round every host that passes takes one instance, until no host
+passes.
 
-An instance on one host changes no other host's answer, so the sum equals what one decision after the other would find.
+An instance on one host does not change the verdict on any other host, so the sum equals that of one decision after the
+other.
 """
 
 from collections import Counter
@@ -20,7 +22,7 @@ from minova.scheduler.hosts.table import HostTable, Mask
 
 
 class Stop(NamedTuple):
-    """The step that refused a host's next instance, and why: the reason, and the reason without its numbers."""
+    """The step that refused a host's next instance, and the reason with and without its numbers."""
 
     step: str
     reason: str
@@ -33,14 +35,14 @@ class Kind(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """How many instances each row takes, and each host."""
+    """How many instances each row takes, and each host takes."""
 
     by_row: NDArray[np.int64]
     by_host: Counter[str]
 
 
 def capacity_of(table: WhatIfTable, spec: RequestSpec, rules: Rules, limit: int) -> Capacity:
-    """`limit` instances on each host at most. The table is used up by this."""
+    """Counts at most `limit` instances on each host. This consumes the table."""
     rules = rules._replace(max_placement_results=0, log_debug=None, log_info=None)
     counts, going = np.zeros(len(table), np.int64), np.ones(len(table), bool)
     stops: dict[int, Stop] = {}
@@ -70,7 +72,7 @@ def capacity_of(table: WhatIfTable, spec: RequestSpec, rules: Rules, limit: int)
 
 
 def _record_stops(stops: dict[int, Stop], steps: Sequence[Step], lost: Mask) -> None:
-    """Why the hosts `lost` take no more. Must be called before the table changes."""
+    """Records why the hosts `lost` take no more. Must be called before the table changes."""
     for step in steps:
         rows = (lost & step.before & ~step.after).nonzero()[0]
         if len(rows):
@@ -79,7 +81,9 @@ def _record_stops(stops: dict[int, Stop], steps: Sequence[Step], lost: Mask) -> 
 
 
 def _with_member(spec: RequestSpec, uuid: str) -> RequestSpec:
-    """Its group's next: the hosts of the group stay as they are, for every host is tried by itself."""
+    """The request for the next member of the group. The hosts of the group stay as they are, because every host is
+    tried independently.
+    """
     group = spec.instance_group
     if group is None:
         return spec
@@ -92,7 +96,9 @@ def _keeps_together(spec: RequestSpec) -> bool:
 
 
 def _left_in_group(table: HostTable, spec: RequestSpec) -> dict[str, int]:
-    """How many more of the group each host may have, where its policy says so. Nodes of one host share that."""
+    """Returns how many more members of the group each host may have, if the group's policy limits them. The nodes of a
+    host share that number.
+    """
     group = spec.instance_group
     if group is None or group.most_per_host is None:
         return {}
@@ -101,7 +107,9 @@ def _left_in_group(table: HostTable, spec: RequestSpec) -> dict[str, int]:
 
 
 def _within(counts: NDArray[np.int64], left_in_group: Mapping[str, int], table: HostTable) -> Counts:
-    """What each row takes once the nodes of a host have shared its room, the first of them first; and the sum by host."""
+    """Returns what each row takes when the nodes of a host share its limit (the first node takes first), and the sum
+    for each host.
+    """
     shared, by_host = counts.copy(), Counter[str]()
     for row, record in enumerate(table.records):
         left = left_in_group.get(record.host, int(counts[row]) + by_host[record.host]) - by_host[record.host]
@@ -127,7 +135,7 @@ def _by_host(table: HostTable, counts: NDArray[np.int64], stops: Mapping[int, St
 
 
 def _summary(counts: NDArray[np.int64], stops: Mapping[int, Stop]) -> tuple[Stopped, ...]:
-    """What stopped hosts that took some comes first, then what most hosts lack."""
+    """First the reasons of hosts that took some instances, then the reasons that most hosts have."""
     hosts: Counter[Kind] = Counter()
     full: Counter[Kind] = Counter()
     for row, stop in stops.items():

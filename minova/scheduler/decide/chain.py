@@ -1,4 +1,4 @@
-"""From all hosts to those that pass: preselection, then filters, in pages of `max_placement_results` candidates."""
+"""Selects the hosts that pass preselection and filters, in pages of `max_placement_results` candidates."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -14,15 +14,15 @@ from minova.scheduler.weights import Weigher
 
 Log = Callable[[str], None]
 PAGE = "max_placement_results"
-# Requests with one of these hints look at every candidate, as in Nova: the hint may name a host of any page.
+# Requests with one of these hints examine all candidates, as in Nova: the hint may name a host of any page.
 UNPAGED_HINTS = frozenset(("group", "same_host", "different_host"))
 
 
 class Rules(NamedTuple):
-    """How to decide. `draw(n)` returns one of 0..n-1.
+    """The rules of a decision. `draw(n)` returns one of 0..n-1.
 
-    `log_debug` gets Nova's log lines, and `log_info` those about hosts that the request names; None: the level is off.
-    `one_cell`: a requested cell excludes the hosts of others.
+    `log_debug` gets Nova's log lines, `log_info` those about hosts that the request names; None: the level is off.
+    `one_cell`: a requested cell excludes the hosts of other cells.
     `packing`: [compute] packing_host_numa_cells_allocation_strategy.
     """
 
@@ -39,7 +39,7 @@ class Rules(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One step of a run: the rows before and after it, and the verdict, which has the reasons."""
+    """One step of a run: the rows before and after it, and the verdict, which holds the reasons."""
 
     name: str
     before: Mask
@@ -48,7 +48,7 @@ class Step(NamedTuple):
 
 
 class FirstVerdict(NamedTuple):
-    """The verdict of a filter that runs once per request: the rows that it has judged, and those that passed."""
+    """The verdict of a filter that runs once per request: the rows that it has judged, and the rows that passed."""
 
     judged: Mask
     passed: Mask
@@ -57,7 +57,7 @@ class FirstVerdict(NamedTuple):
 class ChainRun:
     """The run of one request through preselection and filters, for each of its `instances` in turn.
 
-    `steps` are those of the last instance. Raises MinovaError if a filter fails: to pass or to drop its hosts silently
+    `steps` are those of the last instance. Raises MinovaError if a filter fails: to pass or drop its hosts silently
     would be worse.
     """
 
@@ -69,7 +69,7 @@ class ChainRun:
         self._first_verdicts: dict[Filter, FirstVerdict] = {}
 
     def candidates(self, spec: RequestSpec, index: int = 0) -> Mask:
-        """The hosts that pass every step, for the `index`-th instance, counted from 0."""
+        """Returns the hosts that pass every step for the `index`-th instance, counted from 0."""
         table, rules = self._table, self._rules
         self.steps = []
         left: Mask = np.ones(len(table), bool)
@@ -80,8 +80,8 @@ class ChainRun:
         page, rows = rules.max_placement_results, left.nonzero()[0]
         if not 0 < page < len(rows) or UNPAGED_HINTS.intersection(spec.scheduler_hints):
             return self._apply_filters(rules.filters, left, spec, index)
-        # The first page as in Nova. If it has no host, all other candidates at once, and of those that pass the ones of
-        # the first page with any: what going on page by page would find.
+        # The first page as in Nova. If no host of it passes, judge all other candidates at once and keep the hosts of
+        # the first page on which any passes. The result is the same as judging page by page.
         filters_begin = len(self.steps)
         first_page = np.zeros(len(table), bool)
         first_page[rows[:page]] = True
@@ -139,7 +139,7 @@ class ChainRun:
             self._first_verdicts[host_filter] = FirstVerdict(judged, judged & verdict.passed)
 
     def _remembered(self, host_filter: Filter, left: Mask, spec: RequestSpec) -> Verdict:
-        """The verdict for the first instance. Hosts that were not judged then are judged now."""
+        """Returns the verdict for the first instance. Judges only hosts that were not judged then."""
         nothing = np.zeros(len(left), bool)
         known = self._first_verdicts.get(host_filter, FirstVerdict(nothing, nothing))
         new = left & ~known.judged

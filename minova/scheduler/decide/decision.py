@@ -1,4 +1,4 @@
-"""Where a request goes: chain -> weigh -> choose -> consume, on a HostTable. No I/O, clock or randomness.
+"""Decides the hosts of a request: chain -> weigh -> choose -> consume, on a HostTable. No I/O, clock or randomness.
 
 all hosts -> preselection -> filters -> weighers -> the best -> one drawn of these -> consumes
 """
@@ -22,9 +22,10 @@ _LIMITS = frozenset(HostLimits.__struct_fields__) - {"other"}
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """`selections`: as in ScheduleAnswer. With `found` fewer than requested there is an `error`.
+    """`selections`: as in ScheduleAnswer. If `found` is fewer than requested, `error` is set.
 
-    `steps` and `weighed` are the record: an error is explained by the instance that found no host, else by the first.
+    `steps` and `weighed` are the record: of the instance that found no host if there is an error, else of the first
+    instance.
     """
 
     selections: tuple[tuple[Selection, ...], ...]
@@ -36,14 +37,14 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Choice(NamedTuple):
-    """One instance's: the chosen row, and the next best after it."""
+    """The choice for one instance: the chosen row, and the next best rows after it."""
 
     row: int
     others: Sequence[int]
 
 
 class Chosen(NamedTuple):
-    """A choice, and the Selection made of its row before the row consumed the instance."""
+    """A choice, and the Selection that was made of its row before the row consumed the instance."""
 
     choice: Choice
     selection: Selection
@@ -52,7 +53,7 @@ class Chosen(NamedTuple):
 def decide(
     table: HostTable, spec: RequestSpec, instance_uuids: Sequence[str], alternates: int, rules: Rules
 ) -> Decision:
-    """A host for each of these like instances; each chosen row of the table consumes its instance."""
+    """Decides a host for each of these identical instances. The chosen row of the table consumes its instance."""
     made: list[Chosen] = []
     steps: tuple[FilterStep, ...] = ()
     weighed: tuple[WeighedHost, ...] = ()
@@ -90,7 +91,9 @@ def decide(
 
 
 def with_group_member(spec: RequestSpec, host: str, uuid: str) -> RequestSpec:
-    """The request once `host` has its instance `uuid`: the next one finds it in the server group."""
+    """Returns the request after `host` has received its instance `uuid`: the next instance sees it
+    in the server group.
+    """
     group = spec.instance_group
     if group is None:
         return spec
@@ -116,7 +119,9 @@ def _log_weighed(table: HostTable, rows: Rows, best: Rows, weights: Weighed, rul
 
 
 def best_first(total: Floats, limit: int) -> Rows:
-    """Indices of the `limit` largest, descending; equal ones keep their order, as in Nova's stable sort."""
+    """Returns the indices of the `limit` largest values, descending. Equal values keep their order, as in Nova's stable
+    sort.
+    """
     if len(total) <= limit:
         return np.argsort(-total, kind="stable")
     threshold = np.partition(total, len(total) - limit)[len(total) - limit]
@@ -135,7 +140,9 @@ def _choose(rows: Rows, best: Rows, total: Floats, rules: Rules) -> Choice:
 
 
 def _shuffled(best: Rows, equals: Rows, rules: Rules) -> Rows:
-    """Those of `best` that weigh the same drawn from all that do, so that subset and alternates are random, too."""
+    """Replaces the rows of `best` with equal weight by random draws from all rows of that weight, so that subset and
+    alternates are random, too.
+    """
     some = min(len(best), len(equals))
     drawn = equals.copy()
     for place in range(some):
@@ -147,7 +154,9 @@ def _shuffled(best: Rows, equals: Rows, rules: Rules) -> Rows:
 def _selections(
     table: HostTable, spec: RequestSpec, chosen: Sequence[Chosen], alternates: int, rules: Rules
 ) -> tuple[tuple[Selection, ...], ...]:
-    """Alternates are the next best. Those that the request fills itself come last, for they have less room."""
+    """Alternates are the next best hosts. Hosts that the request itself uses come last, because they have less free
+    capacity.
+    """
     taken = {entry.choice.row for entry in chosen}
     made = {entry.choice.row: entry.selection for entry in chosen}
     selections = []
@@ -172,7 +181,7 @@ def _selection(table: HostTable, spec: RequestSpec, row: int, rules: Rules) -> S
 
 
 def limits_at(host: HostState, spec: RequestSpec, rules: Rules) -> HostLimits:
-    """How far the chosen host may fill up, by the filters that it has passed."""
+    """Returns how far the chosen host may fill up, according to the filters that it has passed."""
     limits: dict[str, Any] = {}
     if not skips_filters(spec):
         rebuild = spec.is_rebuild

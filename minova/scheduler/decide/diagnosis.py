@@ -10,8 +10,8 @@ from minova.scheduler.decide.chain import Step
 from minova.scheduler.hosts.table import HostTable, Mask, Rows
 from minova.scheduler.weights import Weighed
 
-# Reasons of this many lost hosts per step at most: a Diagnosis travels in a message, and with a host found it is rarely
-# read. The counts are always complete.
+# At most this many reasons per step: a Diagnosis is sent in a message, and is rarely read if a host was found. The
+# counts are always complete.
 LOST_WHEN_FOUND = 20
 LOST_WHEN_NOT = 1000
 BEST = 10
@@ -20,7 +20,7 @@ BEST = 10
 def filter_steps(table: HostTable, steps: Sequence[Step], limit: int) -> tuple[FilterStep, ...]:
     """Must be called before the table changes. A filter that ran page by page is one step."""
     recorded: dict[str, FilterStep] = {}
-    counts: dict[int, int] = {}  # by the mask's identity: what one step leaves is what the next begins with
+    counts: dict[int, int] = {}  # by the mask's identity: one step's result is the next step's input
     for step in steps:
         for mask in (step.before, step.after):
             if id(mask) not in counts:
@@ -62,7 +62,7 @@ def _lost(table: HostTable, step: Step, mask: Mask, limit: int) -> tuple[LostHos
 
 
 def weighed_hosts(table: HostTable, rows: Rows, best: Rows, weighed: Weighed) -> tuple[WeighedHost, ...]:
-    """The best ten: `best` are indices into `rows`, best first."""
+    """Returns the best ten hosts. `best`: indices into `rows`, best first."""
     ten = best[:BEST]
     names = tuple(weighed.shares)
     shares = [

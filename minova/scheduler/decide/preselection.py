@@ -27,7 +27,9 @@ class PreselectionStep(NamedTuple):
 def preselection_steps(
     table: HostTable, spec: RequestSpec, *, one_cell: bool, log: Log | None
 ) -> Iterator[PreselectionStep]:
-    """In Nova's order. `log` gets Nova's lines about the hosts that the request names. `one_cell`: see Rules."""
+    """Yields the steps in Nova's order. `log` gets Nova's lines about the hosts that the request names. `one_cell`: see
+    Rules.
+    """
     yield PreselectionStep(PLACEMENT, placement_verdict(table, spec))
     destination = spec.requested_destination
     if destination is not None:
@@ -47,7 +49,7 @@ def preselection_steps(
 
 
 def skips_filters(spec: RequestSpec) -> bool:
-    """A forced host is not filtered, unless the request says that it is a check of that host."""
+    """Forced hosts are not filtered, unless the request says that it is a check of that host."""
     return bool(spec.force_hosts or spec.force_nodes) and not spec.scheduler_hints.get("_nova_check_type")
 
 
@@ -62,7 +64,7 @@ class PlacementQuery(NamedTuple):
 
 
 def placement_verdict(table: HostTable, spec: RequestSpec) -> Verdict:
-    """Providers that meet the first query, or the fallback where the request has one."""
+    """Passes the providers that meet the first query, or the fallback if the request has one."""
     verdict = _query_verdict(table, _first_query(spec))
     if spec.fallback is None:
         return verdict
@@ -85,7 +87,9 @@ def placement_verdict(table: HostTable, spec: RequestSpec) -> Verdict:
 
 
 def resources_at(host: HostState, spec: RequestSpec) -> Mapping[str, int]:
-    """What an instance takes from this candidate: the resources of the first query where it is met, else of the fallback."""
+    """Returns what an instance takes from this candidate: the resources of the first query if the candidate meets it,
+    else of the fallback.
+    """
     if spec.fallback is None or _query_refusal(host, _first_query(spec)) is None:
         return spec.resources
     return _fallback_query(spec, spec.fallback).resources
@@ -99,7 +103,7 @@ class RowResources(NamedTuple):
 
 
 def resources_of_rows(table: HostTable, rows: Rows, spec: RequestSpec) -> list[RowResources]:
-    """`resources_at` of many candidates."""
+    """As `resources_at`, for many candidates."""
     if spec.fallback is None:
         return [RowResources(rows, spec.resources)]
     first = _query_verdict(table, _first_query(spec)).passed[rows]
@@ -146,7 +150,7 @@ def _query_verdict(table: HostTable, query: PlacementQuery) -> Verdict:
 
 
 def _mask_by_values(table: HostTable, names: Sequence[str], refusal: Callable[..., str | None]) -> Mask:
-    """Which rows pass. Each combination of values of these class columns is judged once."""
+    """Returns the rows that pass. Judges each combination of values of these class columns once."""
     columns = [table.class_column(name) for name in names]
     keys, size = np.zeros(len(table), np.int64), 1
     for column in columns:
@@ -171,7 +175,7 @@ def _values(columns: Sequence[ClassColumn], combination: int) -> list[Any]:
 
 
 class Failure(NamedTuple):
-    """A reason with its numbers, and without."""
+    """A reason with its numbers, and without them."""
 
     reason: str
     kind: str
@@ -192,7 +196,7 @@ def _query_refusal(host: HostState, query: PlacementQuery) -> str | None:
 
 
 class ProviderCheck(NamedTuple):
-    """Of values of class columns; `what` names the mismatch for users, who must not see names of hosts."""
+    """A check of values of class columns. `what` names the mismatch for users, who must not see names of hosts."""
 
     what: str
     columns: tuple[str, ...]
@@ -242,7 +246,7 @@ def _membership_refusal(
 
 
 def _requested_destination(table: HostTable, destination: Destination, log: Log | None) -> PreselectionStep:
-    """A node alone is enough: whichever host has it."""
+    """A node without a host is enough: the node's host is then found by the node."""
     host, node = destination.host, destination.node
     passed = np.zeros(len(table), bool)
     for row in range(len(table)) if host is None else table.rows_of_host(host.lower()):
@@ -268,7 +272,7 @@ def _ignored(table: HostTable, names: Iterable[str], log: Log | None) -> Presele
 
 
 def _forced_hosts(table: HostTable, names: Iterable[str], log: Log | None) -> PreselectionStep:
-    """Whatever the case, as in Nova."""
+    """Compares names case-insensitively, as in Nova."""
     passed = _hosts_named(table, names)
     _log_forced(log, "host", names, [table.records[row].host for row in passed.nonzero()[0].tolist()])
     return PreselectionStep("force_hosts", _one_reason(passed, f"not one of the forced hosts {', '.join(names)}"))

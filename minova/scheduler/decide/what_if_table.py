@@ -1,4 +1,4 @@
-"""A copy of a HostTable for what-if questions: on it many hosts take an instance at the same time."""
+"""A copy of a HostTable for what-if questions, on which many hosts can take an instance at the same time."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -14,12 +14,12 @@ from minova.scheduler.hosts.consumption import after_instance
 from minova.scheduler.hosts.numa_equivalence import equivalence_key
 from minova.scheduler.hosts.table import HostTable, Rows
 
-# What cells and devices look like before and after: numbers into the class columns.
+# The class columns that describe cells and devices. Their numbers are compared before and after.
 _CELLS = ("numa_topology", "pci_pools")
 
 
 class WhatIfTable(HostTable):
-    """Has the records as they were copied; it is neither refreshed nor restored."""
+    """Its records are those of the copied table. It is neither refreshed nor restored."""
 
     def __init__(self, table: HostTable) -> None:
         super().__init__(share_instances=table.share_instances)
@@ -31,8 +31,8 @@ class WhatIfTable(HostTable):
         self._represented_by: dict[int, int] = {}
 
     def consume_each(self, rows: Rows, spec: RequestSpec, uuid: str, rules: Rules) -> None:
-        """Each of these rows takes an instance as in `consume`, but without its I/O, which ends with the build. All these
-        instances have this one uuid.
+        """Each of these rows takes an instance as in `consume`, but without the instance's I/O, which ends with the
+        build. All these instances have the same uuid.
         """
         if spec.numa_topology is not None or spec.pci_requests:
             self._consume_cells(rows, spec, rules)
@@ -53,7 +53,7 @@ class WhatIfTable(HostTable):
         return int(self.instances_among(uuids)[row])
 
     def _consume_cells(self, rows: Rows, spec: RequestSpec, rules: Rules) -> None:
-        """Equivalent hosts are fitted once, and the topology of one represents all of them."""
+        """Fits only one of equivalent hosts. The resulting topology represents all of them."""
         ids = self._columns["numa_topology"]
         ids[rows] = [self._representative(number) for number in ids[rows].tolist()]
         keys = np.stack(
@@ -70,7 +70,7 @@ class WhatIfTable(HostTable):
             self.numa.write_each(equivalent, self._values["numa_topology"].values[self._after[key][0]])
 
     def _fitted(self, row: int, spec: RequestSpec, rules: Rules) -> tuple[int, int]:
-        """The numbers of the values of `_CELLS` with one instance more."""
+        """Returns the numbers of the values of `_CELLS` with one instance more."""
         topology, pools = (self.value(row, name) for name in _CELLS)
         limits = limits_at(self.host(row), spec, rules).numa_topology
         left = after_instance(

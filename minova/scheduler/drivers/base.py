@@ -17,9 +17,9 @@ RulesFor = Callable[[RequestSpec], Rules]
 
 
 class Driver:
-    """Made with (conf, db, clock=...). A driver decides by itself; its claim loop refreshes the table and claims.
+    """Created with (conf, db, clock=...). A driver makes the decisions; its claim loop refreshes the table and claims.
 
-    `rules` are those of `capacity`. Their filters must not be the ones that decide: both may run at the same time.
+    `rules` are used by `capacity`. Their filters must not be the objects that decide: both may run at the same time.
     """
 
     def __init__(self, claim_loop: ClaimLoop, rules: RulesFor | None = None) -> None:

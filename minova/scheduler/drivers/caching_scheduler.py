@@ -1,7 +1,8 @@
-"""CachingScheduler: as FilterScheduler, on a table that a periodic task refreshes in place of each request.
+"""CachingScheduler: as FilterScheduler, but a periodic task refreshes the table, not each request.
 
-Between two refreshes it re-reads only the hosts that it has filled itself and those that refused a claim. Before a "no"
-it reads all changes, which Nova's does not: no request is refused for resources that have become free since.
+Between two refreshes it re-reads only the hosts that it has filled itself and those that refused a claim. Before it
+rejects a request it reads all changes, unlike Nova's CachingScheduler: no request is rejected for resources that have
+become free since.
 """
 
 import random
@@ -39,7 +40,7 @@ class CachedSource:
 
 
 class CachingScheduler(Driver):
-    """InvalidConfiguration: an unknown filter or weigher."""
+    """Raises InvalidConfiguration for an unknown filter or weigher."""
 
     def __init__(
         self, conf: Any, db: Database, *, clock: Callable[[], float], rng: random.Random | None = None

@@ -1,7 +1,7 @@
 """ChanceScheduler: a random host that is up, enabled, not ignored and a candidate of Placement.
 
-Nova's claims no allocation, so that it may choose a full host. Here each answer is claimed, and the claim enforces the
-hard policy of a server group, too.
+Nova's ChanceScheduler claims no allocation, so it may choose a full host. Here each selection is claimed, and the claim
+also enforces the hard policy of a server group.
 """
 
 import random

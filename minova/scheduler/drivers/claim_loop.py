@@ -1,7 +1,7 @@
 """The loop that all drivers share: refresh the table, decide, claim the allocations, and repeat if a claim is refused.
 
-Requests that wait are served as one batch: one refresh, N decisions, one transaction. A request that fails in a batch is
-decided again alone, so that it never fails the others.
+Waiting requests are served as one batch: one refresh, N decisions, one transaction. If a request fails in a batch, it
+is decided again alone, so it never makes the others fail.
 """
 
 import logging
@@ -24,11 +24,12 @@ from minova.scheduler.hosts.table import HostTable
 
 LOG = logging.getLogger(__name__)
 
-# Requests in a batch: with more the first would wait long for the last.
+# The most requests in a batch: with more, the first request would wait long for the last.
 MAX_BATCH = 64
-# Decisions for one request: each clash names hosts that another scheduler has just filled, and those are re-read.
+# The most decisions for one request: after each clash the hosts that another scheduler has just filled are re-read.
 ATTEMPTS = 10
-# After so many requests in a row that find the database unavailable, the others of a batch fail without waiting for it.
+# If the database is unavailable for so many requests in a row, the other requests of the batch fail without waiting for
+# it.
 MAX_UNAVAILABLE = 2
 
 _Queued = QueuedRequest[Request, ScheduleAnswer]
@@ -44,7 +45,7 @@ class Source(Protocol):
 
     @property
     def liveness_checked(self) -> bool:
-        """Whether the last refresh looked for silent services and for changes that were committed late."""
+        """Whether the last refresh checked for silent services and for changes that were committed late."""
         ...
 
     def refresh(self, *, liveness: bool = False) -> HostTable: ...
@@ -53,7 +54,7 @@ class Source(Protocol):
 
 
 class Conflicts:
-    """How often another scheduler claimed first, since the start."""
+    """Counts how often another scheduler claimed first, since the start."""
 
     def __init__(self) -> None:
         self.claims_refused = 0
@@ -69,9 +70,9 @@ class Conflicts:
 
 
 class ClaimLoop:
-    """`decide` is the driver's own part: a pure choice of hosts from the table.
+    """`decide` is the driver's part: a pure choice of hosts from the table.
 
-    Callers put their requests into `queue` and get the answers from there.
+    Callers put their requests into `queue`, which returns the answers.
     """
 
     def __init__(self, db: Database, source: Source, decide: Decide) -> None:
@@ -82,15 +83,17 @@ class ClaimLoop:
         self._decide = decide
 
     def preview(self, request: Request) -> ScheduleAnswer:
-        """The answer that a request would get now. Nothing is claimed, and the table forgets it at the next refresh."""
+        """Returns the answer that a request would get now. Claims nothing; the next refresh undoes its changes of the
+        table.
+        """
         return self.exclusive(lambda: schedule_answer(request, self._decide_request(request)))
 
     def what_if_table(self) -> WhatIfTable:
-        """A copy of the refreshed table, for work that takes longer than a decision."""
+        """Returns a copy of the refreshed table, for work that takes longer than a decision."""
         return self.exclusive(lambda: WhatIfTable(self.source.refresh(liveness=True)))
 
     def exclusive(self, work: Callable[[], T]) -> T:
-        """Run `work` on the table while no request is decided."""
+        """Runs `work` on the table while no request is decided."""
         return self.queue.alone(work)
 
     def _serve(self, queued: Sequence[_Queued]) -> None:
@@ -99,7 +102,7 @@ class ClaimLoop:
             try:
                 self._serve_batch(queued, clashes)
             except Exception:
-                # It may be the error of one request: the others must not get it.
+                # The error may concern only one request: the others must not get it.
                 LOG.warning("A batch of %d requests failed, each is decided alone", len(queued), exc_info=True)
         unavailable: list[Exception] = []
         for entry in queued:
@@ -120,9 +123,9 @@ class ClaimLoop:
         queued: Sequence[_Queued],
         clashes: dict[_Queued, Clashes],
     ) -> None:
-        """Serve the requests whose first decision can be claimed; the others are left to be decided alone.
+        """Serves the requests whose first decision can be claimed. The other requests are left to be decided alone.
 
-        Adds to `clashes` where claims were refused.
+        Adds to `clashes` the refused claims.
         """
         table = self.source.refresh()
         decided: list[tuple[_Queued, Decision]] = []
@@ -151,9 +154,9 @@ class ClaimLoop:
                 return
 
     def _decide_and_claim(self, request: Request, clashes: Clashes) -> ScheduleAnswer:
-        """Decide and claim until the claim stands or no host is left, ATTEMPTS times at most.
+        """Decides and claims, at most ATTEMPTS times, until a claim succeeds or no host is left.
 
-        `clashes`: of claims of this request that were refused before.
+        `clashes`: refused claims of earlier attempts of this request.
         """
         for attempt in range(ATTEMPTS):
             self.conflicts.repeated(1 if attempt else 0)
@@ -174,12 +177,13 @@ class ClaimLoop:
     def _decide_request(self, request: Request) -> Decision:
         decision = self._decide(self.source.refresh(), request)
         if decision.error is not None and not self.source.liveness_checked:
-            # Before a "no": has a silent service come back since, or a change appeared late?
+            # Before rejecting the request: a silent service may have come back since, or a late change may have
+            # appeared.
             decision = self._decide(self.source.refresh(liveness=True), request)
         return decision
 
     def _with_current_group(self, request: Request) -> Request:
-        """The claim may have been refused because the group has new members since the request was made."""
+        """The claim may have been refused because the group has got new members since the request was made."""
         if request.spec.instance_group is None:
             return request
         with self._db.read() as session:
@@ -187,7 +191,7 @@ class ClaimLoop:
         return msgspec.structs.replace(request, spec=msgspec.structs.replace(request.spec, instance_group=group))
 
     def _invalidate(self, refused: ClaimsRefused, decisions: Sequence[Decision]) -> None:
-        """Another scheduler claimed first: the next refresh reads the hosts of these decisions again."""
+        """Another scheduler claimed first: the next refresh re-reads the hosts of these decisions."""
         LOG.info("Claims refused, deciding again: %s", "; ".join(refused.reasons.values()))
         self.conflicts.refused(len(refused.reasons))
         chosen = {selections[0].provider_uuid for decision in decisions for selections in decision.selections}

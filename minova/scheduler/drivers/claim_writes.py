@@ -1,4 +1,4 @@
-"""Writes what was decided: every allocation of a batch in one transaction, or none."""
+"""Writes the allocations of a batch of decisions in one transaction, all or none."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,7 +14,7 @@ Decided = tuple[Request, Decision]
 
 
 class ClaimsRefused(Exception):
-    """Some claims of a transaction do not fit: nothing of it is kept. `reasons` by consumer uuid."""
+    """Some claims of a transaction do not fit, so the transaction is rolled back. `reasons`: by consumer uuid."""
 
     def __init__(self, reasons: Mapping[str, str]) -> None:
         super().__init__(str(reasons))
@@ -22,7 +22,9 @@ class ClaimsRefused(Exception):
 
 
 def write(db: Database, decided: Sequence[Decided]) -> None:
-    """Refused: some do not fit, and none is written. StaleClaim: a consumer has been claimed for with a higher number."""
+    """Raises ClaimsRefused if some claims do not fit; then none is written. Raises StaleClaim if a consumer has a claim
+    with a higher number.
+    """
     claims = [
         Claim(
             consumer_uuid=uuid,
@@ -45,7 +47,7 @@ def write(db: Database, decided: Sequence[Decided]) -> None:
 
 
 def clashes(request: Request, decision: Decision, refused: ClaimsRefused) -> tuple[LostHost, ...]:
-    """Where this request's claims were refused, and why."""
+    """Returns the hosts that refused this request's claims, and the reasons."""
     chosen = zip(request.instance_uuids, decision.selections, strict=True)
     return tuple(
         LostHost(host=s[0].host, node=s[0].node, reason=refused.reasons[uuid])

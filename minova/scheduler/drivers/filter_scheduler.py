@@ -22,7 +22,9 @@ LOG = logging.getLogger(__name__)
 
 
 class FilterScheduler(Driver):
-    """`rng` draws among equals; its seed makes a run repeatable. InvalidConfiguration: an unknown filter or weigher."""
+    """`rng` draws among hosts of equal weight; a fixed seed makes a run repeatable. Raises InvalidConfiguration for an
+    unknown filter or weigher.
+    """
 
     def __init__(
         self, conf: Any, db: Database, *, clock: Callable[[], float], rng: random.Random | None = None
@@ -35,7 +37,7 @@ class FilterScheduler(Driver):
 
 
 def rules_of(conf: Any, rng: random.Random) -> Rules:
-    """The rules that the options set. Raises InvalidConfiguration for an unknown filter or weigher."""
+    """Returns the rules that the options set. Raises InvalidConfiguration for an unknown filter or weigher."""
     return Rules(
         filters=load_filters(conf),
         weighers=load_weighers(conf),
@@ -49,7 +51,7 @@ def rules_of(conf: Any, rng: random.Random) -> Rules:
 
 
 def decide_by_filters(table: HostTable, request: Request, rules_for: RulesFor) -> Decision:
-    """Decide by filters and weighers, with Nova's log lines where their level is on."""
+    """Decides by filters and weighers. Writes Nova's log lines if their level is on."""
     rules = rules_for(request.spec)
     if LOG.isEnabledFor(logging.DEBUG):
         rules = rules._replace(log_debug=LOG.debug)
@@ -59,7 +61,9 @@ def decide_by_filters(table: HostTable, request: Request, rules_for: RulesFor) -
 
 
 def with_group_filters(rules: Rules, spec: RequestSpec, conf: Any) -> Rules:
-    """For drivers without the configured filters: a claim against a hard group policy would be refused."""
+    """Adds the group filters for drivers that do not use the configured filters: otherwise the claim would refuse a
+    host that violates a hard group policy.
+    """
     if spec.instance_group is None:
         return rules
     return rules._replace(

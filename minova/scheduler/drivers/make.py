@@ -13,7 +13,9 @@ OPTION = "[scheduler] driver"
 
 
 def make_driver(conf: Any, db: Database, clock: Callable[[], float]) -> Driver:
-    """InvalidConfiguration: there is none of that name, or the class is no driver; the known ones are listed."""
+    """Raises InvalidConfiguration, which lists the known drivers, if there is no such driver or the class is not a
+    driver.
+    """
     name = conf.scheduler.driver
     driver_class: Any = find(DRIVERS, name, OPTION)
     if issubclass(driver_class, Scheduler):

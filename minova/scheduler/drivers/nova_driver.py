@@ -1,7 +1,7 @@
 """Drivers written for Nova: a class with Nova's `select_destinations`, called as Nova 17 called it.
 
-Its author changes the import of its base class from `nova.scheduler.driver` to this module. Placement is asked before
-and the allocations are written after it, so such a driver only chooses.
+The driver's author only changes the import of the base class from `nova.scheduler.driver` to this module. Placement is
+queried before the call and the allocations are written after it, so such a driver only chooses.
 """
 
 import random
@@ -30,12 +30,12 @@ from minova.scheduler.refresh.host_source import HostSource
 from minova.scheduler.weights import weigh
 from minova.service import PeriodicTask
 
-# The microversion of Placement whose allocation requests look like those that are handed in.
+# The microversion of Placement that defines the format of the passed allocation requests.
 ALLOCATION_REQUEST_VERSION = "1.36"
 
 
 class Scheduler:
-    """Base of drivers written for Nova. `host_manager` is there once the driver has been made, not yet in `__init__`."""
+    """Base class of drivers written for Nova. `host_manager` is set after `__init__`."""
 
     USES_ALLOCATION_CANDIDATES = True
     host_manager: "HostManager"
@@ -50,9 +50,9 @@ class Scheduler:
         allocation_request_version: Any = None,
         return_alternates: bool = False,
     ) -> Any:
-        """For each instance a list: the chosen host and its alternates, as HostStates or Selections.
+        """Returns a list for each instance: the chosen host and its alternates, as HostStates or Selections.
 
-        NoValidHost, or fewer lists than instances: there are not enough hosts.
+        If there are not enough hosts, raises NoValidHost or returns fewer lists than instances.
         """
         raise NotImplementedError
 
@@ -73,12 +73,12 @@ class WeighedHost(NamedTuple):
 
 class DriverHostState(NovaHostState):
     def consume_from_request(self, spec_obj: RequestSpec) -> None:
-        """Later looks at this host count one instance more, until the table is refreshed."""
+        """Until the next refresh, the table counts one instance more on this host."""
         self._table.consume(self.row, spec_obj, resources=resources_at(self._table.host(self.row), spec_obj))
 
 
 class HostManager:
-    """What a driver may ask of hosts, under Nova's names."""
+    """The methods that a driver may use to filter and weigh hosts, with Nova's names."""
 
     def __init__(self, table: HostTable, rules: Rules) -> None:
         self._table = table
@@ -94,7 +94,7 @@ class HostManager:
         return (state for state in self.get_all_host_states(context) if state.uuid in wanted)
 
     def get_filtered_hosts(self, hosts: Iterable[Any], spec_obj: RequestSpec, index: int = 0) -> list[Any]:
-        """Those that pass every configured filter."""
+        """Returns the hosts that pass every configured filter."""
         return [host for host in hosts if not self._refused(host.row, spec_obj)]
 
     def _refused(self, row: int, spec: RequestSpec) -> bool:
@@ -102,7 +102,7 @@ class HostManager:
         return any(host_filter.refusal_reason(state, spec) is not None for host_filter in self._rules.filters)
 
     def get_weighed_hosts(self, hosts: Iterable[Any], spec_obj: RequestSpec) -> list[WeighedHost]:
-        """The best first, by the configured weighers."""
+        """Weighs the hosts by the configured weighers. Returns the best first."""
         by_row = {host.row: host for host in hosts}
         rows = sorted(by_row)
         total = weigh(self._table, np.array(rows, np.int64), spec_obj, self._rules.weighers).total
@@ -111,7 +111,9 @@ class HostManager:
 
 
 class NovaDriver(Driver):
-    """Adapts `made`, a class derived from Scheduler. InvalidConfiguration: an unknown filter or weigher."""
+    """Adapts `made`, an object of a class derived from Scheduler. Raises InvalidConfiguration for an unknown filter or
+    weigher.
+    """
 
     def __init__(
         self,
@@ -142,7 +144,8 @@ class NovaDriver(Driver):
         rules = with_group_filters(self._rules._replace(filters=()), request.spec, self._conf)
         run = ChainRun(table, rules)
         rows = run.candidates(request.spec).nonzero()[0].tolist()
-        # The driver changes the table, so the record is made before. Whether it finds hosts is not known yet.
+        # The driver changes the table, so the record is made before. It is not known yet whether the driver finds
+        # hosts.
         steps = filter_steps(table, run.steps, LOST_WHEN_NOT)
         chosen = self._choose(table, rows, request)
         return Decision(
@@ -186,7 +189,7 @@ class NovaDriver(Driver):
 
 
 class Chosen(NamedTuple):
-    """For each instance the driver's hosts as Selections. `error`: why these are not enough."""
+    """The driver's hosts for each instance, as Selections. `error`: why these are not enough."""
 
     selections: tuple[tuple[Selection, ...], ...] = ()
     error: str | None = None
@@ -212,7 +215,7 @@ def _summary(table: HostTable, row: int, spec: RequestSpec) -> Mapping[str, Any]
 
 
 def _selections(table: HostTable, answered: Sequence[Any], request: Request) -> tuple[Selection, ...]:
-    """The driver's word for one instance: at most as many alternates as were asked for."""
+    """Converts the driver's hosts for one instance, with at most as many alternates as requested."""
     return tuple(_selection(table, answer, request.spec) for answer in list(answered)[: request.alternates + 1])
 
 

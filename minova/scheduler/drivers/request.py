@@ -1,4 +1,4 @@
-"""The Request to a scheduler driver, and the answers made from a Decision."""
+"""The Request to a scheduler driver, and the ScheduleAnswers that are made from a Decision."""
 
 import msgspec
 
@@ -20,7 +20,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def schedule_answer(request: Request, decision: Decision, clashes: tuple[LostHost, ...] = ()) -> ScheduleAnswer:
-    """All selections or none, and always the Diagnosis. `clashes`: of claims of this request that were refused before."""
+    """All selections or none, and always the Diagnosis. `clashes`: refused claims of earlier
+    attempts of this request.
+    """
     succeeded = decision.error is None
     return ScheduleAnswer(
         selections=decision.selections if succeeded else (),
@@ -39,7 +41,7 @@ def schedule_answer(request: Request, decision: Decision, clashes: tuple[LostHos
 
 
 def unclaimed_answer(request: Request, decision: Decision, clashes: tuple[LostHost, ...]) -> ScheduleAnswer:
-    """Hosts were found in every attempt, and each time another scheduler filled them first."""
+    """Every attempt found hosts, but each time another scheduler filled them first."""
     lost = tuple({(clash.host, clash.node): clash for clash in clashes}.values())
     step = FilterStep(name="claim", before=len(lost), after=0, lost=lost)
     unclaimed = msgspec.structs.replace(decision, steps=(*decision.steps, step), error=f"{UNCLAIMED}.")
@@ -47,7 +49,7 @@ def unclaimed_answer(request: Request, decision: Decision, clashes: tuple[LostHo
 
 
 def refused_answer(request_id: str, instance_uuids: tuple[str, ...], reason: str) -> ScheduleAnswer:
-    """The request itself cannot be met: no host was considered."""
+    """The request itself cannot be fulfilled: no host was considered."""
     return ScheduleAnswer(
         diagnosis=Diagnosis(request_id=request_id, instance_uuids=instance_uuids, hosts=0, error=reason)
     )

@@ -1,7 +1,9 @@
-"""The base classes of filters. A filter judges the whole table (a mask) and one host (a reason, or None).
+"""The base classes of filters. A filter judges the whole table (returning a mask) and one host (returning a reason or
+None).
 
-Three shapes: `NumericFilter` yields checks, `ClassFilter` judges each distinct value once, and `PerHostFilter` lifts a
-filter written for Nova (`host_passes(host_state, spec_obj)`). The README of the scheduler shows how to add one.
+There are three kinds: `NumericFilter` yields checks, `ClassFilter` judges each distinct value once, and `PerHostFilter`
+adapts a filter written for Nova (`host_passes(host_state, spec_obj)`). The README of the scheduler shows how to add
+one.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -32,7 +34,7 @@ __all__ = [
 
 # Values of a class column.
 FEW_VALUES = 50
-# To find the values of the rows left takes as long for so many rows as to judge one value.
+# Finding the values of so many remaining rows takes as long as judging one value.
 ROWS_PER_VALUE = 1000
 
 
@@ -43,9 +45,10 @@ def _nothing_lacking(lost: Mask) -> dict[str, int]:
 class Verdict(NamedTuple):
     """Which rows pass, and why the others do not. The reasons must be read before the table changes.
 
-    `asked` False: the request says nothing that the filter looks at, and every row passes. `tally` counts what the lost
-    rows lack, where that can be told without naming hosts. `kinds`: the reasons without their numbers, so that rows that
-    fail alike have the same; None: the reasons themselves.
+    `asked` False: the request sets nothing that the filter checks, and every row passes.
+    `tally` counts what the lost rows lack, if that does not reveal names of hosts.
+    `kinds`: the reasons without their numbers, so that rows that fail in the same way have the same kind; None: the
+    reasons themselves.
     """
 
     passed: Mask
@@ -62,10 +65,10 @@ class Verdict(NamedTuple):
 
 
 class Filter:
-    """`conf` is the configuration, for the filter's own options. `name` stands in log lines and diagnoses.
+    """`conf` is the configuration, for the filter's own options. `name` appears in log lines and diagnoses.
 
-    RUN_ON_REBUILD: runs also when a server is rebuilt on its host. `run_filter_once_per_request`: the verdict for the
-    first instance of a request holds for the others.
+    RUN_ON_REBUILD: the filter also runs when a server is rebuilt on its host.
+    `run_filter_once_per_request`: the verdict for the first instance of a request is used for the others.
     """
 
     RUN_ON_REBUILD = False
@@ -83,20 +86,20 @@ class Filter:
         return index == 0 or not self.run_filter_once_per_request
 
     def filter_table(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
-        """Judge the rows that are `left`; the verdict on other rows is ignored."""
+        """Judges the rows that are `left`. The verdict on other rows is ignored."""
         raise NotImplementedError
 
     def refusal_reason(self, host: HostState, spec: RequestSpec) -> str | None:
-        """Why this host does not pass, or None if it passes."""
+        """Returns why this host does not pass, or None if it passes."""
         raise NotImplementedError
 
     def limits(self, host: HostState) -> dict[str, Any]:
-        """How far this filter lets the host fill up: fields of HostLimits, or names of the filter's own."""
+        """Returns how far this filter lets the host fill up: fields of HostLimits, or names of the filter's own."""
         return {}
 
 
 class NumericFilter(Filter):
-    """Yields checks; mask and reason are made from them."""
+    """Yields checks, from which the mask and the reasons are derived."""
 
     def checks(self, hosts: Hosts, spec: RequestSpec) -> Iterator[Check]:
         raise NotImplementedError
@@ -114,7 +117,7 @@ class ClassFilter(Filter):
     of: ClassVar[str]
 
     def asks(self, spec: RequestSpec) -> bool:
-        """Whether the request sets anything that this filter checks; else every host passes."""
+        """Whether the request sets anything that this filter checks. If not, every host passes."""
         return True
 
     def verdict(self, value: Any, spec: RequestSpec) -> str | None:
@@ -134,8 +137,9 @@ class ClassFilter(Filter):
     def _reasons(
         self, values: Sequence[Any], ids: NDArray[np.int64], left: Mask, spec: RequestSpec
     ) -> dict[int, str | None]:
-        """By the number of the value. Few values are all judged, because finding those of the rows left takes longer. If
-        one makes the filter raise, it may belong to a row that is not left: then only those are judged.
+        """Returns the reasons by the number of the value. If there are few values, judges all of them, because finding
+        the values of the remaining rows takes longer. If a value makes the filter raise, it may belong to a row that is
+        no longer left: then judges only the values of the remaining rows.
         """
         if len(values) <= max(FEW_VALUES, len(left) // ROWS_PER_VALUE):
             try:
@@ -150,7 +154,7 @@ class ClassFilter(Filter):
 
 
 class BaseHostFilter:
-    """Base of filters written for Nova: only its import changes. Override `host_passes`, or `filter_all`.
+    """Base class of filters written for Nova: only the import changes. Override `host_passes` or `filter_all`.
 
     `conf` is the configuration.
     """
@@ -175,14 +179,14 @@ class BaseHostFilter:
 
 
 class PerHostFilter(Filter):
-    """Adapts a filter written for Nova: passes it the hosts that are left, with what earlier filters wrote on them."""
+    """Adapts a filter written for Nova. It gets the hosts that are left, with what earlier filters wrote on them."""
 
     def __init__(self, lifted: Any) -> None:
         self.name = type(lifted).__name__
         self._lifted = lifted
 
     def applies_to(self, spec: RequestSpec) -> bool:
-        """Always: the filter itself decides about rebuilds."""
+        """Always true: the filter itself decides about rebuilds."""
         return True
 
     def runs_for(self, index: int) -> bool:
@@ -211,7 +215,7 @@ class PerHostFilter(Filter):
 
 
 def all_of(checks: Sequence[Check], length: int) -> Verdict:
-    """Every check must hold; a row's reason joins the checks that fail."""
+    """All checks must pass. A row's reason joins the failed checks."""
     if not checks:
         return Verdict(_all_rows(length), lambda rows: [""] * len(rows), asked=False)
     passed = np.ones(length, bool)
@@ -234,7 +238,7 @@ def all_of(checks: Sequence[Check], length: int) -> Verdict:
 def _failures(
     checks: Sequence[Check], rows: Rows, length: int, texts: Callable[[Check, Rows], list[str]]
 ) -> Iterable[list[str]]:
-    """Per row the texts of the checks that it fails."""
+    """Yields, for each row, the texts of the checks that it fails."""
     of_row: dict[int, list[str]] = {row: [] for row in rows.tolist()}
     for check in checks:
         failed = rows[~np.broadcast_to(check.passed, length)[rows]]
@@ -244,7 +248,7 @@ def _failures(
 
 
 def _tally(checks: Sequence[Check], lost: Mask) -> dict[str, int]:
-    """Counts each resource that a host has too little of; other checks only for hosts that lack none."""
+    """Counts each resource of which a host has too little. Counts other checks only for hosts that lack no resource."""
     counts: dict[str, int] = {}
     unexplained = lost.copy()
     for check in sorted(checks, key=lambda check: not check.compares_free):

@@ -12,7 +12,7 @@ from minova.scheduler.hosts.table import Hosts
 
 
 class SameHostFilter(NumericFilter):
-    """Hosts with one of the instances of the hint `same_host`."""
+    """Passes hosts with one of the instances of the hint `same_host`."""
 
     def checks(self, hosts: Hosts, spec: RequestSpec) -> Iterator[Check]:
         uuids = uuids_of(spec, "same_host")
@@ -21,7 +21,7 @@ class SameHostFilter(NumericFilter):
 
 
 class DifferentHostFilter(NumericFilter):
-    """Hosts with none of the instances of the hint `different_host`."""
+    """Passes hosts with none of the instances of the hint `different_host`."""
 
     def checks(self, hosts: Hosts, spec: RequestSpec) -> Iterator[Check]:
         uuids = uuids_of(spec, "different_host")
@@ -30,8 +30,8 @@ class DifferentHostFilter(NumericFilter):
 
 
 class ServerGroupAntiAffinityFilter(NumericFilter):
-    """Fewer members of the group than `max_server_per_host`, 1 without that rule; where a moving server is already,
-    it may stay.
+    """Passes hosts with fewer members of the group than `max_server_per_host` (1 without that rule). A server that is
+    being moved may stay on its host.
     """
 
     def checks(self, hosts: Hosts, spec: RequestSpec) -> Iterator[Check]:
@@ -44,7 +44,7 @@ class ServerGroupAntiAffinityFilter(NumericFilter):
 
 
 class ServerGroupAffinityFilter(NameFilter):
-    """The hosts that the group is on; any host for its first member."""
+    """Passes the hosts of the group's members; for the first member, any host."""
 
     def named(self, spec: RequestSpec) -> Named | None:
         group = spec.instance_group
@@ -54,7 +54,7 @@ class ServerGroupAffinityFilter(NameFilter):
 
 
 def uuids_of(spec: RequestSpec, hint: str) -> Collection[str]:
-    """Malformed: the hint has something else."""
+    """Raises InvalidFilterInput if the hint holds anything else than uuids."""
     value = spec.get_scheduler_hint(hint)
     if isinstance(value, str):
         return (value,) if value else ()

@@ -1,4 +1,4 @@
-"""AggregateInstanceExtraSpecsFilter: the metadata of the host's aggregates must be as the flavor's extra specs say."""
+"""AggregateInstanceExtraSpecsFilter: the metadata of the host's aggregates must match the flavor's extra specs."""
 
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.filters import ClassFilter
@@ -9,7 +9,7 @@ SCOPE = "aggregate_instance_extra_specs"
 
 
 class AggregateInstanceExtraSpecsFilter(ClassFilter):
-    """Looks at keys of its scope and at those without any."""
+    """Checks keys of its scope and keys without a scope."""
 
     of = "aggregates"
 
@@ -24,6 +24,6 @@ class AggregateInstanceExtraSpecsFilter(ClassFilter):
 
 
 def own_keys(extra_specs: dict[str, str]) -> list[tuple[str, str]]:
-    """(key without its scope, requirement)."""
+    """Returns (key without its scope, requirement) of each key that the filter checks."""
     split = [(*key.partition(":"), value) for key, value in extra_specs.items()]
     return [(name or scope, value) for scope, colon, name, value in split if not colon or scope == SCOPE]

@@ -1,4 +1,4 @@
-"""Aggregates for some only: for projects, flavors or images that their metadata names."""
+"""Filters for aggregates that are reserved for the projects, flavors or images that their metadata names."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from minova.scheduler.hosts.aggregate_values import Aggregates, texts, words
 
 
 class AggregateMultiTenancyIsolation(ClassFilter):
-    """Where a key `filter_tenant_id...` names projects, only these pass; elsewhere all do."""
+    """If a key `filter_tenant_id...` names projects, only these projects pass; otherwise all do."""
 
     of = "aggregates"
 
@@ -22,7 +22,7 @@ class AggregateMultiTenancyIsolation(ClassFilter):
 
 
 class AggregateTypeAffinityFilter(ClassFilter):
-    """Where a key `instance_type` names flavors, only these."""
+    """If a key `instance_type` names flavors, only these flavors pass."""
 
     of = "aggregates"
 
@@ -34,7 +34,7 @@ class AggregateTypeAffinityFilter(ClassFilter):
 
 
 class AggregateImagePropertiesIsolation(ClassFilter):
-    """An image property must have the value that the metadata names under its name, where both speak of it."""
+    """If both the image and the metadata set a property, the image's value must be one of the metadata's."""
 
     of = "aggregates"
     RUN_ON_REBUILD = True

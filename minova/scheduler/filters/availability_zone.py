@@ -1,4 +1,4 @@
-"""AvailabilityZoneFilter, as in Nova 20: the zone stands in the metadata of the host's aggregates."""
+"""AvailabilityZoneFilter, as in Nova 20: the zone is in the metadata of the host's aggregates."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from minova.scheduler.hosts.record import AggregateFacts
 
 
 class AvailabilityZoneFilter(ClassFilter):
-    """A host in no aggregate with a zone is in the default zone."""
+    """A host is in the default zone if none of its aggregates has a zone."""
 
     of = "aggregates"
 

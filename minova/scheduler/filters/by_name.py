@@ -12,7 +12,7 @@ from minova.scheduler.hosts.table import HostTable, Mask
 
 
 class Named(NamedTuple):
-    """(host, node), None for any node of it, of those that pass or, with `but`, of those that are lost."""
+    """Hosts by name: (host, node); node None: any node of the host. These hosts pass or, with `but`, fail."""
 
     nodes: Collection[tuple[str, str | None]]
     reason: str
@@ -21,7 +21,7 @@ class Named(NamedTuple):
 
 class NameFilter(Filter):
     def named(self, spec: RequestSpec) -> Named | None:
-        """None: the request sets nothing, and every host passes."""
+        """Returns None if the request sets nothing; then every host passes."""
         raise NotImplementedError
 
     def filter_table(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:

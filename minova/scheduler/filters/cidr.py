@@ -1,4 +1,4 @@
-"""SimpleCIDRAffinityFilter: hosts whose address is in the network around the one that the hints name."""
+"""SimpleCIDRAffinityFilter: passes hosts whose address is in the network around the address in the hints."""
 
 from functools import lru_cache
 from typing import Any
@@ -11,7 +11,7 @@ from minova.scheduler.filters.errors import InvalidFilterInput
 
 
 class SimpleCIDRAffinityFilter(ClassFilter):
-    """Hints `build_near_host_ip` and `cidr`, which is `/24` by default and is written right behind the address."""
+    """Hints `build_near_host_ip` and `cidr`. `cidr` is `/24` by default and is appended to the address."""
 
     of = "host_ip"
 
@@ -25,13 +25,13 @@ class SimpleCIDRAffinityFilter(ClassFilter):
         return f"address {value}, asked to be in {address}{width}"
 
 
-# Hosts keep their addresses, and reading one takes longer than comparing it.
+# Hosts keep their addresses, and parsing an address takes longer than comparing it.
 _network = lru_cache(maxsize=100)(netaddr.IPNetwork)
 _address = lru_cache(maxsize=200_000)(netaddr.IPAddress)
 
 
 def _contains(address: Any, width: Any, value: Any) -> bool:
-    """Malformed: one of the three is none."""
+    """Raises InvalidFilterInput if one of the three arguments is invalid."""
     try:
         network = _network("".join((address, width)))
         return _address(value) in network

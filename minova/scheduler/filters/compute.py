@@ -23,5 +23,5 @@ class ComputeFilter(ClassFilter):
 
 
 def when(seconds: float) -> str:
-    """A time for people, UTC."""
+    """Formats a time for users, in UTC."""
     return datetime.fromtimestamp(int(seconds), UTC).isoformat().replace("+00:00", "Z")

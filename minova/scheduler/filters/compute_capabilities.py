@@ -1,4 +1,4 @@
-"""ComputeCapabilitiesFilter: what the host reports must be as the flavor's extra specs say."""
+"""ComputeCapabilitiesFilter: the capabilities that the host reports must match the flavor's extra specs."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ ADDRESS_BITS = "hw:maxphysaddr_bits"
 
 
 class Need(NamedTuple):
-    """`path` leads from an attribute of Nova's HostState downward. `scoped`: it must be there."""
+    """`path`: an attribute of Nova's HostState, followed by keys below it. `scoped`: the value must exist."""
 
     key: str
     path: list[str]
@@ -22,11 +22,13 @@ class Need(NamedTuple):
 
 
 class ComputeCapabilitiesFilter(EquivalentHostsFilter):
-    """`capabilities:A:B` must be there and match; a key without scope must match where a host has such a thing."""
+    """A key `capabilities:A:B` must exist and match. A key without scope must match only if the
+    host has such a value.
+    """
 
     def reads(self, spec: RequestSpec) -> Iterable[str] | None:
         wanted = needs(spec.flavor.extra_specs)
-        # What is no attribute may be in the stats.
+        # A name that is no attribute may be a key of the stats.
         return [need.path[0] if need.path[0] in SHARED else "stats" for need in wanted] or None
 
     def refusal_reason(self, host: HostState, spec: RequestSpec) -> str | None:
@@ -44,7 +46,7 @@ class ComputeCapabilitiesFilter(EquivalentHostsFilter):
 
 
 def needs(extra_specs: dict[str, str]) -> list[Need]:
-    """In their order; the width of addresses comes last, as in Nova."""
+    """Returns the requirements in their order. The width of addresses comes last, as in Nova."""
     requirements = []
     for key, requirement in extra_specs.items():
         scope, *path = key.split(":")
@@ -57,7 +59,7 @@ def needs(extra_specs: dict[str, str]) -> list[Need]:
 
 
 def look_up(host: HostState, path: list[str]) -> Any:
-    """The first step falls back to the stats."""
+    """If the first name is not an attribute, it is looked up in the stats."""
     value = attribute(host, path[0])
     if value is None:
         value = attribute(host, "stats").get(path[0])

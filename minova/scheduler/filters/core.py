@@ -10,7 +10,7 @@ from minova.scheduler.hosts.table import Hosts, HostState
 
 
 class CoreFilter(NumericFilter):
-    """A host that reports no CPUs at all passes: its count is broken, not its CPUs."""
+    """A host that reports no CPUs at all passes: its report is considered broken."""
 
     def ratio(self, hosts: Hosts) -> Any:
         return hosts.cpu_allocation_ratio
@@ -27,7 +27,7 @@ class CoreFilter(NumericFilter):
 
 
 class AggregateCoreFilter(CoreFilter):
-    """The least `cpu_allocation_ratio` of the host's aggregates stands above its own."""
+    """The lowest `cpu_allocation_ratio` of the host's aggregates overrides the host's own ratio."""
 
     def __init__(self, conf: Any) -> None:
         super().__init__(conf)

@@ -1,6 +1,6 @@
 """DiskFilter and AggregateDiskFilter, as in Nova 19 and 20, and LocalDiskFilter.
 
-Free disk is the lesser of the books and the disk.
+Free disk is the lower of the accounted and the physically free disk.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from minova.scheduler.hosts.table import Hosts, HostState
 
 
 class DiskFilter(NumericFilter):
-    """Disk is overcommitted by its ratio. Counts swap too, in MB."""
+    """Disk is overcommitted by the host's ratio. Swap counts too, in MB."""
 
     def ratio(self, hosts: Hosts) -> Any:
         return hosts.disk_allocation_ratio
@@ -29,7 +29,7 @@ class DiskFilter(NumericFilter):
 
 
 class AggregateDiskFilter(DiskFilter):
-    """The least `disk_allocation_ratio` of the host's aggregates stands above its own."""
+    """The lowest `disk_allocation_ratio` of the host's aggregates overrides the host's own ratio."""
 
     def __init__(self, conf: Any) -> None:
         super().__init__(conf)
@@ -40,7 +40,7 @@ class AggregateDiskFilter(DiskFilter):
 
 
 class LocalDiskFilter(NumericFilter):
-    """Disk that is really free, without overcommitment."""
+    """Checks physically free disk, without overcommitment."""
 
     def checks(self, hosts: Hosts, spec: RequestSpec) -> Iterator[Check]:
         yield enough_free("local disk", hosts.free_disk_mb, need_mb(spec), "MB")

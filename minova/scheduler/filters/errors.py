@@ -4,7 +4,7 @@ from minova import errors
 
 
 class InvalidFilterInput(errors.BadRequest):
-    """The text names key and value. `nova_name`: the type of Python's own error, which Nova does not catch."""
+    """The text names key and value. `nova_name`: the type of the Python error, which Nova does not catch."""
 
     def __init__(self, text: str, cause: Exception) -> None:
         super().__init__(f"{text}: {cause}")

@@ -24,7 +24,7 @@ TEXT: dict[str, Callable[[str, str], bool]] = {
 
 
 def compare(key: str, value: str, requirement: str) -> bool:
-    """Malformed: the requirement cannot be compared."""
+    """Raises InvalidFilterInput if the requirement cannot be compared."""
     try:
         return match(value, requirement)
     except (ValueError, IndexError) as error:
@@ -32,9 +32,9 @@ def compare(key: str, value: str, requirement: str) -> bool:
 
 
 def match(value: str, requirement: str) -> bool:
-    """Whether `value` is as required. Without an operator in front both must be equal.
+    """Whether `value` meets the requirement. Without a leading operator, both must be equal.
 
-    ValueError: a number is asked for and there is none; IndexError: `<or>` of nothing.
+    Raises ValueError if a number is required and one side is not a number, IndexError for `<or>` without values.
     """
     first, *words = requirement.split() or [""]
     if first == "<or>":
@@ -51,7 +51,7 @@ def match(value: str, requirement: str) -> bool:
 
 
 def _one_of(value: str, words: Sequence[str]) -> bool:
-    """`v1 <or> v2 <or> v3`: every second word is a value, whatever stands between."""
+    """`v1 <or> v2 <or> v3`: every second word is a value, whatever the words between are."""
     if not words:
         raise IndexError("<or> names no value")
     return value in words[::2]

@@ -1,4 +1,4 @@
-"""ImagePropertiesFilter: hosts that can run what the image says it needs."""
+"""ImagePropertiesFilter: passes hosts that meet the requirements in the image's properties."""
 
 import json
 import operator
@@ -24,9 +24,9 @@ COMPARE = {
 
 
 class ImagePropertiesFilter(ClassFilter):
-    """Architecture, hypervisor type and vm mode must be among the host's `supported_instances`; the hypervisor's
-    version and the width of its addresses are looked at when one of them is asked for, as in Nova. Beyond Nova, a machine type
-    must be one of those that the host lists, where it lists any.
+    """Architecture, hypervisor type and vm mode must be among the host's `supported_instances`. The hypervisor's
+    version and the width of its addresses are checked if the image requires one of these three, as in Nova. Beyond
+    Nova, a machine type must be one of those that the host lists, if the host lists any.
     """
 
     of = "capabilities"
@@ -58,7 +58,7 @@ class ImagePropertiesFilter(ClassFilter):
 
 
 def _version_refusal(version: int, required: str | None) -> str | None:
-    """`version` as the hypervisor counts: 9000002 is 9.0.2; 0: it does not say."""
+    """`version` in the hypervisor's format: 9000002 is 9.0.2; 0: not reported."""
     if not required or not version:
         return None
     have = version_text(version)
@@ -68,13 +68,13 @@ def _version_refusal(version: int, required: str | None) -> str | None:
 
 
 def version_text(version: int) -> str:
-    """Groups of three digits, as many as there are."""
+    """Splits the number into groups of three digits."""
     high, low = divmod(version, 1000)
     return f"{version_text(high)}.{low}" if high else str(low)
 
 
 def _width_refusal(cpu_info: str, required: int | None) -> str | None:
-    """In bits. A host that does not say how wide its addresses are passes."""
+    """`required`: in bits. A host that does not report the width of its addresses passes."""
     have = json.loads(cpu_info).get("maxphysaddr", {}).get("bits") if cpu_info and required else None
     if not have or not required or have >= required:
         return None
@@ -82,7 +82,7 @@ def _width_refusal(cpu_info: str, required: int | None) -> str | None:
 
 
 def _machine_refusal(cpu_info: str, properties: Mapping[str, Any]) -> str | None:
-    """Hosts of an older release and those without such machines list none, and pass."""
+    """Hosts of an older release, and hosts without such machines, list none and pass."""
     machine = properties.get("hw_machine_type")
     info = json.loads(cpu_info) if cpu_info and machine else {}
     offered = info.get("machine_types")

@@ -23,7 +23,7 @@ class IoOpsFilter(NumericFilter):
 
 
 class AggregateIoOpsFilter(IoOpsFilter):
-    """The least `max_io_ops_per_host` of the host's aggregates stands above the option."""
+    """The lowest `max_io_ops_per_host` of the host's aggregates overrides the option."""
 
     def __init__(self, conf: Any) -> None:
         super().__init__(conf)

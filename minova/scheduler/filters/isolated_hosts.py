@@ -7,7 +7,7 @@ from minova.scheduler.filters.by_name import Named, NameFilter
 
 
 class IsolatedHostsFilter(NameFilter):
-    """Isolated images run on isolated hosts only; those hosts take other images only if the option says so."""
+    """Isolated images run on isolated hosts only. These hosts accept other images only if the option allows it."""
 
     RUN_ON_REBUILD = True
 

@@ -15,8 +15,8 @@ Arguments = Sequence[Any]
 
 
 def first_to_all(compare: Callable[[Any, Any], bool]) -> Callable[[Arguments], bool]:
-    """The first argument must be so to every other, and there must be another. All are compared, so that what does not
-    compare is found.
+    """The comparison must hold between the first argument and every other one, and there must be another one. All are
+    compared, so that values that cannot be compared are always detected.
     """
 
     def command(values: Arguments) -> bool:
@@ -33,7 +33,7 @@ COMMANDS: dict[str, Callable[[Arguments], Any]] = {
     "<=": first_to_all(operator.le),
     ">=": first_to_all(operator.ge),
     "in": lambda values: len(values) > 1 and values[0] in values[1:],
-    # A list, as in Nova: within `and` and `or` it counts as true as soon as it has an element.
+    # Returns a list, as in Nova: within `and` and `or` a list with any element counts as true.
     "not": lambda values: [not value for value in values],
     "or": any,
     "and": all,
@@ -41,9 +41,9 @@ COMMANDS: dict[str, Callable[[Arguments], Any]] = {
 
 
 class JsonFilter(EquivalentHostsFilter):
-    """Nova's oddities hold: what a host does not have drops out and the other arguments move up.
+    """Keeps Nova's oddities: an argument that the host does not have is dropped, and the arguments after it move up.
 
-    Malformed names the query and what is wrong with it.
+    Raises InvalidFilterInput, which names the query and the error.
     """
 
     def reads(self, spec: RequestSpec) -> Iterable[str] | None:
@@ -84,7 +84,9 @@ def _value(argument: Any, host: HostState) -> Any:
 
 
 def look_up(variable: str, host: HostState) -> Any:
-    """`$stats.rack`: an attribute of the host, then keys of dictionaries. None: there is no such thing."""
+    """Resolves `$stats.rack`: an attribute of the host, then keys of dictionaries. Returns None if there is no such
+    value.
+    """
     first, *keys = variable[1:].split(".")
     value = attribute(host, first)
     for key in keys:
@@ -93,7 +95,7 @@ def look_up(variable: str, host: HostState) -> Any:
 
 
 def variables(query: Any) -> Iterator[str]:
-    """Those that it reads, as they stand there."""
+    """Yields the variables that the query reads, as written."""
     if isinstance(query, list):
         for part in query:
             yield from variables(part)
@@ -108,7 +110,7 @@ def _parsed(query: Any) -> Any:
         raise _bad(query, error) from error
 
 
-# Asked again for each host.
+# Used again for each host.
 _loaded = lru_cache(maxsize=100)(json.loads)
 
 

@@ -1,4 +1,4 @@
-"""MetricsFilter: hosts that report every metric that the MetricsWeigher is to weigh."""
+"""MetricsFilter: passes hosts that report every metric that the MetricsWeigher needs."""
 
 from typing import Any
 

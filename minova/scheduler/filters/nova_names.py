@@ -1,4 +1,4 @@
-"""The attributes of Nova's HostState, which requests may name, and no others."""
+"""The attributes of Nova's HostState. Requests may name these attributes and no others."""
 
 import json
 from collections import UserDict
@@ -12,7 +12,7 @@ from minova.scheduler.filters import Filter, Verdict, all_of
 from minova.scheduler.hosts.state import HostState
 from minova.scheduler.hosts.table import HostTable, Mask, Rows
 
-# Where many hosts have the same: Nova's name, and the column that tells whether they do.
+# Attributes that are equal on many hosts: Nova's name, and the column that shows whether they are equal.
 SHARED = {
     **{
         name: name
@@ -54,7 +54,7 @@ OWN = (
 
 
 def attribute(host: HostState, name: str) -> Any:
-    """As Nova's HostState has it; None if it has not."""
+    """Returns the attribute as Nova's HostState has it; None if there is no such attribute."""
     if name == "service":
         return _service(host)
     if name == "stats":
@@ -62,7 +62,7 @@ def attribute(host: HostState, name: str) -> Any:
     if name == "supported_instances":
         return [list(supported) for supported in host.capabilities.supported_instances]
     if name == "host_ip":
-        # An address, not text: it is equal to no text, and neither more nor less.
+        # An IPAddress, not a string: it is not equal to any string, and cannot be ordered with one.
         return host.host_ip and IPAddress(host.host_ip)
     if name == "pci_stats":
         return host.pci_pools
@@ -74,7 +74,7 @@ def attribute(host: HostState, name: str) -> Any:
 
 
 def _service(host: HostState) -> UserDict[str, Any]:
-    """No dict, as in Nova: a query can look into it, an extra spec cannot."""
+    """Not a dict, as in Nova: a query can read its keys, an extra spec cannot."""
     facts = host.service
     return UserDict(
         {
@@ -89,7 +89,7 @@ def _service(host: HostState) -> UserDict[str, Any]:
 
 
 def field_of(value: Any, name: str) -> Any:
-    """One step further down: into JSON text, a dictionary or an object. None: there is nothing."""
+    """Descends one level: into JSON text, a dictionary or an object. Returns None if there is nothing."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -99,10 +99,10 @@ def field_of(value: Any, name: str) -> Any:
 
 
 class EquivalentHostsFilter(Filter):
-    """Judges one of the hosts that have the same values of the attributes that the request reads."""
+    """Judges only one of the hosts that have equal values of the attributes that the request reads."""
 
     def reads(self, spec: RequestSpec) -> Iterable[str] | None:
-        """Nova's names of the attributes. None: the request sets nothing, and every host passes."""
+        """Returns Nova's names of the attributes. None: the request sets nothing, and every host passes."""
         raise NotImplementedError
 
     def filter_table(self, hosts: HostTable, left: Mask, spec: RequestSpec) -> Verdict:
@@ -121,7 +121,7 @@ class EquivalentHostsFilter(Filter):
 
 
 def _equivalence_keys(hosts: HostTable, rows: Rows, names: Sequence[str]) -> Sequence[Any]:
-    """For each row a key that equivalent rows share; the row itself where that is not cheap to find."""
+    """Returns a key for each row that equivalent rows share; the row itself if finding a key is not cheap."""
     if not names:
         return [()] * len(rows)
     if all(name in SHARED for name in names):

@@ -23,7 +23,7 @@ class NumInstancesFilter(NumericFilter):
 
 
 class AggregateNumInstancesFilter(NumInstancesFilter):
-    """The least `max_instances_per_host` of the host's aggregates stands above the option."""
+    """The lowest `max_instances_per_host` of the host's aggregates overrides the option."""
 
     def __init__(self, conf: Any) -> None:
         super().__init__(conf)

@@ -1,5 +1,5 @@
-"""NUMATopologyFilter: hosts whose NUMA cells take the guest's. Numbers decide for all hosts at once; where devices tie
-the guest to cells, the exact fit is asked of those that are left, once for each kind of host.
+"""NUMATopologyFilter: passes hosts whose NUMA cells can hold the guest. Counts decide for all hosts at once. If devices
+tie the guest to cells, the remaining hosts get the exact fit, once for each group of equivalent hosts.
 """
 
 from typing import Any
@@ -64,7 +64,7 @@ def limits_of(hosts: Hosts) -> NUMATopologyLimits:
 
 
 def misfit(topology: NUMATopology, spec: RequestSpec, limits: NUMATopologyLimits | None, pools: Pools) -> str | None:
-    """Why the guest does not fit, or None. Which order the cells are tried in is of no account here."""
+    """Returns why the guest does not fit, or None. The order in which the cells are tried does not matter here."""
     assert spec.numa_topology is not None
     pci = PciNeeds(pools=pools, requests=spec.pci_requests)
     cells = cells_for(topology, counts_of(topology), needs_of(spec.numa_topology), limits=limits, pci=pci)
@@ -72,7 +72,7 @@ def misfit(topology: NUMATopology, spec: RequestSpec, limits: NUMATopologyLimits
 
 
 def wants_threads(spec: RequestSpec) -> bool:
-    """Nova looks at the wish itself, whether or not a topology came of it."""
+    """Nova checks the requested policy itself, whether or not the request has a topology."""
     properties = spec.image.properties if spec.image else {}
     wishes = [
         (spec.flavor.extra_specs.get(f"hw:{key}"), properties.get(f"hw_{key}"))

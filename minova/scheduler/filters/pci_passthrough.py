@@ -1,4 +1,4 @@
-"""PciPassthroughFilter: hosts with the free devices that are asked for; NUMATopologyFilter minds how near they are."""
+"""PciPassthroughFilter: passes hosts with the requested free devices. NUMATopologyFilter checks their NUMA affinity."""
 
 from minova.hardware.pci_pools import Pools, shortage
 from minova.objects.request_spec import RequestSpec

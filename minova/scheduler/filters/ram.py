@@ -10,7 +10,7 @@ from minova.scheduler.hosts.table import Hosts, HostState
 
 
 class RamFilter(NumericFilter):
-    """An instance larger than the host itself is refused, however large the ratio."""
+    """An instance with more memory than the whole host is refused, however large the ratio is."""
 
     def ratio(self, hosts: Hosts) -> Any:
         return hosts.ram_allocation_ratio
@@ -25,7 +25,7 @@ class RamFilter(NumericFilter):
 
 
 class AggregateRamFilter(RamFilter):
-    """The least `ram_allocation_ratio` of the host's aggregates stands above its own."""
+    """The lowest `ram_allocation_ratio` of the host's aggregates overrides the host's own ratio."""
 
     def __init__(self, conf: Any) -> None:
         super().__init__(conf)

@@ -1,4 +1,4 @@
-"""RetryFilter, as in Nova 20: not the nodes on which this build has failed already."""
+"""RetryFilter, as in Nova 20: excludes the nodes on which this build has already failed."""
 
 from minova.objects.request_spec import RequestSpec
 from minova.scheduler.filters.by_name import Named, NameFilter

@@ -1,4 +1,4 @@
-"""VGPUFilter: room for the virtual GPUs that the flavor asks for (`resources:VGPU`)."""
+"""VGPUFilter: passes hosts with enough free virtual GPUs for the flavor (`resources:VGPU`)."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Values in the metadata of a host's aggregates. As in Nova, words are split at commas and numbers are not."""
+"""Values in the metadata of a host's aggregates. As in Nova, texts are split at commas and numbers are not."""
 
 import logging
 import math
@@ -18,7 +18,7 @@ Aggregates = Sequence[AggregateFacts]
 
 
 def words(aggregates: Aggregates) -> dict[str, set[str]]:
-    """Every key of these aggregates with all its values, split at commas."""
+    """Returns every key of these aggregates with all its values, split at commas."""
     values: dict[str, set[str]] = defaultdict(set)
     for aggregate in aggregates:
         for key, value in aggregate.metadata:
@@ -27,12 +27,12 @@ def words(aggregates: Aggregates) -> dict[str, set[str]]:
 
 
 def texts(aggregates: Aggregates, key: str) -> set[str]:
-    """The values under one key as they stand."""
+    """Returns the values of one key, not split."""
     return {value for aggregate in aggregates for name, value in aggregate.metadata if name == key}
 
 
 def least(aggregates: Aggregates, key: str, cast: Callable[[str], float]) -> float | None:
-    """The least number under the key; None if there is none, or if any of the values is not a number."""
+    """Returns the lowest number under the key; None if there is none, or if any of the values is not a number."""
     values = texts(aggregates, key)
     try:
         return min((float(cast(text)) for text in values), default=None)
@@ -42,13 +42,17 @@ def least(aggregates: Aggregates, key: str, cast: Callable[[str], float]) -> flo
 
 
 class AggregateNumber:
-    """`least` of all hosts as a column, with a default where there is none. `cast` (int or float) reads the texts."""
+    """`least` of all hosts as a column, with a default for hosts without a number. `cast` (int or float) parses the
+    texts.
+    """
 
     def __init__(self, key: str, cast: Callable[[str], float] = float) -> None:
         self._number = partial(_least_or_nan, key=key, cast=cast)
 
     def over(self, hosts: Hosts, default: Any) -> Any:
-        """`default`, a number or a column, except where aggregates set another number."""
+        """Returns `default`, a number or a column, with the numbers of aggregates in place of it on hosts that have
+        one.
+        """
         if not isinstance(hosts, HostTable):
             number = self._number(hosts.aggregates)
             return default if math.isnan(number) else number

@@ -1,4 +1,4 @@
-"""Columns with few distinct values: each row has a number into a list of the values, which has each value once."""
+"""Columns with few distinct values: each row holds an index into a list of the distinct values."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 
 
 class ClassColumn(NamedTuple):
-    """`ids` has a number into `values` for each row."""
+    """`ids` holds an index into `values` for each row."""
 
     values: Sequence[Any]
     ids: NDArray[np.int64]
 
 
 class ClassNumbers(NamedTuple):
-    """A number for each distinct value, NaN for none. `any_number`: whether one of them is not NaN."""
+    """A number for each distinct value, NaN if it has none. `any_number`: whether any of them is not NaN."""
 
     numbers: NDArray[np.float64]
     any_number: bool
@@ -25,7 +25,7 @@ _NO_NUMBERS = ClassNumbers(np.zeros(0), False)
 
 
 class DistinctValues:
-    """The distinct values of one column, numbered in the order in which they come. A value must be hashable."""
+    """The distinct values of one column, numbered in the order in which they first occur. Values must be hashable."""
 
     def __init__(self) -> None:
         self.values: list[Any] = []
@@ -54,7 +54,9 @@ class DistinctValues:
         return copy
 
     def compacted(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Drop the values that no row has, once they outnumber the rows. Returns the rows' numbers, which may be new."""
+        """Drops values that no row has, once the values outnumber the rows. Returns the rows' numbers, which may have
+        changed.
+        """
         if len(self.values) <= 2 * len(ids) + 16:
             return ids
         old, self.values, self._numbers, self._derived = self.values, [], {}, {}

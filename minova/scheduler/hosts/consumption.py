@@ -23,10 +23,12 @@ def after_instance(
     limits: NUMATopologyLimits | None = None,
     packing: bool = False,
 ) -> HardwareLeft:
-    """The cells and pools with the instance on the host. One that does not fit, as on a forced host, takes nothing of them."""
+    """Returns the cells and pools after the instance is placed. An instance that does not fit, as on a forced host,
+    takes nothing of them.
+    """
     cells = None
     if wanted is not None and topology is None:
-        # As in Nova: to a host that tells no cells the guest's own are the host's.
+        # As in Nova: if a host reports no cells, the guest's own cells are used as the host's cells.
         cells = GuestCells(ids=frozenset(cell.id for cell in wanted.cells))
     elif wanted is not None and topology is not None:
         needs = PciNeeds(pools=pools, requests=requests)

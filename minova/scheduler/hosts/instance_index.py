@@ -1,4 +1,6 @@
-"""The nodes of an instance, so that a group's hosts are found without a search of all hosts; and the rows of a host."""
+"""Indexes the nodes of each instance, so that a group's hosts are found without a search of all hosts, and the rows of
+each host.
+"""
 
 from collections.abc import Iterable, Sequence
 
@@ -6,7 +8,7 @@ from minova.scheduler.hosts.record import HostRecord
 
 
 class InstanceIndex:
-    """An instance is on one node as a rule; while it moves, or in a scenario, it may be on several."""
+    """An instance is normally on one node. While it moves, or in a scenario, it may be on several."""
 
     def __init__(self) -> None:
         self._one: dict[str, int] = {}
@@ -39,7 +41,7 @@ class InstanceIndex:
 
 
 class RowsOfHosts:
-    """The rows of a host's nodes, by its name in lower case. Made at the first use."""
+    """The rows of a host's nodes, by the host's name in lower case. Built at the first use."""
 
     def __init__(self) -> None:
         self._rows: dict[str, list[int]] | None = None

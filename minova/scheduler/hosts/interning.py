@@ -1,11 +1,11 @@
-"""Equal values as one object: thousands of hosts have the same cells, inventories and aggregates."""
+"""Stores equal values as one object: thousands of hosts have the same cells, inventories and aggregates."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# With more values all are dropped, which costs memory and nothing else.
+# With more values all are dropped. This costs only memory.
 MAX_INTERNED = 200_000
 
 
@@ -14,12 +14,12 @@ class Interner:
         self._known: dict[Any, Any] = {}
 
     def intern(self, value: T) -> T:
-        """The first equal value."""
+        """Returns the first equal value."""
         first: T = self._first((type(value), value), value)
         return first
 
     def intern_mapping(self, value: Mapping[str, T]) -> dict[str, T]:
-        """The first equal dictionary. Its values must be hashable."""
+        """Returns the first equal dictionary. Its values must be hashable."""
         first: dict[str, T] = self._first(("mapping", *sorted(value.items(), key=lambda pair: pair[0])), dict(value))
         return first
 

@@ -8,7 +8,7 @@ INVENTORY_COLUMNS = ("capacity", "used", "min_unit", "max_unit", "step_size")
 
 
 class InventoryColumns(NamedTuple):
-    """The inventories of one resource class over all hosts; all 0 where a host has none."""
+    """The inventories of one resource class over all hosts; all numbers are 0 for a host without one."""
 
     capacity: Any
     used: Any

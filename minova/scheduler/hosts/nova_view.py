@@ -1,4 +1,6 @@
-"""A HostState as filters and weighers written for Nova find it: in the shapes of Nova's objects, and theirs to write on."""
+"""A HostState for filters and weighers written for Nova: in the shapes of Nova's objects, which
+they may also write to.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +25,7 @@ class NovaAggregate(msgspec.Struct, frozen=True):
 
 
 class PciStats(msgspec.Struct, frozen=True):
-    """The free devices of a host, with what Nova's PciDeviceStats answers about them."""
+    """The free devices of a host, with the methods of Nova's PciDeviceStats."""
 
     pools: tuple[PciDevicePool, ...]
 
@@ -34,7 +36,7 @@ class PciStats(msgspec.Struct, frozen=True):
 
 
 class NovaHostState(HostState):
-    """`limits` is for filters to write into; `written` has what each of them wrote there, by its name."""
+    """`limits` is for filters to write to; `written` holds what each filter wrote there, by the filter's name."""
 
     def __init__(self, table: Any, row: int) -> None:
         super().__init__(table, row)
@@ -70,7 +72,7 @@ class NovaHostState(HostState):
 
     @property
     def metrics(self) -> list[Any]:
-        """With whole numbers, as Nova has them."""
+        """Metrics with whole numbers, as in Nova."""
         return [
             msgspec.structs.replace(metric, value=metric.whole) for metric in self._table.value(self.row, "metrics")
         ]

@@ -1,4 +1,6 @@
-"""The rooms of all hosts' NUMA cells as arrays of (cell, host): whether a guest fits is then asked of all at once."""
+"""The free capacity of all hosts' NUMA cells as arrays of (cell, host), so that the fit of a guest is computed for all
+hosts at once.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -11,19 +13,19 @@ from numpy.typing import NDArray
 from minova.hardware.numa_counts import NUMBERS, CellCounts, Counts, Need, accepts, counts_of
 from minova.objects.numa import NUMATopology, NUMATopologyLimits
 
-# With so many kinds of guest cells every set of kinds is counted; a guest of more is left to the exact fit.
+# Up to so many kinds of guest cells, every set of kinds is counted. A guest with more kinds is left to the exact fit.
 MAX_KINDS = 5
 
 
 class Fitting(NamedTuple):
-    """`passed`: which hosts have the cells; `exact`: that is certain but for PCI devices."""
+    """`passed`: the hosts whose cells fit. `exact`: the result is certain apart from PCI devices."""
 
     passed: NDArray[np.bool_]
     exact: bool
 
 
 class NumaColumns:
-    """A host with fewer cells than another has cells that do not exist: `exists` says which do."""
+    """A host with fewer cells than another has padding cells: `exists` says which cells are real."""
 
     def __init__(self) -> None:
         self._size = 0
@@ -32,7 +34,7 @@ class NumaColumns:
         self._pages: dict[int, NDArray[np.int64]] = {}
 
     def reshape(self, keep: NDArray[np.bool_], fresh: int, order: NDArray[np.int64]) -> None:
-        """Take rows away, add some, and put them in order."""
+        """Removes rows, adds rows, and reorders them."""
         self._size = len(order)
         self._numbers = {name: _reshaped(array, keep, fresh, order) for name, array in self._numbers.items()}
         self._pages = {size: _reshaped(array, keep, fresh, order) for size, array in self._pages.items()}
@@ -51,7 +53,7 @@ class NumaColumns:
             array[:, row] = [cell.pages.get(size, -1) for cell in counts] + [-1] * missing
 
     def counts(self, row: int) -> Counts:
-        """Of one host, as they were written."""
+        """Returns the counts of one host, as they were written."""
         return tuple(
             CellCounts(
                 **{name: array[cell, row].item() for name, array in self._numbers.items()},
@@ -61,7 +63,7 @@ class NumaColumns:
         )
 
     def write_each(self, rows: NDArray[np.int64], topology: NUMATopology | None) -> None:
-        """All these hosts have the same cells."""
+        """Writes the same cells for all these hosts."""
         self.write(int(rows[0]), topology)
         for array in (self.exists, *self._numbers.values(), *self._pages.values()):
             array[:, rows[1:]] = array[:, [rows[0]]]
@@ -74,10 +76,10 @@ class NumaColumns:
         return copied
 
     def fitting(self, needs: Sequence[Need], limits: NUMATopologyLimits | None) -> Fitting:
-        """By numbers alone.
+        """Decides by counts alone.
 
-        `limits` may hold columns. A guest fits where every set of its cells is accepted by as many cells of the host
-        (Hall's theorem); like cells need to be counted only together.
+        `limits` may hold columns. A guest fits if every set of its cells is accepted by as many cells of the host
+        (Hall's theorem). Equal guest cells need to be counted only together.
         """
         kinds = Counter(needs)
         accepted = {need: self._accepting(need, limits) for need in kinds}

@@ -1,7 +1,7 @@
-"""Which hosts' NUMA cells are alike to any guest: they differ at most in the numbers of the CPUs that are in use. Pure.
+"""Finds hosts whose NUMA cells are equivalent for any guest: they differ at most in the numbers of the used CPUs. Pure.
 
-Cells give CPUs to guests core by core in their own order, so that it is the free threads of each core, in that order, by
-which what one guest takes and the next one finds is decided.
+Cells give CPUs to guests core by core in their own order. So the numbers of free threads of the cores, in that order,
+determine what one guest takes and what the next one finds.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from minova.objects.numa import NUMACell, NUMATopology
 
 
 def equivalence_key(topology: NUMATopology) -> tuple[Any, ...]:
-    """Equal for topologies that any guests fill in the same way."""
+    """Equal for topologies that any sequence of guests fills in the same way."""
     return tuple(map(_of_cell, topology.cells))
 
 

@@ -1,4 +1,4 @@
-"""What is known of one host: the values from which a row of the HostTable is made. memory in MB, disk in GB."""
+"""What is known of one host: the values that make a row of the HostTable. Memory in MB, disk in GB."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,11 +8,11 @@ import msgspec
 from minova.objects.numa import NUMATopology
 from minova.objects.pci import Pairs, PciDevicePool
 
-# The one cell there is, as long as a cell has no database of its own.
+# The only cell, as long as cells have no databases of their own.
 CELL_UUID = "00000000-0000-4000-8000-0000000000c1"
 
 
-# Measured from 0 to 1.
+# Metrics with values from 0 to 1.
 SHARES = ("cpu.percent", "cpu.user.percent", "cpu.kernel.percent", "cpu.idle.percent", "cpu.iowait.percent")
 
 # Fields that are columns of a HostTable.
@@ -30,7 +30,7 @@ WHOLE_COLUMNS = (
     "hypervisor_version",
 )
 FLOAT_COLUMNS = ("ram_allocation_ratio", "cpu_allocation_ratio", "disk_allocation_ratio")
-# Few distinct values on many hosts: a column of numbers into a list of values.
+# Fields with few distinct values on many hosts: stored as a column of indices into a list of values.
 CLASS_COLUMNS = (
     "service",
     "aggregates",
@@ -48,7 +48,7 @@ CLASS_COLUMNS = (
 
 
 class AggregateFacts(msgspec.Struct, frozen=True):
-    """An aggregate as filters see it: `metadata` as sorted pairs, so that equal ones are told by their value."""
+    """An aggregate as filters see it. `metadata`: sorted pairs, so that equal aggregates compare equal."""
 
     id: int
     name: str
@@ -56,14 +56,15 @@ class AggregateFacts(msgspec.Struct, frozen=True):
     uuid: str = ""
 
     def values(self, key: str) -> set[str]:
-        """The metadata value, split at commas as Nova does; empty when there is none."""
+        """Returns the metadata value, split at commas as Nova does; empty if there is none."""
         return {part.strip() for name, value in self.metadata if name == key for part in value.split(",")}
 
 
 class ServiceFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the host's compute service is like; its id stands apart, so that like ones are equal.
+    """The state of the host's compute service. Its id is stored separately, so that services in the same state are
+    equal.
 
-    `silent_since`: its last heartbeat (epoch seconds) if it counts as silent; 0: it never beat.
+    `silent_since`: its last heartbeat (epoch seconds) if it counts as silent; 0: it never sent one.
     """
 
     disabled: bool = False
@@ -91,7 +92,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Metric(msgspec.Struct, frozen=True, kw_only=True):
-    """One measurement of a host's monitor. `timestamp` is text, as it came, and so is `value`: shares from 0 to 1."""
+    """One measurement of a host's monitor. `timestamp` and `value` are text, as received; shares are from 0 to 1."""
 
     name: str
     value: float | None = None
@@ -100,12 +101,14 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def whole(self) -> int:
-        """What Nova's scheduler makes of the value: a whole number, shares of CPU time in percent."""
+        """Returns the value as Nova's scheduler uses it: a whole number, with shares of CPU time in percent."""
         return int((self.value or 0) * (100 if self.name in SHARES else 1))
 
 
 class InventoryFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """One inventory. `pending` is the part of `used` that the node does not report yet: its claim is still to come."""
+    """One inventory. `pending`: the part of `used` that the node does not report yet, because it has not processed the
+    claims.
+    """
 
     capacity: int
     used: int
@@ -117,14 +120,14 @@ class InventoryFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def merge_inventories(one: InventoryFacts, other: InventoryFacts) -> InventoryFacts:
-    """Two inventories of a class below one node, as one: an instance takes all of a class from a single provider, so that
-    it gets no more at once than the freer of them has.
+    """Merges two inventories of a class below one node. An instance takes all of a class from a single provider, so an
+    instance gets at most what the freer of the two has.
     """
     inventories = (one, other)
     return msgspec.structs.replace(
         one,
         capacity=sum(inventory.capacity for inventory in inventories),
-        # What is used beyond its capacity of one takes nothing of the other.
+        # Usage beyond the capacity of one inventory takes nothing from the other.
         used=sum(min(inventory.used, inventory.capacity) for inventory in inventories),
         reserved=sum(inventory.reserved for inventory in inventories),
         pending=sum(inventory.pending for inventory in inventories),
@@ -135,8 +138,10 @@ def merge_inventories(one: InventoryFacts, other: InventoryFacts) -> InventoryFa
 class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One compute node with its service, inventories, aggregates and instances, as last read.
 
-    `instance_images` has the image properties of each instance that has any. `provider_aggregates` are uuids; those of
-    `aggregates` count without being named again. Equal values are best one object: there are many hosts.
+    `instance_images`: the image properties of each instance that has any.
+    `provider_aggregates`: uuids, without those of `aggregates`, which count as well.
+
+    Equal values should be one object: there are many hosts.
     """
 
     id: int
@@ -198,9 +203,10 @@ class HostRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def effective_used(reported: int, inventory: InventoryFacts | None) -> int:
-    """The larger of what the node says it uses, with the claims that it has not met yet, and what is allocated on it.
+    """Returns the larger of the node's reported usage, with the claims that the node has not processed yet, and the
+    allocations on it.
 
-    Each knows what the other does not: the node its orphaned domains, the inventory the newest claims.
+    Each includes what the other lacks: the node's report its orphaned domains, the inventory the newest claims.
     """
     if inventory is None:
         return reported
@@ -208,13 +214,15 @@ def effective_used(reported: int, inventory: InventoryFacts | None) -> int:
 
 
 def free_disk_mb(free_disk_gb: int, disk_available_least: int | None, unreported_gb: int) -> int:
-    """Free disk by the books or by what thin disks may still take, the lesser, less what is claimed and not reported."""
+    """Returns the lower of the accounted free disk and what thin disks may still take, minus what is claimed but not
+    reported.
+    """
     least = free_disk_gb if disk_available_least is None else min(free_disk_gb, disk_available_least)
     return (least - unreported_gb) * 1024
 
 
 def cpu_inventory(inventories: Mapping[str, InventoryFacts]) -> InventoryFacts | None:
-    """Shared and dedicated CPUs together, as a node counts them."""
+    """Returns shared and dedicated CPUs together, as a node counts them."""
     present = [inventories[name] for name in ("VCPU", "PCPU") if name in inventories]
     if len(present) < 2:
         return present[0] if present else None
@@ -229,10 +237,11 @@ def cpu_inventory(inventories: Mapping[str, InventoryFacts]) -> InventoryFacts |
 def host_record(
     node: Mapping[str, Any], inventories: dict[str, InventoryFacts], pending: int, **facts: Any
 ) -> HostRecord:
-    """From a `compute_nodes` row (by column name) and what else was read of the host. `pending`: its instances that no
-    claim of the node has met yet.
+    """Builds the record from a `compute_nodes` row (by column name) and what else was read of the host.
 
-    ValueError: a counter of the stats is no number.
+    `pending`: the number of its instances whose claims the node has not processed yet.
+
+    Raises ValueError if a counter of the stats is not a number.
     """
     local_gb_used = effective_used(node["local_gb_used"], inventories.get("DISK_GB"))
     unreported = local_gb_used - node["local_gb_used"]
@@ -263,7 +272,7 @@ def host_record(
 
 
 def counted(stats: Mapping[str, Any], name: str) -> int:
-    """A counter of the stats, 0 when it is not there. ValueError: it is no number."""
+    """Returns a counter of the stats, 0 if it is missing. Raises ValueError if it is not a number."""
     try:
         return int(stats.get(name) or 0)
     except (TypeError, ValueError) as error:

@@ -8,7 +8,9 @@ from minova.objects.pci import Pairs
 
 
 class Hosts:
-    """What HostTable and HostState share: Nova's names of HostState for what is kept under the names of the database."""
+    """The common part of HostTable and HostState: Nova's HostState names for values that are stored under the
+    database's names.
+    """
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name)
@@ -34,11 +36,13 @@ class Hosts:
         return self.vcpus
 
     def instances_among(self, uuids: Any) -> Any:
-        """How many of these instances are here: of a table one number per host."""
+        """Returns how many of these instances are here; of a table, one number per host."""
         raise NotImplementedError
 
     def number_of_each(self, name: str, number: Any) -> Any:
-        """`number(value)` of the value of a class column: of a table one number per host. It must depend on the value alone."""
+        """Returns `number(value)` of the value of a class column; of a table, one number per host. It must depend only
+        on the value.
+        """
         raise NotImplementedError
 
 
@@ -50,7 +54,7 @@ class InstanceFacts(msgspec.Struct, frozen=True):
 
 
 class HostState(Hosts):
-    """One host as it stands in the table now, under the names of its columns and of HostRecord, and Nova's."""
+    """The current values of one host in the table, under the names of its columns, of HostRecord and of Nova."""
 
     def __init__(self, table: Any, row: int) -> None:
         self._table = table
@@ -69,7 +73,9 @@ class HostState(Hosts):
         )
 
     def nova(self) -> Any:
-        """The same host in Nova's shapes; one object for as long as the decision takes, so that notes on it stay."""
+        """Returns the same host in Nova's shapes. It is one object during a decision, so that filters' notes on it are
+        kept.
+        """
         return self._table.nova_view(self.row)
 
     @property
@@ -86,7 +92,7 @@ class HostState(Hosts):
 
     @property
     def instances(self) -> dict[str, InstanceFacts]:
-        """By uuid, those included that the table has consumed."""
+        """Instances by uuid, including those that the table has consumed."""
         record = self._table.records[self.row]
         images = record.instance_images or ((),) * len(record.instances)
         facts = {uuid: InstanceFacts(uuid, image) for uuid, image in zip(record.instances, images, strict=True)}

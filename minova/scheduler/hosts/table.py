@@ -1,7 +1,7 @@
 """The HostTable: one NumPy column per attribute of a host.
 
-Filters and weighers read `hosts.memory_mb` and the like. On a table that is a column, on a HostState a number: one
-spelling serves both. Rows stand in the order of the nodes' ids, however they came.
+Filters and weighers read attributes such as `hosts.memory_mb`. On a table that is a column, on a HostState a number:
+the same expression works for both. Rows are always in the order of the nodes' ids.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,14 +26,15 @@ from minova.scheduler.hosts.state import Hosts, HostState
 __all__ = ["INVENTORY_COLUMNS", "ClassColumn", "HostState", "HostTable", "Hosts", "InventoryColumns", "Mask", "Rows"]
 
 Mask = NDArray[np.bool_]
-# Numbers of rows.
+# Row numbers.
 Rows = NDArray[np.int64]
 
 
 class HostTable(Hosts):
-    """`apply` and `set_silent` write what was read, `consume` what was decided; `restore` undoes `consume`.
+    """`apply` and `set_silent` write what was read, `consume` writes decisions, and `restore` undoes `consume`.
 
-    `share_instances`: a host's nodes share its instances, as in Nova's HostManager; in a scenario each node has its own.
+    `share_instances`: the nodes of a host share its instances, as in Nova's HostManager; in a scenario each node has
+    its own.
     """
 
     def __init__(self, *, share_instances: bool = False) -> None:
@@ -45,7 +46,7 @@ class HostTable(Hosts):
         self._values = {name: DistinctValues() for name in CLASS_COLUMNS}
         self._columns: dict[str, NDArray[Any]] = {
             **{name: np.zeros(0, np.int64) for name in CLASS_COLUMNS},
-            # Floats hold whole numbers exactly, and weighers need no copies of them.
+            # Floats represent whole numbers exactly, and weighers can use them without copies.
             **{name: np.zeros(0, np.float64) for name in (*WHOLE_COLUMNS, *FLOAT_COLUMNS)},
         }
         self._resource_classes: set[str] = set()
@@ -59,14 +60,14 @@ class HostTable(Hosts):
         return len(self.records)
 
     def __getattr__(self, name: str) -> Any:
-        """A column by its name."""
+        """Returns a column by its name."""
         column = self.__dict__["_columns"].get(name)
         if column is None:
             raise AttributeError(f"HostTable has no column {name!r}")
         return column
 
     def value(self, row: int, name: str) -> Any:
-        """What one host has under the name of a column or of a field of its record."""
+        """Returns the value of one host for the name of a column or of a field of its record."""
         if name in self._values:
             return self._values[name].values[self._columns[name][row]]
         if name in self._columns:
@@ -87,12 +88,14 @@ class HostTable(Hosts):
         return ClassColumn(self._values[name].values, self._columns[name])
 
     def by_class(self, name: str, holds: Callable[[Any], bool]) -> Mask:
-        """The hosts whose value of a class column fulfils `holds`."""
+        """Returns the hosts whose value of a class column fulfils `holds`."""
         values, ids = self.class_column(name)
         return np.fromiter(map(holds, values), bool, len(values))[ids]
 
     def inventory(self, resource_class: str) -> InventoryColumns:
-        """Inventories of one class. A unit that is the same on every host is one number, which is cheaper to check."""
+        """Returns the inventories of one class. A unit that is equal on every host is one number, which is cheaper to
+        check.
+        """
         inventory = self._inventories.get(resource_class)
         if inventory is None:
             if resource_class in self._resource_classes:
@@ -107,7 +110,7 @@ class HostTable(Hosts):
         return inventory
 
     def inventory_of(self, row: int, resource_class: str) -> InventoryColumns:
-        """The same of one host."""
+        """As `inventory`, for one host."""
         columns = self.inventory(resource_class)
         return InventoryColumns(*(value if isinstance(value, int) else value[row].item() for value in columns))
 
@@ -115,21 +118,21 @@ class HostTable(Hosts):
         return HostState(self, row)
 
     def rows_of_host(self, lowered: str) -> list[int]:
-        """The nodes of a host, by its name in lower case."""
+        """Returns the rows of a host's nodes, by the host's name in lower case."""
         return self._rows_of_hosts.of(self.records, lowered)
 
     def nova_view(self, row: int) -> NovaHostState:
-        """The host for filters written for Nova: the same object until `begin`."""
+        """Returns the host for filters written for Nova: the same object until `begin`."""
         if row not in self._nova_views:
             self._nova_views[row] = NovaHostState(self, row)
         return self._nova_views[row]
 
     def begin(self) -> None:
-        """Start a request: drop what filters written for Nova noted on hosts for another one."""
+        """Starts a request: drops what filters written for Nova noted on hosts for the previous request."""
         self._nova_views = {}
 
     def instances_among(self, uuids: Iterable[str]) -> NDArray[np.int64]:
-        """How many of these instances each host has."""
+        """Returns how many of these instances each host has."""
         counts = np.zeros(len(self), np.int64)
         for uuid in set(uuids):
             counts[list(self._rows_with(uuid))] += 1
@@ -146,11 +149,11 @@ class HostTable(Hosts):
         return {row for host in hosts for row in self.rows_of_host(host.lower()) if self.records[row].host == host}
 
     def joined(self, row: int) -> Sequence[str]:
-        """Instances that the host has consumed."""
+        """Returns the instances that the host has consumed."""
         return self.consumed.get(self.records[row].id, ())
 
     def copy_from(self, other: "HostTable") -> None:
-        """Become a copy of this table as it is now, which shares only what never changes."""
+        """Makes this table a copy of the current state of `other`. Only immutable values are shared."""
         self.records, self.row_of = list(other.records), dict(other.row_of)
         self._columns = {name: column.copy() for name, column in other._columns.items()}
         self._values = {name: values.copy() for name, values in other._values.items()}
@@ -243,9 +246,9 @@ class HostTable(Hosts):
         limits: NUMATopologyLimits | None = None,
         packing: bool = False,
     ) -> None:
-        """The host takes one instance of `spec`; later decisions see it, until `restore`.
+        """The host takes one instance of `spec`. Later decisions see it, until `restore`.
 
-        `resources` are those of its allocation. Nothing is changed if its cells and devices cannot be worked out.
+        `resources`: those of its allocation. Nothing is changed if its cells and devices cannot be computed.
         """
         topology, pools = self.value(row, "numa_topology"), self.value(row, "pci_pools")
         left = after_instance(topology, pools, spec.numa_topology, spec.pci_requests, limits=limits, packing=packing)
@@ -268,11 +271,13 @@ class HostTable(Hosts):
             columns["pci_pools"][row] = self._values["pci_pools"].number(left[1])
 
     def _add_instance(self, rows: int | Rows, flavor: Flavor) -> None:
-        """What one instance of this flavor changes in the columns of each of these rows, apart from I/O and cells."""
+        """Applies what one instance of this flavor changes in the columns of each of these rows, apart from I/O and
+        cells.
+        """
         columns = self._columns
         columns["memory_mb_used"][rows] += flavor.memory_mb
         columns["vcpus_used"][rows] += flavor.vcpus
-        # As in Nova, disk shows in what is free, not in `disk_mb_used`.
+        # As in Nova, disk changes the free disk, not `disk_mb_used`.
         columns["free_disk_mb"][rows] -= (flavor.root_gb + flavor.ephemeral_gb) * 1024
         columns["num_instances"][rows] += 1
 

@@ -1,9 +1,9 @@
-"""A reader of the feed `host_changes`: the nodes that have changed since its last reading. It misses no change.
+"""A reader of the feed `host_changes`: returns the nodes that have changed since its last read. It misses no change.
 
-The cost of a reading grows with the rows that are new, not with the numbers that are unused (see `feed_gaps`). A reading
-with `every_gap` sees all that is committed; another one may see a change later whose transaction took its number more than
-two seconds before the reader could see it: a claim decided without it is refused by the database, and a "no" is never said
-without it.
+The cost of a read grows with the number of new rows, not with the number of gaps (see `feed_gaps`). A read with
+`every_gap` sees everything that is committed. Another read may see a change late if its transaction took its number
+more than two seconds before the change became visible. The database refuses a claim that was decided without such a
+change, and no request is rejected without a read of every gap.
 """
 
 import logging
@@ -18,9 +18,9 @@ from minova.scheduler.refresh.feed_gaps import MAX_RANGES, Gaps, Ranges
 
 LOG = logging.getLogger(__name__)
 
-# Numbers looked back over for gaps when the table is read whole.
+# How many numbers back the reader looks for gaps when the whole table is read.
 LOOK_BACK = 10_000
-# So many known numbers are counted first, and read only where one is new among them.
+# With more known numbers than this, they are counted first, and read only if there is a new one among them.
 COUNT_FIRST = 500
 
 _IN_RANGES = or_(
@@ -34,7 +34,7 @@ _NEWEST = select(HostChange.seq).order_by(HostChange.seq.desc()).limit(LOOK_BACK
 
 
 class ChangeFeed:
-    """Not safe for threads. `clock`: seconds; it never runs backwards."""
+    """Not thread-safe. `clock`: seconds; it must never run backwards."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.gaps = Gaps()
@@ -42,22 +42,23 @@ class ChangeFeed:
         self._last = 0
 
     def restart(self, session: Session) -> None:
-        """Go on from the newest row. All hosts must be read after this."""
+        """Continues from the newest row. All hosts must be read after this."""
         numbers = session.scalars(_NEWEST).all()[::-1]
         self.gaps = Gaps()
         self._last = numbers[0] - 1 if numbers else 0
         if self._last and len(numbers) < LOOK_BACK:
-            self.gaps.add(1, self._last, self._clock())  # trimmed, all but those that are yet to be committed
+            self.gaps.add(1, self._last, self._clock())  # all are trimmed, except those that are not committed yet
         self._advance(numbers)
 
     def read(self, session: Session, *, every_gap: bool = False) -> set[int] | None:
-        """Ids of the nodes that have changed; None: rows were trimmed that were not read, so that all must be read.
+        """Returns the ids of the nodes that have changed; None if unread rows were trimmed, so that all nodes must be
+        read.
 
-        After an error it is as if it had not been asked.
+        An error does not change the reader's state.
         """
         now = self._clock()
         rows = self._rows(session, self.gaps.to_ask(now, every=every_gap))
-        # The last one seen is read again: as long as it is there, no row after it has been trimmed.
+        # The last row seen is read again: as long as it exists, no row after it has been trimmed.
         if not (self._last in rows if self._last else min(rows, default=1) == 1):
             LOG.info("The feed of host changes was trimmed past %d; reading every host", self._last)
             return None
@@ -69,11 +70,13 @@ class ChangeFeed:
         return {rows[number] for number in (*late, *new)}
 
     def _rows(self, session: Session, ranges: Ranges) -> dict[int, int]:
-        """Node ids by number: of all rows from the last one seen on, and of these ranges if a number has appeared there."""
+        """Returns node ids by number: of all rows from the last one seen on, and of these ranges if a number has
+        appeared in them.
+        """
         values = {"last": self._last}
         if not ranges.pairs:
             return _by_number(session.execute(_NEW, values))
-        # Always as many parameters: one statement, prepared once.
+        # Always the same number of parameters, so that the statement is prepared only once.
         padded = [*ranges.pairs, *[(1, 0)] * (MAX_RANGES - len(ranges.pairs))]
         within = {f"first_{at}": first for at, (first, _) in enumerate(padded)}
         within |= {f"last_{at}": last for at, (_, last) in enumerate(padded)}
@@ -82,7 +85,7 @@ class ChangeFeed:
         return _by_number(session.execute(_NEW_AND_RANGES, values | within))
 
     def _advance(self, numbers: Iterable[int]) -> None:
-        """Move on to the last of these; those skipped on the way may yet appear."""
+        """Advances to the last of these numbers. Skipped numbers may still appear."""
         now = self._clock()
         for number in numbers:
             if number > self._last + 1:

@@ -1,4 +1,6 @@
-"""What a compute node reports as JSON text, as values: equal ones once, however many hosts have them. Pure."""
+"""Decodes what a compute node reports as JSON text. Equal texts are decoded once, however many
+hosts have them. Pure.
+"""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -20,7 +22,7 @@ _SUPPORTED: Decoder[Any] = Decoder(tuple[tuple[str, str, str], ...] | None)
 
 
 class NodeValues:
-    """ValidationError (msgspec): a text is none of ours. Stats are text to text."""
+    """Raises ValidationError (msgspec) if a text is invalid. Stats map text to text."""
 
     def __init__(self, interner: Interner) -> None:
         self._interner = interner

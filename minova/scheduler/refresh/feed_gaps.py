@@ -1,8 +1,8 @@
-"""Numbers of the change feed that were skipped and may yet appear. Pure.
+"""Numbers of the change feed that were skipped and may still appear. Pure.
 
-The order of the numbers is not the order of the commits: a number below the newest one may become visible later. Most
-gaps stay empty for ever, though: a transaction was rolled back, or the database counts in steps (Galera). So gaps are
-kept as ranges, one query asks for a few ranges, and only young gaps are asked for in each refresh.
+Transactions do not commit in the order of their numbers: a number below the newest one may become visible later. Most
+gaps stay empty forever, however: a transaction was rolled back, or the database counts in steps (Galera). So gaps are
+kept as ranges, one query covers a few ranges, and each refresh queries only young gaps.
 """
 
 import heapq
@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-# Seconds. A transaction that took its number so long ago has been committed or rolled back.
+# Seconds. A transaction that took its number longer ago has been committed or rolled back.
 LIFETIME = 120.0
-# Seconds that a gap is asked for in each refresh.
+# For so many seconds each refresh queries a gap.
 YOUNG = 2.0
-# Known numbers between young gaps that a refresh may read again; gaps before those wait until all are asked for.
+# The most known numbers between young gaps that a refresh reads again. Gaps before these wait until all gaps are
+# queried.
 YOUNG_BUDGET = 500
 # Ranges in one query.
 MAX_RANGES = 8
@@ -30,27 +31,27 @@ class Gap(NamedTuple):
 
 
 class Ranges(NamedTuple):
-    """What a query asks for: these ranges have `known` numbers that the reader has seen already."""
+    """The ranges of a query. They contain `known` numbers that the reader has already seen."""
 
     pairs: Sequence[tuple[int, int]]
     known: int
 
 
 class Gaps:
-    """`now` is any clock that does not run backwards."""
+    """`now`: of any clock that does not run backwards."""
 
     def __init__(self) -> None:
-        self._gaps: list[Gap] = []  # by number, and so by age, too
+        self._gaps: list[Gap] = []  # sorted by number and therefore by age
 
     def __len__(self) -> int:
         return len(self._gaps)
 
     def add(self, first: int, last: int, now: float) -> None:
-        """These numbers were skipped; they are higher than those of all gaps before."""
+        """Adds skipped numbers. They must be higher than those of all earlier gaps."""
         self._gaps.append(Gap(first, last, now))
 
     def fill(self, numbers: Iterable[int]) -> list[int]:
-        """These numbers were read; answers those of them that were missing."""
+        """Removes these numbers, which were read, from the gaps. Returns those that were missing."""
         return [number for number in numbers if self._fill(number)]
 
     def _fill(self, number: int) -> bool:
@@ -63,11 +64,11 @@ class Gaps:
         return True
 
     def to_ask(self, now: float, *, every: bool) -> Ranges:
-        """At most MAX_RANGES ranges that hold all gaps, or the young ones."""
+        """Returns at most MAX_RANGES ranges that cover all gaps (`every`), or the young gaps."""
         gaps = self._gaps if every else self._gaps[self._start_of_young(now) :]
         if not gaps:
             return Ranges((), 0)
-        # The numbers between two neighbours are all known: leave out the longest such stretches.
+        # All numbers between two neighbouring gaps are known: leave out the longest such stretches.
         between = [after.first - before.last - 1 for before, after in pairwise(gaps)]
         cuts = sorted(heapq.nlargest(MAX_RANGES - 1, range(len(between)), key=between.__getitem__))
         starts, ends = [0, *(cut + 1 for cut in cuts)], [*cuts, len(gaps) - 1]
@@ -75,13 +76,13 @@ class Gaps:
         return Ranges(pairs, sum(between) - sum(between[cut] for cut in cuts))
 
     def expire(self, now: float) -> None:
-        """All gaps were asked for at `now` or later: those past their lifetime go. Never before, or their numbers could
-        have appeared since they were asked for last.
+        """Drops gaps that are past their lifetime. All gaps must have been queried at `now` or later: otherwise their
+        numbers could have appeared since the last query.
         """
         self._gaps = [gap for gap in self._gaps if now - gap.since < LIFETIME]
 
     def _start_of_young(self, now: float) -> int:
-        """Where the newest gaps begin that are young and have few known numbers between them."""
+        """Returns where the newest gaps begin that are young and have few known numbers between them."""
         at, known = len(self._gaps), 0
         while at and now - self._gaps[at - 1].since < YOUNG:
             if at < len(self._gaps):

@@ -19,23 +19,24 @@ from minova.scheduler.refresh.loader import read_hosts, read_signatures, signatu
 LOG = logging.getLogger(__name__)
 
 COMPARE_INTERVAL = 60.0
-# Up to this number all heartbeats are read; beyond it, only the new ones.
+# Up to this number of services all heartbeats are read; with more, only the new ones.
 FEW = 1000
-# Seconds that a flush of heartbeats may be committed after another that was stamped later.
+# Seconds by which a batch of heartbeats may be committed after another batch that was stamped later.
 LATE = 5.0
-# Beats come every 10 s or less often, and a minute of silence counts: no need to look at each request.
+# Heartbeats come at most every 10 s, and a service counts as silent after a minute: a check for each request is not
+# needed.
 LIVENESS_INTERVAL = 2.0
 
 
 class HostSource:
-    """Not safe for threads: the claim loop's queue serialises its users. `clock`: seconds, for periodic work; it never runs
-    backwards.
+    """Not thread-safe: the claim loop's queue serialises its users. `clock`: seconds, for periodic work; it must never
+    run backwards.
     """
 
     def __init__(self, db: Database, *, service_down_time: float, clock: Callable[[], float]) -> None:
         self.table = HostTable(share_instances=True)
         self.rows_read = 0
-        self.liveness_checked = False  # whether the last refresh looked for silent services and for late changes
+        self.liveness_checked = False  # whether the last refresh checked for silent services and for late changes
         self._db = db
         self._down_time = service_down_time
         self._clock = clock
@@ -50,10 +51,11 @@ class HostSource:
         self._liveness_checked_at = float("-inf")
 
     def refresh(self, *, liveness: bool = False) -> HostTable:
-        """Bring the table up to date.
+        """Brings the table up to date.
 
-        `liveness`: look for silent services, and for changes that were committed long after they got their number, even
-        if that was done less than LIVENESS_INTERVAL ago. After an error the next refresh reads what this one did not.
+        `liveness`: also checks for silent services, and for changes that were committed long after they got their
+        number, even if the last check was less than LIVENESS_INTERVAL ago. After an error the next refresh reads what
+        this one did not.
         """
         now = self._clock()
         self._dirty |= self.table.restore()
@@ -69,7 +71,7 @@ class HostSource:
         return self.table
 
     def reread(self) -> HostTable:
-        """Re-read only the rows that were invalidated or consumed; leave the feed to `refresh`."""
+        """Re-reads only the rows that were invalidated or consumed. Does not read the feed."""
         self._dirty |= self.table.restore()
         if EVERY_NODE in self._dirty or not self._loaded:
             return self.refresh()
@@ -79,13 +81,13 @@ class HostSource:
         return self.table
 
     def invalidate(self, node_ids: set[int]) -> None:
-        """Read these nodes in the next refresh, even if the feed does not name them."""
+        """Makes the next refresh read these nodes, even if the feed does not name them."""
         self._dirty |= node_ids
 
     # -- the feed ---------------------------------------------------------------------------------------------------
 
     def _read_change_feed(self, session: Session) -> bool:
-        """Mark the nodes that have changed. False: the whole table must be read."""
+        """Marks the nodes that have changed. Returns False if the whole table must be read."""
         changed = self._feed.read(session, every_gap=self.liveness_checked)
         if changed is None:
             self._loaded = False
@@ -94,7 +96,7 @@ class HostSource:
         return EVERY_NODE not in self._dirty
 
     def _rebuild(self, session: Session, now: float) -> None:
-        # The feed first: what commits in between is then read twice, never missed.
+        # The feed first: a change that is committed in between is then read twice, but never missed.
         self._feed.restart(session)
         self._interner = Interner()
         records = read_hosts(session, None, self._interner)
@@ -118,12 +120,12 @@ class HostSource:
                 LOG.info("Compute node %s of host %s is gone", removed.node, removed.host)
         self.table.apply(records)
         services = {record.service_id for record in records.values() if record is not None}
-        # A new service, whose heartbeat was not read yet, must not count as silent.
+        # A new service whose heartbeat has not been read yet must not count as silent.
         self._has_new_service = self._has_new_service or not services <= self._last_seen.keys()
         self._dirty = set()
 
     def _compare(self, session: Session, now: float) -> None:
-        """Once a minute: mark nodes that have changed without a row in the feed."""
+        """Once a minute, marks nodes that have changed without a row in the feed."""
         stored = read_signatures(session)
         own = {record.id: signature(record) for record in self.table.records}
         differing = {key for key in {*stored, *own} if stored.get(key) != own.get(key)} - self._dirty
@@ -148,7 +150,7 @@ class HostSource:
         self.table.set_silent(self._silent(session, self._last_seen))
 
     def _silent(self, session: Session, last_seen: Mapping[int, float]) -> dict[int, float]:
-        """{service id: wall-clock time of its last heartbeat, 0 for none} of the silent services."""
+        """Returns {service id: wall-clock time of its last heartbeat, 0 for none} of the silent services."""
         down = judge(last_seen, self._down_time, self._conductors).down
         behind = session.scalar(select(self._db.wall() - self._db.now())) or 0.0 if down else 0.0
         never = {record.service_id for record in self.table.records} - last_seen.keys()

@@ -1,4 +1,4 @@
-"""Reads HostRecords: a handful of queries, however many hosts."""
+"""Reads HostRecords, with a few queries for any number of hosts."""
 
 import logging
 from collections import defaultdict
@@ -28,7 +28,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Signature(NamedTuple):
-    """What tells in one short row whether a host is as it was read last."""
+    """One short row that shows whether a host has changed since it was read last."""
 
     generation: int
     service_id: int
@@ -36,7 +36,7 @@ class Signature(NamedTuple):
 
 
 class HardwareRequest(msgspec.Struct, frozen=True):
-    """What a stored request wants of cells and devices."""
+    """The cells and devices that a stored request needs."""
 
     numa_topology: InstanceNUMATopology | None = None
     pci_requests: tuple[InstancePCIRequest, ...] = ()
@@ -46,7 +46,7 @@ _WANTED = Decoder(HardwareRequest)
 
 
 class Pending(NamedTuple):
-    """An instance that has its place but that the node does not know of yet."""
+    """An instance that holds allocations but that the node does not report yet."""
 
     uuid: str
     reservation_id: str
@@ -55,7 +55,7 @@ class Pending(NamedTuple):
 def read_hosts(
     session: Session, node_ids: Collection[int] | None, interner: Interner | None = None
 ) -> dict[int, HostRecord | None]:
-    """Records of these nodes, or of all; None for one that is gone or whose service is not known.
+    """Returns the records of these nodes, or of all; None for a node that is gone or whose service is unknown.
 
     `interner`: equal values of several calls become one object.
     """
@@ -70,7 +70,7 @@ def read_hosts(
 
 
 def read_signatures(session: Session) -> dict[int, Signature]:
-    """Of all nodes with a service."""
+    """Returns the signatures of all nodes with a service."""
     return {row[0]: Signature(row[1], row[2], _service(row[3:])) for row in session.execute(queries.SIGNATURES)}
 
 
@@ -84,7 +84,7 @@ def _service(values: Any) -> ServiceFacts:
 
 
 class Reader:
-    """What one reading of hosts shares."""
+    """State shared by the queries of one read of hosts."""
 
     def __init__(self, session: Session, interner: Interner) -> None:
         self._session = session
@@ -163,7 +163,7 @@ class Reader:
     def _inventories(
         self, node_ids: list[int] | None, pending: Mapping[tuple[int, str], int]
     ) -> tuple[dict[str, dict[str, InventoryFacts]], dict[str, int]]:
-        """(by node uuid and resource class, provider ids by node uuid)."""
+        """Returns (inventories by node uuid and resource class, provider ids by node uuid)."""
         intern = self._interner.intern
         inventories: dict[str, dict[str, InventoryFacts]] = defaultdict(dict)
         ids: dict[str, int] = {}
@@ -193,7 +193,7 @@ class Reader:
         }
 
     def _instances(self, hosts: list[str] | None) -> dict[tuple[str, str], list[tuple[str, str]]]:
-        """(uuid, image) by host and node."""
+        """Returns (uuid, image) of the instances, by host and node."""
         grouped: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
         for host, node, uuid, image_ref, deleted_at in queries.INSTANCES.rows(self._session, hosts):
             if deleted_at is None:
@@ -204,7 +204,7 @@ class Reader:
         return grouped
 
     def _read_images(self, image_refs: Collection[str]) -> None:
-        """The properties that the images have now."""
+        """Reads the current properties of the images."""
         for some in _chunks(image_refs - self._images.keys()):
             for image_id, image in self._session.connection().execute(queries.IMAGES, {"some": some}):
                 self._images[image_id] = tuple(sorted(image.properties.items()))
@@ -227,7 +227,7 @@ class Reader:
 
 
 class Gathered(NamedTuple):
-    """What the queries brought, by provider id unless said otherwise."""
+    """The results of the queries, by provider id unless noted otherwise."""
 
     inventories: Mapping[str, dict[str, InventoryFacts]]  # by node uuid
     provider_ids: Mapping[str, int]  # by node uuid

@@ -1,4 +1,4 @@
-"""The queries from which HostRecords are made: each for all hosts, and for some."""
+"""The queries that HostRecords are made from. Each exists for all hosts and for some."""
 
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from minova.objects.states import RESOURCE_FREE
 from minova.placement.allocations.claims import IN_CHILDREN
 
 COMPUTE = "minova-compute"
-# Fewer than SQLite's limit of variables, and short enough to be planned quickly.
+# Below SQLite's limit of variables, and small enough to be planned quickly.
 CHUNK = 500
 
 Node, Svc, Inv = models.ComputeNode, models.Service, models.Inventory
@@ -24,7 +24,7 @@ Trait, ProviderAggregate = models.ProviderTrait, models.ProviderAggregate
 
 
 class Query(NamedTuple):
-    """One query, for all hosts and for `some`. Made once, because making it costs more than a short answer."""
+    """One query, for all hosts and for `some`. Built once, because building it takes longer than a short query."""
 
     whole: Any
     of_some: Any
@@ -40,7 +40,7 @@ def _query(whole: Any, key: Any, join: Callable[[Any], Any] = lambda query: quer
 
 
 def _of_nodes(whole: Any, provider_id: Any) -> Query:
-    """By the nodes of the providers that `provider_id` names."""
+    """Selects by the nodes of the providers in `provider_id`."""
     return _query(
         whole,
         Node.id,
@@ -52,7 +52,7 @@ _TEXT = Text().with_variant(mysql.CHAR(), "mysql", "mariadb")
 
 
 def _text(column: Any) -> Any:
-    """JSON as it is stored: decoded here, where equal texts are decoded once."""
+    """JSON as stored text. It is decoded in Python, where equal texts are decoded once."""
     return cast(column, _TEXT).label(column.key)
 
 
@@ -84,11 +84,11 @@ ROOMS = _query(
     .join(Provider, Provider.id == Inv.provider_id)
     .join(Root, Root.id == Provider.root_provider_id)
     .join(Node, Node.uuid == Root.uuid)
-    # What people put below a node over HTTP is asked for over HTTP, too.
+    # Providers that users create below a node over HTTP are used only by requests over HTTP.
     .where(or_(Provider.id == Root.id, Inv.resource_class.in_(sorted(IN_CHILDREN)))),
     Node.id,
 )
-# What instances that no host has claimed yet hold.
+# Allocations of instances that no host has claimed yet.
 PENDING = _of_nodes(
     select(Allocation.provider_id, Allocation.resource_class, Allocation.used, Instance.uuid, Instance.reservation_id)
     .join(Instance, Instance.uuid == Allocation.consumer_uuid)
@@ -96,13 +96,13 @@ PENDING = _of_nodes(
     .order_by(Allocation.provider_id, Instance.uuid),
     Allocation.provider_id,
 )
-# Those of their requests that want cells or devices.
+# The requests of these instances that need cells or devices.
 WANTED = select(Spec.reservation_id, _text(Spec.spec)).where(
     in_list(Spec.reservation_id),
     or_(json_field(Spec.spec, "numa_topology").is_not(None), json_field(Spec.spec, "pci_requests", 0).is_not(None)),
 )
-# Those that hold resources. Of some hosts deleted ones are brought too, for the reader to drop: asked for in the query
-# they make SQLite go through all instances that are not deleted.
+# Instances that hold resources. For some hosts the query also returns deleted ones, which the reader drops: with a
+# condition on deletion, SQLite would scan all instances that are not deleted.
 _HELD = select(Instance.host, Instance.node, Instance.uuid, Instance.image_ref, Instance.deleted_at).where(
     Instance.host.is_not(None), or_(Instance.vm_state.not_in([*RESOURCE_FREE]), Instance.task_state.is_not(None))
 )
@@ -114,7 +114,7 @@ AGGREGATES = _query(
     .order_by(Aggregate.id),
     Member.host,
 )
-# (provider, trait, ""), and of aggregates (provider, "", uuid), in one query.
+# Traits as (provider, trait, "") and aggregates as (provider, "", uuid), in one query.
 _TRAITS = _of_nodes(select(Trait.provider_id, Trait.trait, literal("")), Trait.provider_id)
 _MEMBERSHIPS = _of_nodes(
     select(ProviderAggregate.provider_id, literal(""), ProviderAggregate.aggregate_uuid),

@@ -1,8 +1,9 @@
-"""Nova's request filters: what a request asks of Placement before any host is filtered. Pure: a spec in, a spec out.
+"""Nova's request filters: they derive a request's query of Placement before any host is filtered. Pure: a spec in, a
+spec out.
 
 flavor and image -> resources and traits -> the project's and the zone's aggregates, aggregates kept for others
 
-Names, defaults and answers as in Nova 34.0.0. An invalid trait or resource is an error here; Nova ignores it.
+Names, defaults and results are as in Nova 34.0.0. An invalid trait or resource is an error here; Nova ignores it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from minova.scheduler.request.pinned_cpus import with_resources
 
 TENANT_KEY = "filter_tenant_id"
 ZONE_KEY = "availability_zone"
-# What the prefix of a trait is for the value of an image property (image_metadata_prefilter).
+# The prefix of the trait for the value of each image property (image_metadata_prefilter).
 IMAGE_TRAITS = {
     "hw_cdrom_bus": "COMPUTE_STORAGE_BUS",
     "hw_disk_bus": "COMPUTE_STORAGE_BUS",
@@ -32,7 +33,7 @@ IMAGE_TRAITS = {
 
 
 class Options(NamedTuple):
-    """Of the group [scheduler], under its names, and one of [workarounds]."""
+    """Options of the group [scheduler] under their names, and one of [workarounds]."""
 
     limit_tenants_to_placement_aggregate: bool = False
     placement_aggregate_required_for_tenants: bool = False
@@ -54,9 +55,10 @@ def needs_aggregates(spec: RequestSpec, options: Options) -> bool:
 
 
 def apply_request_filters(spec: RequestSpec, aggregates: Sequence[AggregateFacts], options: Options) -> RequestSpec:
-    """The request with `placement` filled, and `fallback` where there is one. `aggregates`: all there are.
+    """Returns the request with `placement` set, and `fallback` if there is one. `aggregates`: all aggregates.
 
-    BadRequest: a malformed trait or resource, by key and value. NoValidHost: the project may use no host.
+    Raises BadRequest, which names key and value, for a malformed trait or resource, NoValidHost if the project may use
+    no host.
     """
     required, forbidden = traits_of(spec.flavor.extra_specs)
     required |= required_of_image(spec.image)
@@ -65,7 +67,7 @@ def apply_request_filters(spec: RequestSpec, aggregates: Sequence[AggregateFacts
     placement = spec.placement
     common = PlacementFilter(
         required_traits=tuple(sorted({*placement.required_traits, *required})),
-        # Nodes of disabled services, where their computes say so.
+        # Excludes nodes of disabled services, if their computes publish this trait.
         forbidden_traits=tuple(sorted({*placement.forbidden_traits, *forbidden, os_traits.COMPUTE_STATUS_DISABLED})),
         member_of=(*placement.member_of, *_tenant(spec, aggregates, options), *_zone(spec, aggregates)),
         forbidden_aggregates=tuple(sorted({*placement.forbidden_aggregates, *isolated})),
@@ -79,7 +81,7 @@ def apply_request_filters(spec: RequestSpec, aggregates: Sequence[AggregateFacts
 
 
 def _tenant(spec: RequestSpec, aggregates: Sequence[AggregateFacts], options: Options) -> Iterator[tuple[str, ...]]:
-    """The aggregates with the project in a key such as filter_tenant_id or filter_tenant_id2."""
+    """Yields the aggregates that name the project in a key such as filter_tenant_id or filter_tenant_id2."""
     if not options.limit_tenants_to_placement_aggregate:
         return
     own = _uuids(aggregates, lambda key, value: key.startswith(TENANT_KEY) and value == spec.project_id)
@@ -90,7 +92,9 @@ def _tenant(spec: RequestSpec, aggregates: Sequence[AggregateFacts], options: Op
 
 
 def _zone(spec: RequestSpec, aggregates: Sequence[AggregateFacts]) -> Iterator[tuple[str, ...]]:
-    """The aggregates of the zone. One that none names, such as the default zone, is left to AvailabilityZoneFilter."""
+    """Yields the aggregates of the zone. A zone without aggregates, such as the default zone, is left to
+    AvailabilityZoneFilter.
+    """
     zone = spec.availability_zone
     if zone:
         named = _uuids(aggregates, lambda key, value: (key, value) == (ZONE_KEY, zone))
@@ -99,7 +103,7 @@ def _zone(spec: RequestSpec, aggregates: Sequence[AggregateFacts]) -> Iterator[t
 
 
 def _isolated(aggregates: Sequence[AggregateFacts], required: set[str]) -> tuple[str, ...]:
-    """Aggregates that want a trait which the flavor and the image do not require."""
+    """Returns aggregates that require a trait that neither the flavor nor the image requires."""
     own = {TRAIT_PREFIX + trait for trait in required}
     return _uuids(
         aggregates, lambda key, value: key.startswith(TRAIT_PREFIX) and value == "required" and key not in own
@@ -107,7 +111,7 @@ def _isolated(aggregates: Sequence[AggregateFacts], required: set[str]) -> tuple
 
 
 def _uuids(aggregates: Sequence[AggregateFacts], wanted: Any) -> tuple[str, ...]:
-    """Of those with any metadata pair that is `wanted`."""
+    """Returns the uuids of the aggregates with any metadata pair for which `wanted` is true."""
     return tuple(
         aggregate.uuid for aggregate in aggregates if any(wanted(key, value) for key, value in aggregate.metadata)
     )
@@ -134,5 +138,5 @@ def _image_features(spec: RequestSpec, options: Options) -> Iterator[str]:
 
 
 def _known(traits: list[str]) -> list[str]:
-    """All, or none where one is no standard trait: then the filter asks for nothing, as in Nova."""
+    """Returns all traits, or none if one is not a standard trait: then the filter adds nothing, as in Nova."""
     return traits if all(hasattr(os_traits, trait) for trait in traits) else []

@@ -11,12 +11,14 @@ from minova import errors
 LOG = logging.getLogger(__name__)
 OPTION = "[scheduler] scheduler_json_config_location"
 
-# What tells one state of the file from another; None: there is none.
+# Identifies a state of the file; None: there is no file.
 Seen = tuple[int, int, int] | None
 
 
 class OptionsFile:
-    """`path` empty: there is no such file, and never will be. InvalidConfiguration: what stands there now is no JSON object."""
+    """`path` empty: there is no such file. Raises InvalidConfiguration if the file is not a JSON
+    object at the start.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = Path(path) if path else None
@@ -27,7 +29,9 @@ class OptionsFile:
             self._seen, self._content = self._read(self._path)
 
     def content(self) -> dict[str, Any]:
-        """As the file is now, {} where it is missing. Cannot be read: the log says so once, and the last good one stands."""
+        """Returns the current content, {} if the file is missing. If it cannot be read, logs that once and returns the
+        last valid content.
+        """
         if self._path is None:
             return self._content
         with self._lock:

@@ -1,7 +1,7 @@
-"""What pinned CPUs ask of Placement: PCPU, or VCPU of hosts that offer no PCPU. Pure.
+"""What pinned CPUs request from Placement: PCPU, or VCPU on hosts that offer no PCPU. Pure.
 
-A compute without `cpu_dedicated_set` publishes VCPU alone: with Nova's default the fallback finds it, and
-NUMATopologyFilter sees whether it can pin.
+A compute without `cpu_dedicated_set` publishes only VCPU. With Nova's default the fallback query finds it, and
+NUMATopologyFilter checks whether it can pin.
 """
 
 from typing import NamedTuple
@@ -17,20 +17,20 @@ _HYPERTHREADING = {"require": "required_traits", "isolate": "forbidden_traits"}
 
 
 class Choices(NamedTuple):
-    """`second`: what is asked where nothing has `first`."""
+    """`second`: the query for hosts that do not meet `first`."""
 
     first: PlacementFilter
     second: PlacementFilter | None = None
 
 
 def with_resources(common: PlacementFilter, spec: RequestSpec, *, fall_back: bool) -> Choices:
-    """Of a request that asks for `common` apart from its resources."""
+    """`common`: the request's query without its resources."""
     topology = spec.numa_topology
     alternatives = resource_alternatives(spec.flavor, topology)
     first = msgspec.structs.replace(common, resources=alternatives[0])
     if topology is None or not dedicated_cpus(topology):
         return Choices(first)
-    # Nova asks again for instances whose CPUs are all pinned; a host that has both kinds says so by its PCPU.
+    # Nova queries again only for instances whose CPUs are all pinned. A host that has both kinds publishes PCPU.
     second = msgspec.structs.replace(common, resources=alternatives[-1])
     all_pinned = not any(cell.cpuset for cell in topology.cells)
     first = msgspec.structs.replace(first, **_thread_trait(common, topology))

@@ -1,4 +1,4 @@
-"""Prepares a request before a driver gets it: the options file, the aggregates, the request filters."""
+"""Prepares a request for the driver: the options file, the aggregates, the request filters."""
 
 from typing import Any
 
@@ -26,13 +26,15 @@ class RequestProcessor:
         self._file = OptionsFile(conf.scheduler.scheduler_json_config_location)
 
     def process_request_spec(self, spec: RequestSpec) -> RequestSpec:
-        """The request with its options and what it asks of Placement; see `apply_request_filters` for the errors."""
+        """Returns the request with its options and its query of Placement. Raises the errors of
+        `apply_request_filters`.
+        """
         spec = msgspec.structs.replace(spec, config_options=self._file.content())
         aggregates = self._aggregates() if needs_aggregates(spec, self._options) else ()
         return apply_request_filters(spec, aggregates, self._options)
 
     def _aggregates(self) -> tuple[AggregateFacts, ...]:
-        """All of them: an aggregate without hosts, too, may confine a request, so that no host is left."""
+        """Returns all aggregates: even an aggregate without hosts may restrict a request, so that no host is left."""
         with self._db.read() as session:
             return tuple(
                 AggregateFacts(number, name, tuple(sorted((key, str(value)) for key, value in metadata.items())), uuid)

@@ -17,7 +17,8 @@ Numbers = Floats | float
 
 
 class Weigher:
-    """`minval`, `maxval`: values are clamped to these bounds and normalised by them; None: the smallest, largest value.
+    """`minval`, `maxval`: values are clamped to these bounds and normalised by them; None: the smallest or largest
+    value.
     `bounded`: the column must not be clamped.
 
     `option` of [filter_scheduler] is the multiplier; an aggregate's metadata of that name overrides it. `sign` -1
@@ -36,15 +37,15 @@ class Weigher:
         self._override = AggregateNumber(self.option)
 
     def weigh(self, hosts: Hosts, spec: RequestSpec) -> Any:
-        """A column, or one number for all hosts."""
+        """Returns a column, or one number for all hosts."""
         raise NotImplementedError
 
     def column(self, hosts: HostTable, rows: NDArray[np.int64], spec: RequestSpec) -> Numbers:
-        """The values of these rows, or one number if all have the same."""
+        """Returns the values of these rows, or one number if all have the same."""
         return _taken(self.weigh(hosts, spec), rows)
 
     def multipliers(self, hosts: HostTable, rows: NDArray[np.int64]) -> Numbers:
-        """One for each of these rows, or one for all."""
+        """Returns one multiplier for each of these rows, or one for all."""
         return self.sign * _taken(self._override.over(hosts, self.multiplier), rows)
 
 
@@ -56,7 +57,7 @@ class WeighedHost(NamedTuple):
 
 
 class BaseHostWeigher:
-    """Base of weighers written for Nova: only its import changes. Override `_weigh_object`, or `weigh_objects`.
+    """Base class of weighers written for Nova: only the import changes. Override `_weigh_object` or `weigh_objects`.
 
     `conf` is the configuration.
     """
@@ -72,7 +73,7 @@ class BaseHostWeigher:
         raise NotImplementedError
 
     def weigh_objects(self, weighed_obj_list: Any, weight_properties: Any) -> Any:
-        """Weights within the bounds. As in Nova, a class that overrides this must clamp them itself."""
+        """Returns weights within the bounds. As in Nova, a class that overrides this must clamp them itself."""
         weights = np.array(
             [self._weigh_object(weighed.obj, weight_properties) for weighed in weighed_obj_list], np.float64
         )
@@ -80,7 +81,7 @@ class BaseHostWeigher:
 
 
 class PerHostWeigher(Weigher):
-    """Adapts a weigher written for Nova: passes it the hosts that are left, in the shapes of Nova's objects."""
+    """Adapts a weigher written for Nova. It gets the hosts that are left, in the shapes of Nova's objects."""
 
     bounded = True
 
@@ -106,7 +107,7 @@ class PerHostWeigher(Weigher):
 
 
 class Weighed(NamedTuple):
-    """`shares` have each weigher's part of `total`, multiplier included; a number where it is the same everywhere."""
+    """`shares`: each weigher's part of `total`, multiplier included; a number if it is equal for all hosts."""
 
     total: Floats
     shares: dict[str, Numbers]
@@ -123,7 +124,7 @@ class Parts(NamedTuple):
 
 
 def normalize(values: Numbers, minval: float | None, maxval: float | None) -> Numbers:
-    """Scaled to 0..1 between the bounds, as in Nova: all 0 if the bounds are equal."""
+    """Scales to 0..1 between the bounds, as in Nova: all 0 if the bounds are equal."""
     low = _least(values) if minval is None else minval
     high = _most(values) if maxval is None else maxval
     if low == high:
@@ -151,7 +152,9 @@ def _bounded(values: Numbers, minval: float | None, maxval: float | None) -> Num
 
 
 def weigh(hosts: HostTable, rows: NDArray[np.int64], spec: RequestSpec, weighers: list[Weigher]) -> Weighed:
-    """A single host is not weighed: nothing depends on it. A weigher that is named twice counts twice, as in Nova."""
+    """A single host is not weighed, because the result would not matter. A weigher that is configured twice counts
+    twice, as in Nova.
+    """
     total = np.zeros(len(rows))
     shares: dict[str, Numbers] = {}
     if len(rows) <= 1:
@@ -166,7 +169,9 @@ def weigh(hosts: HostTable, rows: NDArray[np.int64], spec: RequestSpec, weighers
 
 
 def _share(normal: Numbers, multipliers: Numbers) -> Numbers:
-    """`normal` times the multipliers. A column of `normal` is this weigher's own, so that it may hold the result."""
+    """Returns `normal` times the multipliers. A column `normal` belongs to this weigher alone, so the result may
+    overwrite it.
+    """
     if not isinstance(multipliers, float) or isinstance(normal, float):
         return normal * multipliers
     if multipliers != 1.0:
@@ -177,7 +182,7 @@ def _share(normal: Numbers, multipliers: Numbers) -> Numbers:
 def _taken(values: Any, rows: NDArray[np.int64]) -> Numbers:
     if not getattr(values, "shape", ()):
         return float(values)
-    # Rows are in order, so if they are as many as the values they are all of them.
+    # Rows are sorted, so if there are as many rows as values, they are all rows.
     chosen = values if len(rows) == len(values) else values[rows]
     return chosen if chosen.dtype == np.float64 else chosen.astype(np.float64)  # type: ignore[no-any-return]
 

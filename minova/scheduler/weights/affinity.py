@@ -9,7 +9,7 @@ from minova.scheduler.weights import Weigher
 
 
 class ServerGroupSoftAffinityWeigher(Weigher):
-    """The host with the most members of the group first."""
+    """Prefers the host with the most members of the group."""
 
     option = "soft_affinity_weight_multiplier"
 
@@ -18,7 +18,7 @@ class ServerGroupSoftAffinityWeigher(Weigher):
 
 
 class ServerGroupSoftAntiAffinityWeigher(Weigher):
-    """The host with the fewest members of the group first."""
+    """Prefers the host with the fewest members of the group."""
 
     option = "soft_anti_affinity_weight_multiplier"
 

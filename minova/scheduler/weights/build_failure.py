@@ -1,4 +1,4 @@
-"""BuildFailureWeigher: hosts on which builds have failed of late come last."""
+"""BuildFailureWeigher: hosts with recent build failures come last."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""CrossCellWeigher: when a server may move to another cell, its own comes first."""
+"""CrossCellWeigher: if a server may move to another cell, hosts of its own cell come first."""
 
 from typing import Any
 
@@ -10,7 +10,9 @@ from minova.scheduler.weights import Weigher
 
 
 class CrossCellWeigher(Weigher):
-    """1 in the cell that the request names, -1 elsewhere; 0 where it names none or may not leave it."""
+    """1 in the cell that the request names, -1 in other cells; 0 if the request names no cell or the server may not
+    leave it.
+    """
 
     option = "cross_cell_move_weight_multiplier"
 

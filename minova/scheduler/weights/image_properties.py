@@ -16,9 +16,9 @@ from minova.scheduler.weights.ratios import ratios
 
 
 class ImagePropertiesWeigher(Weigher):
-    """Each instance's property that the image shares counts its ratio, or 1 where no ratios are set.
+    """Each property that an instance shares with the image counts with its ratio, or 1 if no ratios are set.
 
-    As in Nova it weighs 0 everywhere while its option is 0, whatever aggregates say.
+    As in Nova, the weight is 0 everywhere while the option is 0, whatever aggregates set.
     """
 
     option = "image_props_weight_multiplier"
@@ -35,7 +35,7 @@ class ImagePropertiesWeigher(Weigher):
         return shared_weight(hosts.instance_images, self._wanted(spec)) if self.multiplier else 0
 
     def column(self, hosts: HostTable, rows: NDArray[np.int64], spec: RequestSpec) -> Numbers:
-        """Only instances of these hosts are looked at: what is wrong with the image of another is of no account."""
+        """Reads only instances of these hosts, so a malformed image of another host's instance does not matter."""
         if not self.multiplier:
             return 0.0
         wanted = self._wanted(spec)
@@ -44,7 +44,7 @@ class ImagePropertiesWeigher(Weigher):
         return np.array([shared_weight(each[i], wanted) for i in distinct.tolist()])[place]
 
     def _wanted(self, spec: RequestSpec) -> dict[tuple[str, str], float]:
-        """The ratio of each property that counts."""
+        """Returns the ratio of each property that counts."""
         properties = spec.image.properties if spec.image else {}
         return {pair: self._ratio(pair[0]) for pair in property_pairs(tuple(sorted(properties.items())))}
 
@@ -58,5 +58,5 @@ def shared_weight(images: Sequence[Pairs], wanted: dict[tuple[str, str], float])
 
 @lru_cache(maxsize=10_000)
 def property_pairs(image: Pairs) -> tuple[tuple[str, str], ...]:
-    """Names and values in one spelling."""
+    """Returns names and values in a normalised spelling."""
     return tuple((name, str(value)) for name, value in typed(dict(image)).items())

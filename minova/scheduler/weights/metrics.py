@@ -16,12 +16,12 @@ from minova.scheduler.weights.ratios import ratios
 
 
 class ComputeHostMetricNotFound(errors.NotFound):
-    """A host has no metric of a name that `[metrics] weight_setting` requires."""
+    """A host lacks a metric that `[metrics] weight_setting` requires."""
 
 
 class MetricsWeigher(Weigher):
-    """A host that lacks a metric fails the request ([metrics] required), or weighs `weight_of_unavailable`; where its
-    multiplier or the metric's ratio is 0 the metric counts as 0.
+    """If a host lacks a metric, the request fails ([metrics] required) or the host weighs `weight_of_unavailable`. If
+    the host's multiplier or the metric's ratio is 0, the metric counts as 0.
     """
 
     def __init__(self, conf: Any) -> None:

@@ -7,7 +7,7 @@ LOG = logging.getLogger(__name__)
 
 
 def ratios(texts: Sequence[str], option: str) -> list[tuple[str, float]]:
-    """In their order. Those that are none are left out with a warning, as in Nova."""
+    """Returns the ratios in their order. Invalid ones are left out with a warning, as in Nova."""
     values, bad = [], []
     for text in texts:
         name, _, ratio = text.partition("=")
