@@ -9,7 +9,7 @@ vcpu_pin_set (the old way)   these for both; a shared set beside it is for emula
 import msgspec
 
 from minova.errors import InvalidConfiguration
-from minova.hardware import cpuset
+from minova.hardware import cpu_spec
 from minova.objects.numa import CPUs
 
 PIN_SET = "[DEFAULT] vcpu_pin_set"
@@ -43,7 +43,7 @@ def cpu_sets(pin_set: str | None, shared_set: str | None, dedicated_set: str | N
     dedicated = _parsed(DEDICATED_SET, dedicated_set, of_host)
     if shared is not None and dedicated is not None and shared & dedicated:
         raise InvalidConfiguration(
-            f"{SHARED_SET} and {DEDICATED_SET} have CPUs {cpuset.write(shared & dedicated)} in common"
+            f"{SHARED_SET} and {DEDICATED_SET} have CPUs {cpu_spec.write(shared & dedicated)} in common"
         )
     if pinned is not None:
         for_shared = for_pinned = pinned
@@ -64,12 +64,12 @@ def _parsed(option: str, text: str | None, of_host: CPUs) -> CPUs | None:
     if not text:
         return None
     try:
-        cpus = cpuset.parse(text)
+        cpus = cpu_spec.parse(text)
     except ValueError as error:
         raise InvalidConfiguration(f"{option} = {text}: {error}") from error
     missing = cpus - of_host
     if missing:
         raise InvalidConfiguration(
-            f"{option} = {text}: the host has no CPU {cpuset.write(missing)}, only {cpuset.write(of_host)}"
+            f"{option} = {text}: the host has no CPU {cpu_spec.write(missing)}, only {cpu_spec.write(of_host)}"
         )
     return cpus

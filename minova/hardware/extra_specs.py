@@ -3,7 +3,7 @@
 import math
 import re
 
-from minova.hardware import cpuset
+from minova.hardware import cpu_spec
 from minova.hardware.errors import Invalid, MalformedValue
 from minova.objects.image_properties import flag, whole
 
@@ -27,7 +27,7 @@ def number(key: str, value: object) -> int:
 def cpus(key: str, value: str) -> frozenset[int]:
     """The result may be empty."""
     try:
-        return cpuset.members(value)
+        return cpu_spec.members(value)
     except ValueError as error:
         raise Invalid(f"{key}={value}: {error}") from None
 

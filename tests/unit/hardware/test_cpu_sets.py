@@ -1,7 +1,7 @@
 import pytest
 
 from minova.errors import InvalidConfiguration
-from minova.hardware import cpuset
+from minova.hardware import cpu_spec
 from minova.hardware.cpu_sets import cpu_sets
 
 HOST = frozenset(range(8))
@@ -22,7 +22,7 @@ def test_who_may_run_where(
     pin: str | None, shared: str | None, dedicated: str | None, expected: tuple[object, ...]
 ) -> None:
     sets = cpu_sets(pin, shared, dedicated, HOST)
-    assert (cpuset.write(sets.shared), cpuset.write(sets.dedicated), sets.limited, sets.counted) == expected
+    assert (cpu_spec.write(sets.shared), cpu_spec.write(sets.dedicated), sets.limited, sets.counted) == expected
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_emulator_threads_share_the_shared_set_alone(
     pin: str | None, shared: str | None, dedicated: str | None, expected: str | None
 ) -> None:
     found = cpu_sets(pin, shared, dedicated, HOST).emulator
-    assert (None if found is None else cpuset.write(found)) == expected
+    assert (None if found is None else cpu_spec.write(found)) == expected
 
 
 @pytest.mark.parametrize(

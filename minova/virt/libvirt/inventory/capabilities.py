@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 
 import msgspec
 
-from minova.hardware import cpuset
+from minova.hardware import cpu_spec
 from minova.objects.numa import CPUs, NUMACell, NUMAPages, NUMATopology
 from minova.virt.libvirt.guest_files.qemu_access import QemuUser
 
@@ -191,7 +191,7 @@ def _siblings(cpu: ET.Element, odd: list[str]) -> CPUs:
     """Returns the siblings; empty if libvirt does not report them."""
     text = cpu.get("siblings", "")
     try:
-        return cpuset.members(text)
+        return cpu_spec.members(text)
     except ValueError as error:
         odd.append(f"siblings of cpu {cpu.get('id')}: {error}")
         return frozenset()

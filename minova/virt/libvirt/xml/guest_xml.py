@@ -14,7 +14,7 @@ import msgspec
 
 from minova.codecs import Decoder
 from minova.errors import BadRequest, HardwareNotOffered, ImageUnacceptable, InterfaceNotOffered
-from minova.hardware import cpuset
+from minova.hardware import cpu_spec
 from minova.hardware.cpu_policy import realtime_cpus
 from minova.hardware.locked_memory import wants_locked_memory
 from minova.hardware.pci_spec import PARTS, split_address
@@ -297,7 +297,7 @@ def _require_offered(guest: _Guest) -> None:
 
 
 def _cpuset(settings: HostSettings) -> dict[str, str]:
-    return {"cpuset": cpuset.write(settings.pinned)} if settings.pinned else {}
+    return {"cpuset": cpu_spec.write(settings.pinned)} if settings.pinned else {}
 
 
 def _mark_of(instance: Instance, host: str, node: str, attempt: int) -> Mark:

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import msgspec
 
 from minova.errors import HypervisorUnavailable
-from minova.hardware import cpuset
+from minova.hardware import cpu_spec
 from minova.hardware.errors import RealtimeMaskNotFoundOrInvalid
 from minova.objects.numa import CPUs, InstanceNUMACell, InstanceNUMATopology
 
@@ -47,10 +47,10 @@ def add_tuning(
         return
     missing = {cell.id for cell in guest.cells} - host.cpus.keys()
     if missing:
-        raise HypervisorUnavailable(f"The host has no NUMA cell {cpuset.write(missing)} any more")
+        raise HypervisorUnavailable(f"The host has no NUMA cell {cpu_spec.write(missing)} any more")
     domain.append(_cputune(guest, host, realtime))
     numatune = ET.SubElement(domain, "numatune")
-    ET.SubElement(numatune, "memory", mode="strict", nodeset=cpuset.write(cell.id for cell in guest.cells))
+    ET.SubElement(numatune, "memory", mode="strict", nodeset=cpu_spec.write(cell.id for cell in guest.cells))
     for number, cell in enumerate(guest.cells):
         ET.SubElement(numatune, "memnode", cellid=str(number), mode="strict", nodeset=str(cell.id))
 
@@ -60,7 +60,7 @@ def add_cells(cpu: ET.Element, guest: InstanceNUMATopology) -> None:
     numa = ET.SubElement(cpu, "numa")
     for number, cell in enumerate(guest.cells):
         memory = str(cell.memory * KIB_IN_MB)
-        ET.SubElement(numa, "cell", id=str(number), cpus=cpuset.write(_guest_cpus(cell)), memory=memory, unit="KiB")
+        ET.SubElement(numa, "cell", id=str(number), cpus=cpu_spec.write(_guest_cpus(cell)), memory=memory, unit="KiB")
 
 
 def memory_backing(guest: InstanceNUMATopology, host: HostCells, *, realtime: bool, locked: bool) -> ET.Element | None:
@@ -75,7 +75,7 @@ def memory_backing(guest: InstanceNUMATopology, host: HostCells, *, realtime: bo
     if sizes:
         pages = ET.SubElement(backing, "hugepages")
         for size, cells in sorted(sizes.items()):
-            ET.SubElement(pages, "page", size=str(size), unit="KiB", nodeset=cpuset.write(cells))
+            ET.SubElement(pages, "page", size=str(size), unit="KiB", nodeset=cpu_spec.write(cells))
     if realtime:
         ET.SubElement(backing, "nosharepages")
     if realtime or locked:
@@ -92,7 +92,7 @@ def share_memory(domain: ET.Element) -> None:
     if devices is None or not any(needs_shared_memory(device) for device in devices):
         return
     large = frozenset().union(
-        *(cpuset.members(page.get("nodeset", "")) for page in domain.findall("memoryBacking/hugepages/page"))
+        *(cpu_spec.members(page.get("nodeset", "")) for page in domain.findall("memoryBacking/hugepages/page"))
     )
     cells = domain.findall("cpu/numa/cell")
     for cell in cells:
@@ -118,10 +118,10 @@ def needs_shared_memory(device: ET.Element) -> bool:
 def _cputune(guest: InstanceNUMATopology, host: HostCells, realtime: CPUs) -> ET.Element:
     tune = ET.Element("cputune")
     for cpu, on in sorted(_places(guest, host)):
-        ET.SubElement(tune, "vcpupin", vcpu=str(cpu), cpuset=cpuset.write(on))
-    ET.SubElement(tune, "emulatorpin", cpuset=cpuset.write(_emulator_cpus(guest, host, realtime)))
+        ET.SubElement(tune, "vcpupin", vcpu=str(cpu), cpuset=cpu_spec.write(on))
+    ET.SubElement(tune, "emulatorpin", cpuset=cpu_spec.write(_emulator_cpus(guest, host, realtime)))
     if realtime:
-        ET.SubElement(tune, "vcpusched", vcpus=cpuset.write(realtime), scheduler="fifo", priority="1")
+        ET.SubElement(tune, "vcpusched", vcpus=cpu_spec.write(realtime), scheduler="fifo", priority="1")
     return tune
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from minova import conf as configuration
 from minova.errors import HypervisorUnavailable, InvalidConfiguration
-from minova.hardware import cpuset
+from minova.hardware import cpu_spec
 from minova.virt.libvirt.host_view import HostFacts, HostReader, host_used_mb, read_meminfo, xen_used_mb
 from tests.fakes.libvirt_host import CannedHost
 
@@ -49,7 +49,7 @@ def read(machine: str, **options: Any) -> HostFacts:
 def cells(facts: HostFacts) -> list[str]:
     """Each cell as `id: shared CPUs | pinned CPUs | MB | cores | {KiB of a page: how many} | socket`."""
     return [
-        f"{cell.id}: {cpuset.write(cell.cpuset)} | {cpuset.write(cell.pcpuset)} | {cell.memory} | "
+        f"{cell.id}: {cpu_spec.write(cell.cpuset)} | {cpu_spec.write(cell.pcpuset)} | {cell.memory} | "
         f"{' '.join(','.join(map(str, sorted(core))) for core in cell.siblings)} | "
         f"{ {pages.size_kb: pages.total - pages.reserved for pages in cell.mempages} } | {cell.socket}"
         for cell in (facts.numa_topology.cells if facts.numa_topology else ())

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minova.hardware import cpuset
+from minova.hardware import cpu_spec
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from minova.hardware import cpuset
     ],
 )
 def test_numbers_ranges_and_exclusions_in_any_order(text: str, cpus: set[int]) -> None:
-    assert cpuset.parse(text) == cpus
+    assert cpu_spec.parse(text) == cpus
 
 
 @pytest.mark.parametrize(
@@ -36,13 +36,13 @@ def test_numbers_ranges_and_exclusions_in_any_order(text: str, cpus: set[int]) -
 )
 def test_what_is_no_set_says_why(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
-        cpuset.parse(text)
+        cpu_spec.parse(text)
 
 
 @given(st.frozensets(st.integers(0, 200), min_size=1))
 def test_what_is_written_is_read_as_the_same(cpus: frozenset[int]) -> None:
-    assert cpuset.parse(cpuset.write(cpus)) == cpus
+    assert cpu_spec.parse(cpu_spec.write(cpus)) == cpus
 
 
 def test_it_is_written_as_short_as_it_goes() -> None:
-    assert cpuset.write([8, 0, 1, 3, 2]) == "0-3,8"
+    assert cpu_spec.write([8, 0, 1, 3, 2]) == "0-3,8"
