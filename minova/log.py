@@ -39,7 +39,7 @@ _REPETITIVE = (
     "amqp",
     "kombu.connection",
 )
-_OF_NO_USE = (
+_NOISE = (
     "Selecting the kombu transport",
     "Heartbeat support requested but it is not supported by the kombu driver",
 )
@@ -53,10 +53,10 @@ def register(conf: cfg.ConfigOpts) -> None:
 
 def setup(conf: cfg.ConfigOpts) -> None:
     log.setup(conf, "minova")
-    hide_what_is_of_no_use()
+    hide_noise()
 
 
-def hide_what_is_of_no_use() -> None:
+def hide_noise() -> None:
     logging.getLogger(_RABBIT).addFilter(_is_of_use)
     for name in _REPETITIVE:
         logging.getLogger(name).addFilter(FirstOfEachKind())
@@ -65,7 +65,7 @@ def hide_what_is_of_no_use() -> None:
 
 
 def _is_of_use(record: logging.LogRecord) -> bool:
-    return not str(record.msg).startswith(_OF_NO_USE)
+    return not str(record.msg).startswith(_NOISE)
 
 
 def _is_no_number_of_calls(record: logging.LogRecord) -> bool:

@@ -190,8 +190,8 @@ class NeutronClient:
     def _refuse(answer: Any, method: str, path: str) -> None:
         """Raises the error that the answer stands for. Returns if the same request may succeed a moment later."""
         try:
-            said = answer.json()["NeutronError"]
-            kind, message = str(said["type"]), str(said["message"])
+            reply = answer.json()["NeutronError"]
+            kind, message = str(reply["type"]), str(reply["message"])
         except (ValueError, LookupError, TypeError):
             kind, message = "", f"status {answer.status_code}"
         LOG.info("Neutron answers %s %s with status %d: %s %s", method, path, answer.status_code, kind, message)

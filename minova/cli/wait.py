@@ -33,7 +33,7 @@ class Progress:
         self._out = out
         self._clock = clock
         self._began = clock()
-        self._said: dict[str, str] = {}
+        self._shown: dict[str, str] = {}
 
     @staticmethod
     def on(out: TextIO) -> "Progress":
@@ -43,8 +43,8 @@ class Progress:
     def show(self, servers: Sequence[Json]) -> None:
         for server in servers:
             state = printable(_state(server))
-            if self._said.get(server["id"]) != state:
-                self._said[server["id"]] = state
+            if self._shown.get(server["id"]) != state:
+                self._shown[server["id"]] = state
                 print(f"{self._elapsed():6.1f} s  {printable(server['name'])}: {state}", file=self._out, flush=True)
 
     def say(self, line: str) -> None:

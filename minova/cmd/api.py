@@ -28,7 +28,7 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event, worker: W
     parse_aliases(conf.pci.alias, pci_in_placement=conf.filter_scheduler.pci_in_placement)  # stops here if wrong
     db = database.connect(conf, stopping, readonly=True)
     database.follow_levels(conf, db, rpc)
-    tries = clients.TOLD_AFTER_TRIES
+    tries = clients.TRIES_BEFORE_ERROR
     first = clients.conductor(rpc, retry=tries, timeout=clients.FIRST_ANSWER)
     conductor = RepeatingConductor(first, clients.conductor(rpc, retry=tries), db)
     compute = clients.compute(rpc, retry=tries)

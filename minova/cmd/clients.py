@@ -16,7 +16,7 @@ SCHEDULE_TIMEOUT = 30.0
 # Seconds, less than CALL_TIMEOUT: a person waits for the answer, and so does a thread that serves messages.
 DRY_RUN_TIMEOUT = 6.0
 # Services that answer people report after a few seconds that the broker is away. Other services wait until it is back.
-TOLD_AFTER_TRIES = 2
+TRIES_BEFORE_ERROR = 2
 
 
 def conductor(rpc: Rpc, *, retry: int | None = None, timeout: float = CALL_TIMEOUT) -> ConductorApi:
@@ -29,7 +29,7 @@ def scheduler(rpc: Rpc) -> SchedulerApi:
 
 def dry_runs(rpc: Rpc) -> SchedulerApi:
     """Returns a client for queries that write nothing: they are answered soon or not at all."""
-    return rpc.client(SchedulerApi, timeout=DRY_RUN_TIMEOUT, retry=TOLD_AFTER_TRIES)
+    return rpc.client(SchedulerApi, timeout=DRY_RUN_TIMEOUT, retry=TRIES_BEFORE_ERROR)
 
 
 def compute(rpc: Rpc, *, retry: int | None = None) -> Callable[[str], ComputeApi]:

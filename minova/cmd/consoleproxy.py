@@ -14,7 +14,7 @@ from minova.service import Running
 
 
 def compose(conf: cfg.ConfigOpts, rpc: Rpc) -> ConsoleProxy:
-    tries = clients.TOLD_AFTER_TRIES
+    tries = clients.TRIES_BEFORE_ERROR
     return ConsoleProxy(conf, clients.conductor(rpc, retry=tries), clients.compute(rpc, retry=tries))
 
 

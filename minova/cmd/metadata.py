@@ -45,7 +45,7 @@ def local(conf: cfg.ConfigOpts, rpc: Rpc) -> Running:
 
 
 def _conductor(rpc: Rpc) -> ConductorApi:
-    return clients.conductor(rpc, retry=clients.TOLD_AFTER_TRIES, timeout=TIMEOUT)
+    return clients.conductor(rpc, retry=clients.TRIES_BEFORE_ERROR, timeout=TIMEOUT)
 
 
 def alone(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:

@@ -285,8 +285,8 @@ class ComputeManager:
         reason, kind = str(error) or type(error).__name__, kind_of(error)
         try:
             self._conductor.delete_failed(ctx, instance_uuid=instance_uuid, host=self.host, reason=reason, kind=kind)
-        except errors.MinovaError as unheard:  # an older conductor does not have this method
-            LOG.warning("No conductor heard why instance %s is not removed: %s", instance_uuid, unheard)
+        except errors.MinovaError as unsent:  # an older conductor does not have this method
+            LOG.warning("No conductor could be informed why instance %s is not removed: %s", instance_uuid, unsent)
 
     # -- service.Manager -------------------------------------------------------------------------------------------
 
@@ -297,15 +297,15 @@ class ComputeManager:
         ctx = service_context()
         if self._identity is not None:
             self._identity.hold()
-        self._patiently("Hypervisor", self._connect)
+        self._with_retries("Hypervisor", self._connect)
         self._down_reason = None
-        self._patiently("Registration", lambda: self._register(ctx))
+        self._with_retries("Registration", lambda: self._register(ctx))
         self._driver.watch(self._power_states.changed)
-        self._patiently("Adoption of domains", lambda: self._adopt(ctx))
+        self._with_retries("Adoption of domains", lambda: self._adopt(ctx))
 
     def pre_start_hook(self) -> None:
         """Run the first audit, so that the nodes are known before a message can come."""
-        self._patiently("First audit", self._first_audit)
+        self._with_retries("First audit", self._first_audit)
 
     def post_start_hook(self) -> None:
         """Nothing is left to do."""
@@ -426,7 +426,7 @@ class ComputeManager:
 
     # -- the start -------------------------------------------------------------------------------------------------
 
-    def _patiently(self, what: str, ask: Callable[[], T]) -> T:
+    def _with_retries(self, what: str, ask: Callable[[], T]) -> T:
         """Repeat `ask` while conductor or hypervisor is away. While the hypervisor is away, the service reports
         that.
         """

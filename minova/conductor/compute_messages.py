@@ -189,7 +189,9 @@ class ComputeClient:
         try:
             self._compute(host).network_changed(ctx, instance_uuid=instance_uuid)
         except errors.MinovaError as error:
-            LOG.info("Host %s is not told of a change of the interfaces of %s: %s", host, instance_uuid, error)
+            LOG.info(
+                "Host %s could not be notified of a change of the interfaces of %s: %s", host, instance_uuid, error
+            )
 
     def act(
         self,
@@ -221,14 +223,14 @@ class ComputeClient:
         try:
             self._compute(host).refresh_interfaces(ctx)
         except Exception as error:  # noqa: BLE001  - whatever it is, the host asks later
-            LOG.warning("Host %s could not be told that interfaces have changed: %s", host, error)
+            LOG.warning("Host %s could not be notified that interfaces have changed: %s", host, error)
 
     def refresh_members(self, ctx: RequestContext, host: str, members: tuple[GroupMembers, ...]) -> None:
         """As with `refresh_interfaces`, a failed message is not sent again."""
         try:
             self._compute(host).refresh_members(ctx, members=members)
         except Exception as error:  # noqa: BLE001  - whatever it is, the host asks later
-            LOG.warning("Host %s could not be told of the members of security groups: %s", host, error)
+            LOG.warning("Host %s could not be sent the members of security groups: %s", host, error)
 
     def _cast(self, host: str, instance_uuids: Sequence[str], send: Callable[[ComputeApi], None]) -> None:
         try:

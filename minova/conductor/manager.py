@@ -76,7 +76,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 BINARY = "minova-conductor"
-FORSAKEN_INTERVAL = 60.0
+ORPHANS_INTERVAL = 60.0
 # Seconds between two rounds that remove in Neutron the interfaces that servers no longer have.
 CLEAN_INTERVAL = 2.0
 M = TypeVar("M", bound=Callable[..., Any])
@@ -185,7 +185,7 @@ class ConductorManager:
                 interval=float(self._conf.conductor.task_interval),
                 work=work.process_due_tasks,
             ),
-            PeriodicTask(name="end_forsaken_moves", interval=FORSAKEN_INTERVAL, work=self._end_forsaken_moves),
+            PeriodicTask(name="end_stale_migrations", interval=ORPHANS_INTERVAL, work=self._end_stale_migrations),
             PeriodicTask(
                 name="refresh_token_keys", interval=REFRESH_INTERVAL, work=self.collaborators.image_tokens.refresh
             ),
@@ -213,10 +213,12 @@ class ConductorManager:
         neutron = self.collaborators.neutron
         if neutron is None:
             look = functools.partial(attachments.warn_of_foreign_ports, self.collaborators.worker)
-            return [PeriodicTask(name="warn_of_neutron_ports", interval=FORSAKEN_INTERVAL, work=look)]
+            return [PeriodicTask(name="warn_of_neutron_ports", interval=ORPHANS_INTERVAL, work=look)]
         tasks = [
             PeriodicTask(name="clean_neutron_ports", interval=CLEAN_INTERVAL, work=neutron.clean),
-            PeriodicTask(name="forsake_neutron_ports", interval=FORSAKEN_INTERVAL, work=neutron.forsake),
+            PeriodicTask(
+                name="release_orphaned_neutron_ports", interval=ORPHANS_INTERVAL, work=neutron.release_orphans
+            ),
         ]
         heal_interval = float(self._conf.heal_instance_info_cache_interval)
         if heal_interval > 0:
@@ -234,8 +236,8 @@ class ConductorManager:
         if self._notifier is not None:
             self._notifier.stop()
 
-    def _end_forsaken_moves(self) -> None:
-        self.collaborators.migrations.end_forsaken(float(self._conf.conductor.build_timeout))
+    def _end_stale_migrations(self) -> None:
+        self.collaborators.migrations.end_stale(float(self._conf.conductor.build_timeout))
 
     def _register(self) -> None:
         self._db.advance_clock()
@@ -527,19 +529,19 @@ class ConductorManager:
     # -- calls of computes: each message also shows that the compute is alive --------------------------------------
 
     def instances_of_host(self, ctx: RequestContext, host: str) -> HostInstances:
-        self.collaborators.services.heard(host, ctx.process)
+        self.collaborators.services.note_contact(host, ctx.process)
         return self.collaborators.compute_nodes.instances_of_host(host)
 
     def interfaces_of_host(self, ctx: RequestContext, host: str) -> dict[str, tuple[Vif, ...]]:
-        self.collaborators.services.heard(host, ctx.process)
+        self.collaborators.services.note_contact(host, ctx.process)
         return self.collaborators.ports.of_host(host)
 
     def interface_detached(self, ctx: RequestContext, instance_uuid: str, mac_address: str, host: str) -> None:
-        self.collaborators.services.heard(host, ctx.process)
+        self.collaborators.services.note_contact(host, ctx.process)
         self.collaborators.action_reports.interface_detached(instance_uuid, mac_address, host)
 
     def bind_interfaces(self, ctx: RequestContext, instance_uuid: str, attempt: int, host: str) -> tuple[Vif, ...]:
-        self.collaborators.services.heard(host, ctx.process)
+        self.collaborators.services.note_contact(host, ctx.process)
         if self.collaborators.neutron is None:
             raise errors.NetworkNotConfigured("This conductor is not configured for Neutron.")
         return self.collaborators.neutron.bind(instance_uuid, attempt, host)
@@ -548,8 +550,8 @@ class ConductorManager:
         return self.collaborators.compute_nodes.hosts_of_instances(instance_uuids, own_host(ctx.sender))
 
     def begin_audit(self, ctx: RequestContext, host: str, view: HypervisorView) -> AuditInputs:
-        self.collaborators.services.heard(host, ctx.process)
-        return self.collaborators.compute_nodes.begin_audit(host, view, tell_hosts=own_host(ctx.sender) is None)
+        self.collaborators.services.note_contact(host, ctx.process)
+        return self.collaborators.compute_nodes.begin_audit(host, view, name_hosts=own_host(ctx.sender) is None)
 
     def finish_audit(
         self,
@@ -559,18 +561,18 @@ class ConductorManager:
         traits: tuple[str, ...] = (),
         found: NodeAudit | None = None,
     ) -> ComputeNode:
-        self.collaborators.services.heard(node.host, ctx.process)
+        self.collaborators.services.note_contact(node.host, ctx.process)
         row = self.collaborators.compute_nodes.finish_audit(node, inventories, traits)
         if found is not None:
             self.collaborators.audit_results.ended(row.id, found)
         return row
 
     def delete_compute_nodes(self, ctx: RequestContext, host: str, nodes: tuple[str, ...]) -> None:
-        self.collaborators.services.heard(host, ctx.process)
+        self.collaborators.services.note_contact(host, ctx.process)
         self.collaborators.compute_nodes.delete_compute_nodes(host, nodes)
 
     def save_compute_node(self, ctx: RequestContext, node: ComputeNode) -> ComputeNode:
-        self.collaborators.services.heard(node.host, ctx.process)
+        self.collaborators.services.note_contact(node.host, ctx.process)
         return self.collaborators.compute_nodes.save_compute_node(node)
 
     def claim_instance(
@@ -582,33 +584,33 @@ class ConductorManager:
         numa_topology: InstanceNUMATopology | None = None,
         step: str | None = None,
     ) -> Instance:
-        self.collaborators.services.heard(node.host, ctx.process)
+        self.collaborators.services.note_contact(node.host, ctx.process)
         return self.collaborators.build_reports.claim_instance(instance_uuid, attempt, node, numa_topology, step)
 
     def claim_instances(
         self, ctx: RequestContext, claims: tuple[InstanceClaim, ...], node: ComputeNode
     ) -> tuple[ReportAnswer, ...]:
-        self.collaborators.services.heard(node.host, ctx.process)
+        self.collaborators.services.note_contact(node.host, ctx.process)
         return self.collaborators.build_reports.claim_instances(claims, node)
 
     def claim_move(self, ctx: RequestContext, migration: Migration, node: ComputeNode) -> Migration:
-        self.collaborators.services.heard(node.host, ctx.process)
+        self.collaborators.services.note_contact(node.host, ctx.process)
         return self.collaborators.migrations.claim_move(migration, node)
 
     def step_move(self, ctx: RequestContext, migration_uuid: str, status: str, host: str) -> Moved:
-        self.collaborators.services.heard(host, ctx.process)
+        self.collaborators.services.note_contact(host, ctx.process)
         return self.collaborators.migrations.step_move(migration_uuid, status, host)
 
     def begin_attempt(self, ctx: RequestContext, instance_uuid: str, attempt: int, host: str, step: str) -> None:
-        self.collaborators.services.heard(host, ctx.process)
+        self.collaborators.services.note_contact(host, ctx.process)
         self.collaborators.build_reports.begin_attempt(instance_uuid, attempt, host, step)
 
     def image_token(self, ctx: RequestContext, instance_uuid: str, image_id: str, host: str) -> str:
-        self.collaborators.services.heard(host, ctx.process)
+        self.collaborators.services.note_contact(host, ctx.process)
         return self.collaborators.image_tokens.image_token(instance_uuid, image_id, host)
 
     def image_upload_token(self, ctx: RequestContext, instance_uuid: str, image_id: str, host: str) -> str:
-        self.collaborators.services.heard(host, ctx.process)
+        self.collaborators.services.note_contact(host, ctx.process)
         return self.collaborators.image_tokens.upload_token(instance_uuid, image_id, host)
 
     def build_succeeded(
@@ -620,7 +622,7 @@ class ConductorManager:
         power_state: int,
         node: ComputeNode | None = None,
     ) -> None:
-        self.collaborators.services.heard(host, ctx.process)
+        self.collaborators.services.note_contact(host, ctx.process)
         self.collaborators.build_reports.build_succeeded(instance_uuid, attempt, host, power_state, node)
 
     def report_builds(
@@ -630,7 +632,7 @@ class ConductorManager:
         host: str,
         nodes: tuple[ComputeNode, ...] = (),
     ) -> tuple[ReportAnswer, ...]:
-        self.collaborators.services.heard(host, ctx.process)
+        self.collaborators.services.note_contact(host, ctx.process)
         return self.collaborators.build_reports.report_builds(reports, host, nodes)
 
     def build_failed(
@@ -643,34 +645,34 @@ class ConductorManager:
         retriable: bool,
         kind: str = "",
     ) -> None:
-        self.collaborators.services.heard(host, ctx.process)
+        self.collaborators.services.note_contact(host, ctx.process)
         failure = Failure(kind=kind, details=reason)
         self.collaborators.build_reports.build_failed(ctx, instance_uuid, attempt, host, failure, retriable)
 
     def instance_deleted(self, ctx: RequestContext, instance_uuid: str, host: str) -> None:
-        self.collaborators.services.heard(host, ctx.process)
+        self.collaborators.services.note_contact(host, ctx.process)
         self.collaborators.terminate.instance_deleted(instance_uuid, host)
 
     def delete_failed(self, ctx: RequestContext, instance_uuid: str, host: str, reason: str, kind: str = "") -> None:
-        self.collaborators.services.heard(host, ctx.process)
+        self.collaborators.services.note_contact(host, ctx.process)
         self.collaborators.terminate.delete_failed(instance_uuid, host, Failure(kind=kind, details=reason))
 
     def begin_action(
         self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str, again: bool = False
     ) -> None:
-        self.collaborators.services.heard(host, ctx.process)
+        self.collaborators.services.note_contact(host, ctx.process)
         self.collaborators.action_reports.begin_action(instance_uuid, action_id, host, again=again)
 
     def action_progressed(
         self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str, task_state: str
     ) -> None:
-        self.collaborators.services.heard(host, ctx.process)
+        self.collaborators.services.note_contact(host, ctx.process)
         self.collaborators.action_reports.action_progressed(instance_uuid, action_id, host, task_state)
 
     def action_succeeded(
         self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str, power_state: int
     ) -> None:
-        self.collaborators.services.heard(host, ctx.process)
+        self.collaborators.services.note_contact(host, ctx.process)
         self.collaborators.action_reports.action_succeeded(instance_uuid, action_id, host, power_state)
 
     def action_failed(
@@ -684,11 +686,11 @@ class ConductorManager:
         power_state: int | None = None,
         untouched: bool = False,
     ) -> None:
-        self.collaborators.services.heard(host, ctx.process)
+        self.collaborators.services.note_contact(host, ctx.process)
         failure = Failure(kind=kind, details=reason)
         reports = self.collaborators.action_reports
         reports.action_failed(instance_uuid, action_id, host, failure, power_state, untouched=untouched)
 
     def report_power_states(self, ctx: RequestContext, host: str, states: dict[str, int]) -> None:
-        self.collaborators.services.heard(host, ctx.process)
+        self.collaborators.services.note_contact(host, ctx.process)
         self.collaborators.compute_nodes.report_power_states(ctx, host, states)

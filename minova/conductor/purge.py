@@ -103,11 +103,11 @@ class Purge:
         def old_purged(session: Session, limit: int) -> int:
             return purge.purged_instances(session, at - timedelta(seconds=purged), limit)
 
-        def forsaken_ports(session: Session, limit: int) -> int:
+        def orphaned_ports(session: Session, limit: int) -> int:
             """Ports that a conductor of release 0.1.0 leaves when it deletes a server, because it does not know
             ports.
             """
-            servers = ports.forsaken(session, limit)
+            servers = ports.deleted_servers(session, limit)
             for instance_uuid in servers:
                 for project_id, gone_ports in sorted(ports.release(session, instance_uuid).items()):
                     give(session, project_id, {"ports": gone_ports})
@@ -118,7 +118,7 @@ class Purge:
             return 0
 
         return [
-            Rule("ports of deleted servers", 1.0, forsaken_ports),
+            Rule("ports of deleted servers", 1.0, orphaned_ports),
             Rule("instances", deleted, deleted_instances),
             Rule("purged_instances", purged, old_purged),
             Rule("diagnoses", diagnoses, old_diagnoses),

@@ -93,8 +93,8 @@ class Quotas:
         for project_id in projects:
             changed = self._worker.run(partial(quotas.recount, project_id=project_id))
             if changed:
-                said = ", ".join(f"{name} {right}, not {wrong}" for name, (wrong, right) in sorted(changed.items()))
-                LOG.warning("The usage of project %s was counted again: %s", project_id, said)
+                changes = ", ".join(f"{name} {right}, not {wrong}" for name, (wrong, right) in sorted(changed.items()))
+                LOG.warning("The usage of project %s was counted again: %s", project_id, changes)
 
 
 def _check(limits: Mapping[str, int]) -> None:

@@ -27,9 +27,9 @@ _COUNTED = (
 OPTS: list[cfg.Opt] = [
     *(
         cfg.IntOpt(
-            name, default=default, min=-1, help=f"{said} -1: no limit. The quota API sets limits that replace this one."
+            name, default=default, min=-1, help=f"{text} -1: no limit. The quota API sets limits that replace this one."
         )
-        for name, default, said in _COUNTED
+        for name, default, text in _COUNTED
     ),
     cfg.IntOpt(
         "recount_interval",

@@ -29,7 +29,7 @@ EXCHANGE = "nova"
 # Seconds in which the rest of the queue is sent when the service stops.
 STOP_GRACE = 5.0
 # Seconds between two log lines about dropped notifications.
-TELL_INTERVAL = 60.0
+WARN_INTERVAL = 60.0
 
 oslo_messaging.set_transport_defaults(EXCHANGE)
 
@@ -73,7 +73,7 @@ class Notifier:
         self.unversioned = self.enabled and conf.notifications.notification_format != "versioned"
         self.versioned = self.enabled and conf.notifications.notification_format != "unversioned"
         self.dropped = 0
-        self._told = (0, float("-inf"))
+        self._warned = (0, float("-inf"))
         self._clock = clock
         self._waiting: queue.Queue[Notice | None] = queue.Queue(conf.notifications.queue_size)
         self._thread: threading.Thread | None = None
@@ -136,11 +136,11 @@ class Notifier:
     def _drop(self) -> None:
         with self._lock:
             self.dropped += 1
-            before, at = self._told
-            if self._clock() - at < TELL_INTERVAL:
+            before, at = self._warned
+            if self._clock() - at < WARN_INTERVAL:
                 return
             LOG.warning("%d notifications were dropped: the broker does not take them", self.dropped - before)
-            self._told = (self.dropped, self._clock())
+            self._warned = (self.dropped, self._clock())
 
 
 def _checked(drivers: Iterable[str]) -> set[str]:

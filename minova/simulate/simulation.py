@@ -175,7 +175,7 @@ class Cloud:
             results["numa_fit"] = {name: topology_json(fit.numa_topology) for name, fit in fits.items()}
         if spec.pci_requests:
             results["pci_ok"] = {name: not _lacks_devices(fit) for name, fit in fits.items()}
-        results["claims"] = {name: _claim_told(fit) for name, fit in fits.items()}
+        results["claims"] = {name: _claim_result(fit) for name, fit in fits.items()}
         return results
 
     def _kinds(self) -> Iterable[tuple[Any, ...]]:
@@ -220,5 +220,5 @@ def _lacks_devices(fit: HardwareFit) -> bool:
     return any(misfit.kind == "pci" for misfit in fit.misfits)
 
 
-def _claim_told(fit: HardwareFit) -> str:
+def _claim_result(fit: HardwareFit) -> str:
     return f"Insufficient compute resources: {'; '.join(fit.reasons)}." if fit.reasons else "ok"

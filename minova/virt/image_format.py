@@ -122,7 +122,7 @@ def _detect(head: bytes) -> "FileInspector":
     except format_inspector.ImageFormatError as error:
         raise ImageUnacceptable(f"the file may be read as more than one format: {error}") from error
     if detected is None:
-        raise ImageUnacceptable("the file's format cannot be told")
+        raise ImageUnacceptable("the file's format is unknown")
     return detected
 
 

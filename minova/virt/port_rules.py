@@ -26,11 +26,11 @@ class PortRules:
 
     def learn(self, members: Iterable[GroupMembers]) -> list[Vif]:
         """Record the members, and return the interfaces whose rules have changed by them."""
-        for told in members:
-            known = self._members.get(told.group_id)
-            if known is None or told.revision > known.revision:
-                self._members.pop(told.group_id, None)
-                self._members[told.group_id] = told
+        for received in members:
+            known = self._members.get(received.group_id)
+            if known is None or received.revision > known.revision:
+                self._members.pop(received.group_id, None)
+                self._members[received.group_id] = received
         for oldest in [*self._members][:-MOST_GROUPS]:
             del self._members[oldest]
         before = list(self._vifs.values())

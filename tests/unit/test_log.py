@@ -23,7 +23,7 @@ RABBIT = logging.getLogger("oslo.messaging._drivers.impl_rabbit")
 def test_the_broker_is_heard_and_the_in_memory_transport_is_not(
     said: str, words: str | None, heard: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    log.hide_what_is_of_no_use()
+    log.hide_noise()
     RABBIT.warning(said, *([words] if words else []))
     assert bool(caplog.records) == heard
 
@@ -38,7 +38,7 @@ def test_the_notification_driver_log_is_read_by_default() -> None:
 
 def test_as_many_calls_as_there_are_threads_are_no_leak(caplog: pytest.LogCaptureFixture) -> None:
     """oslo.messaging's words of more than ten calls at the same time, which plain load makes."""
-    log.hide_what_is_of_no_use()
+    log.hide_noise()
     calls = amqpdriver.LOG
     calls.warning(
         "Number of call queues is %(n)d, greater than the warning threshold: %(t)d. There could be a leak.",

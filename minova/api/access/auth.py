@@ -100,7 +100,7 @@ def foreign_server_authenticator(conf: cfg.ConfigOpts) -> Authenticator:
     strategy = conf.placement.auth_strategy or conf.api.auth_strategy
     if strategy.startswith("noauth") and not conf.placement.noauth_in_any_server:
         raise errors.InvalidConfiguration(
-            f"auth_strategy = {strategy} lets everybody in, and this WSGI server may listen on any address. Set [placement] "
+            f"auth_strategy = {strategy} accepts every client, and this WSGI server may listen on any address. Set [placement] "
             "auth_strategy = http_basic or keystone, or run minova-placement-api; [placement] noauth_in_any_server = true, for tests, allows it."
         )
     return placement_authenticator(conf)
@@ -122,7 +122,7 @@ def _http_basic(conf: cfg.ConfigOpts, failures: FailureTable | None = None) -> A
 def _require_loopback(group: str, strategy: str, option: str, address: str) -> None:
     if not is_loopback(address):
         raise errors.InvalidConfiguration(
-            f"{group} auth_strategy = {strategy} lets everybody in as administrator, so that {option} must be a loopback "
+            f"{group} auth_strategy = {strategy} makes every client an administrator, so that {option} must be a loopback "
             f"address, and is {address}. Set auth_strategy = http_basic or keystone, or listen on 127.0.0.1."
         )
 

@@ -67,7 +67,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._forsake()
+        self._abandon()
         self._lease.release()
 
     def data_received(self, data: bytes) -> None:
@@ -163,7 +163,7 @@ class Connection(HttpToolsProtocol):
         self._answered = cycle
         super()._start_asgi_task(cycle, app)
 
-    def _forsake(self) -> None:
+    def _abandon(self) -> None:
         """Discards the rest of the application's answer to the current request."""
         if self._answered is not None:
             self._answered.disconnected = True
@@ -192,7 +192,7 @@ class Connection(HttpToolsProtocol):
         if running is not None and not running.response_complete and running.response_started:
             self.transport.abort()
             return
-        self._forsake()
+        self._abandon()
         text = message.encode()
         head = [b"content-type: text/plain; charset=utf-8", b"content-length: %d" % len(text), b"connection: close"]
         head += [name + b": " + value for name, value in self.server_state.default_headers]

@@ -114,7 +114,7 @@ class Workers:
         self._processes = [self._start() for _ in range(self._count)]
         while not all(self._serves(process) for process in self._processes):
             if any(process.process.poll() is not None for process in self._processes):
-                raise errors.InvalidConfiguration("A worker could not start; it has told the reason.")
+                raise errors.InvalidConfiguration("A worker could not start; its log has the reason.")
             time.sleep(LOOK)
         self._conf.register_mutate_hook(lambda *_: self._hang_up())
         self._watcher.start()

@@ -70,4 +70,4 @@ RULES: tuple[Rule, ...] = (
 
 def rules(prefix: str, *entries: tuple[str, str, str]) -> tuple[Rule, ...]:
     """Makes rules from (name behind the prefix, check, description)."""
-    return tuple(Rule(name=f"{prefix}{name}", check=check, description=said) for name, check, said in entries)
+    return tuple(Rule(name=f"{prefix}{name}", check=check, description=text) for name, check, text in entries)

@@ -113,12 +113,12 @@ class QuotaSet(Command):
         force = parser.add_mutually_exclusive_group()
         force.add_argument("--force", action="store_true", help="also below what is used")
         force.add_argument("--no-force", action="store_true", help="not below what is used, as without the option")
-        for name, said in LIMITS.items():
+        for name, text in LIMITS.items():
             words = [f"--{name.replace('_', '-')}", *filter(None, [SPELLINGS.get(name)])]
-            parser.add_argument(*words, dest=name, type=_limit, metavar="N", help=f"{said}; -1: no limit")
-        for name, (_, said) in NETWORK_LIMITS.items():
+            parser.add_argument(*words, dest=name, type=_limit, metavar="N", help=f"{text}; -1: no limit")
+        for name, (_, text) in NETWORK_LIMITS.items():
             option = f"--{name.replace('_', '-')}"
-            parser.add_argument(option, dest=name, type=_limit, metavar="N", help=f"{said}; -1: no limit")
+            parser.add_argument(option, dest=name, type=_limit, metavar="N", help=f"{text}; -1: no limit")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:

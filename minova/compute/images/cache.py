@@ -234,7 +234,7 @@ class ImageCache:
     def _download(self, fetch: _Fetch, path: Path, image: Image) -> None:
         part = path.with_name(f"{path.name}.part")
         try:
-            self._patiently(fetch, part, image)
+            self._with_retries(fetch, part, image)
             facts = self._accepted(part, path, image)
             part.rename(path)
         finally:
@@ -258,7 +258,7 @@ class ImageCache:
                 _save_mark(path, msgspec.structs.replace(mark, refused=str(error.__cause__ or error)))
             raise
 
-    def _patiently(self, fetch: _Fetch, part: Path, image: Image) -> None:
+    def _with_retries(self, fetch: _Fetch, part: Path, image: Image) -> None:
         for number in range(1, self._tries + 1):
             fetch.require_wanted()
             try:

@@ -221,7 +221,7 @@ class Builder:
             if self.clean_up(ctx, message.instance.uuid):
                 self._nodes.release(ctx, message.instance.uuid)
         except Exception as error:  # noqa: BLE001  - whatever came back, the audit goes on from here
-            LOG.warning("How the build of %s ended is said again by an audit: %s", message.instance.uuid, error)
+            LOG.warning("An audit will report again how the build of %s ended: %s", message.instance.uuid, error)
 
     def _succeeded(self, ctx: RequestContext, message: BuildMessage, outcome: Outcome) -> None:
         tracker = self._nodes.tracker(message.node)
@@ -229,16 +229,16 @@ class Builder:
 
     def _failed(self, ctx: RequestContext, message: BuildMessage, outcome: Outcome) -> None:
         try:
-            self._repeat("build_failed", lambda: self._say_failed(ctx, message, outcome, outcome.kind))
+            self._repeat("build_failed", lambda: self._report_failure(ctx, message, outcome, outcome.kind))
         except errors.PeerTooOld:  # an older conductor does not accept kinds
-            self._repeat("build_failed", lambda: self._say_failed(ctx, message, outcome, ""))
+            self._repeat("build_failed", lambda: self._report_failure(ctx, message, outcome, ""))
         # An audit between the clean-up and this report has counted the instance again from its row.
         self._nodes.release(ctx, message.instance.uuid)
         for tracker in self._nodes.trackers():
             if tracker.nodename == message.node and outcome.fault_of_host:
                 tracker.count_failed_build()
 
-    def _say_failed(self, ctx: RequestContext, message: BuildMessage, outcome: Outcome, kind: str) -> None:
+    def _report_failure(self, ctx: RequestContext, message: BuildMessage, outcome: Outcome, kind: str) -> None:
         self._conductor.build_failed(
             ctx,
             instance_uuid=message.instance.uuid,

@@ -59,10 +59,10 @@ class Interfaces:
         which interfaces refer to the groups.
         """
         with self._members_lock:
-            for told in members:
-                known = self._members.get(told.group_id)
-                if known is None or told.revision > known.revision:
-                    self._members[told.group_id] = told
+            for received in members:
+                known = self._members.get(received.group_id)
+                if known is None or received.revision > known.revision:
+                    self._members[received.group_id] = received
 
     def refresh(self) -> None:
         while (self._wanted or self._members) and self._lock.acquire(blocking=False):

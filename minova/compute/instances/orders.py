@@ -145,7 +145,7 @@ class Progress:
                 try:
                     self._report(order, step)
                 except errors.ServiceUnavailable as error:
-                    LOG.debug("Instance %s: the next report may be heard: %s", order.instance.uuid, error)
+                    LOG.debug("Instance %s: a later report may arrive: %s", order.instance.uuid, error)
                 except (ActionEnded, errors.MinovaError) as error:
                     LOG.info("Progress of instance %s is no longer reported: %s", order.instance.uuid, error)
                     return

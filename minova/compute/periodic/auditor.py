@@ -94,11 +94,11 @@ class Auditor:
             )
         return tuple(failures)
 
-    def has_told(self, bridges: Mapping[str, str]) -> bool:
+    def has_reported(self, bridges: Mapping[str, str]) -> bool:
         """Whether the last audits sent exactly these bridges to the conductor. An audit reads the bridges itself, so
         what it sent may be older or newer than `bridges`.
         """
-        return all(tracker.told_bridges == bridges for tracker in self._nodes.trackers())
+        return all(tracker.reported_bridges == bridges for tracker in self._nodes.trackers())
 
     def _audit_of(self, nodename: str) -> FailureLog:
         if nodename not in self._audits:

@@ -105,7 +105,7 @@ class PeriodicTasks:
         """Audit when a bridge has appeared or vanished, and again until an audit has sent the change to the
         conductor.
         """
-        if not self._auditor.has_told(self._driver.bridges()):
+        if not self._auditor.has_reported(self._driver.bridges()):
             self._auditor.update_available_resource(service_context())
 
     # -- snapshots -------------------------------------------------------------------------------------------------

@@ -103,7 +103,7 @@ class ResourceTracker:
         self._node_usage: NodeUsage | None = None
         self._saved: ComputeNode | None = None  # the row as last written; None if that is not known
         # The bridges as the last audit sent them, which determine the traits. None if the audit may not have arrived.
-        self.told_bridges: Mapping[str, str] | None = None
+        self.reported_bridges: Mapping[str, str] | None = None
 
     @property
     def node(self) -> ComputeNode | None:
@@ -144,7 +144,7 @@ class ResourceTracker:
                 metrics=self._monitored(self.nodename),
             )
             before, written = self._node_usage, self._saved
-            self._node_usage, self._saved, self.told_bridges = finding.node_usage, None, None
+            self._node_usage, self._saved, self.reported_bridges = finding.node_usage, None, None
             # Reserved amounts changed since then are the operator's decision, not drift.
             kept = steps.with_reserved(before, finding.node_usage.reserved).node if before else inputs.node
             drift = drift_of(kept, finding.node_usage.node)
@@ -154,7 +154,7 @@ class ResourceTracker:
                 ctx, node=sent, inventories=finding.inventories, traits=view.traits, found=finding.record
             )
             self._order.acknowledge(sent)
-            self.told_bridges = sent.bridges
+            self.reported_bridges = sent.bridges
             self._saved = replace(finding.node_usage.node, id=row.id, generation=row.generation)
             self._node_usage = replace(finding.node_usage, node=self._saved)
             log_final_view(self._saved)

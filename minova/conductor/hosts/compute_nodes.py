@@ -63,8 +63,8 @@ class Computes:
             found = instances.row_hosts(session, uuids)
         return {uuid: host if own in {None, host} or host is None else OTHER_HOST for uuid, host in found.items()}
 
-    def begin_audit(self, host: str, view: HypervisorView, *, tell_hosts: bool = True) -> AuditInputs:
-        """`tell_hosts`: the answer names the other hosts to which rows assign instances whose domains are here."""
+    def begin_audit(self, host: str, view: HypervisorView, *, name_hosts: bool = True) -> AuditInputs:
+        """`name_hosts`: the answer names the other hosts to which rows assign instances whose domains are here."""
         nodename = view.hypervisor_hostname
         with self._worker.db.read() as session:
             row = compute_nodes.find(session, host, nodename)
@@ -90,13 +90,13 @@ class Computes:
                 host_nodes=compute_nodes.names_of(session, host),
                 purged=tuple(uuid for uuid, purged in no_row.items() if purged),
                 conflicts=tuple(
-                    f"the domain of instance {uuid} bears the mark of this host, and the database has never heard of it: it is left "
+                    f"the domain of instance {uuid} bears the mark of this host, and the database has no record of it: it is left "
                     "as it is"
                     for uuid, purged in no_row.items()
                     if not purged
                 )
                 + tuple(
-                    f"the domain of instance {uuid} is here, but its row says {f'host {where}' if tell_hosts else OTHER_HOST}: both are left "
+                    f"the domain of instance {uuid} is here, but its row says {f'host {where}' if name_hosts else OTHER_HOST}: both are left "
                     "as they are"
                     for uuid, where in sorted(amiss.misplaced.items())
                 ),

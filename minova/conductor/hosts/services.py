@@ -90,7 +90,7 @@ class Services:
         self._levels = levels
         self._lock = threading.Lock()
         self._known: dict[Key, _Known] = {}
-        self._heard: dict[Key, bool] = {}  # whether the service itself reported that it can work
+        self._reported: dict[Key, bool] = {}  # whether the service itself reported that it can work
         self._reasons: dict[int, str] = {}
         self._counted_at = float("-inf")
         self._own_beat_at = float("-inf")
@@ -155,7 +155,7 @@ class Services:
         if binary == COMPUTE:
             self._processes.require_later(host, process)
         with self._lock:
-            self._heard[host, binary] = down_reason is None
+            self._reported[host, binary] = down_reason is None
             if self._cannot_write:
                 raise errors.ServiceUnavailable("This conductor cannot write heartbeats now.")
             as_known = self._reasons.get(service_id) == down_reason
@@ -164,13 +164,13 @@ class Services:
             self._liveness.forget()
         return self._instructions(uuid)
 
-    def heard(self, host: str, process: str | None) -> None:
+    def note_contact(self, host: str, process: str | None) -> None:
         """Any message of a host shows that its compute is alive. Raises Superseded if the sender is not the process
         that serves the host.
         """
         self._processes.require(host, process)
         with self._lock:
-            self._heard.setdefault((host, COMPUTE), False)
+            self._reported.setdefault((host, COMPUTE), False)
 
     def update_service(
         self, service_uuid: str, disabled: bool | None, disabled_reason: str | None, forced_down: bool | None
@@ -203,7 +203,7 @@ class Services:
         host, binary = self._worker.run(lambda session: remove_service(session, service_uuid, self._worker.now()))
         with self._lock:
             self._known.pop((host, binary), None)
-            self._heard.pop((host, binary), None)
+            self._reported.pop((host, binary), None)
         self._liveness.forget()
 
     # -- once a second ---------------------------------------------------------------------------------------------
@@ -217,14 +217,14 @@ class Services:
         """
         own_turn = self._clock() - self._own_beat_at >= self._own_interval and self._broker_is_up()
         with self._lock:
-            heard, self._heard = self._heard, {}
-        if not heard and not own_turn:
+            reported, self._reported = self._reported, {}
+        if not reported and not own_turn:
             return
         try:
-            revived = self._worker.run(lambda session: self._write(session, heard, own_turn))
+            revived = self._worker.run(lambda session: self._write(session, reported, own_turn))
         except BaseException:
             with self._lock:
-                self._heard = {**heard, **self._heard}
+                self._reported = {**reported, **self._reported}
                 self._cannot_write = True
             raise
         self._cannot_write = False
@@ -234,18 +234,18 @@ class Services:
         if revived:
             self._liveness.forget()
 
-    def _write(self, session: Session, heard: dict[Key, bool], own_turn: bool) -> bool:
+    def _write(self, session: Session, reported: dict[Key, bool], own_turn: bool) -> bool:
         """Returns whether services count as alive for another reason than heartbeats: a skipped pause or a withdrawn
         reason.
         """
         now, revived = self._worker.now(), False
         superseded = self._processes.superseded(session)
-        to_write = [key for key in heard if key[1] != COMPUTE or key[0] not in superseded]
+        to_write = [key for key in reported if key[1] != COMPUTE or key[0] not in superseded]
         ids = {self._known[key].id for key in to_write if self._look_up(session, key)}
         if own_turn or self._clock() - self._wrote_at > self._longest_pause:
             revived = self._skip_pause(session, now)
         if own_turn:
-            revived |= self._withdraw_reasons(session, heard)
+            revived |= self._withdraw_reasons(session, reported)
             ids.add(self._own_id(session, now))
         # Another conductor, or a command-line tool, may have deleted or renamed a service.
         some_are_gone = services.set_last_seen(session, ids, now) < len(ids)
@@ -275,13 +275,15 @@ class Services:
         services.skip_time(session, pause - FLUSH_INTERVAL, now)
         return True
 
-    def _withdraw_reasons(self, session: Session, heard: dict[Key, bool]) -> bool:
+    def _withdraw_reasons(self, session: Session, reported: dict[Key, bool]) -> bool:
         """Withdraw the reasons for which another conductor recorded that a service cannot work, if this one hears that
         it can. Returns whether there were any.
         """
         self._reasons = services.down_reasons(session)
         able = [
-            key for key, works in heard.items() if works and key in self._known and self._known[key].id in self._reasons
+            key
+            for key, works in reported.items()
+            if works and key in self._known and self._known[key].id in self._reasons
         ]
         for key in able:
             self._set_reason(session, self._known[key].id, key[0], None)

@@ -72,22 +72,22 @@ class InterfaceHints:
 
     def rules_changed(self, group_ids: Collection[str]) -> None:
         """Send a hint to the hosts whose ports have these groups."""
-        self._rules.tell(rules=group_ids)
+        self._rules.add(rules=group_ids)
 
     def members_changed(self, group_ids: Collection[str], hosts: Collection[str] = ()) -> None:
         """Send a hint to the hosts whose ports let in the members of these groups, and to `hosts`."""
         if hosts:
-            self._rules.tell(hosts=hosts)
+            self._rules.add(hosts=hosts)
         if group_ids:
-            self._members.tell(members=group_ids)
+            self._members.add(members=group_ids)
 
     def server_changed(self, instance_uuid: str) -> None:
         """A server has new members of its groups. They are sent without delay, because its guest may run already."""
-        self._members.tell(servers=[instance_uuid])
+        self._members.add(servers=[instance_uuid])
 
     def servers_created(self, instance_uuids: Collection[str]) -> None:
         """Servers that are being created become members of their groups."""
-        self._members.tell(CREATION_DELAY, servers=instance_uuids)
+        self._members.add(CREATION_DELAY, servers=instance_uuids)
 
     def groups_of(self, instance_uuid: str) -> set[str]:
         """Returns the groups of a server's ports. Call it before the server is deleted, because its ports are deleted
@@ -112,7 +112,7 @@ class _Stream:
         self._turn = threading.Lock()
         self._next = float("-inf")
 
-    def tell(self, delay: float = 0.0, **changes: Iterable[str]) -> None:
+    def add(self, delay: float = 0.0, **changes: Iterable[str]) -> None:
         """Send the changes within `delay` seconds, or later if the interval requires that."""
         due = time.monotonic() + delay
         with self._lock:
@@ -139,7 +139,7 @@ class _Stream:
                 changes, self._changes, self._due = self._changes, _Changes(), math.inf
             begun = time.monotonic()
             try:
-                self._tell(changes)
+                self._send(changes)
             finally:
                 took = time.monotonic() - begun
                 self._next = begun + min(max(self._interval, took / SHARE), self._longest)
@@ -149,7 +149,7 @@ class _Stream:
         if pause > 0:
             self._worker.pause(pause)
 
-    def _tell(self, changes: _Changes) -> None:
+    def _send(self, changes: _Changes) -> None:
         with self._worker.db.read() as session:
             members = changes.members | security_groups.of_instances(session, changes.servers)
             hosts = changes.hosts | security_groups.hosts_of(session, changes.rules)
@@ -157,9 +157,9 @@ class _Stream:
         for host in sorted(hosts):
             self._computes.refresh_interfaces(ctx, host)
         if members:
-            self._tell_members(members)
+            self._send_members(members)
 
-    def _tell_members(self, group_ids: Collection[str]) -> None:
+    def _send_members(self, group_ids: Collection[str]) -> None:
         """Send the members with new numbers, as they are after all changes of this round. Members that are read later
         get higher numbers. The numbers rise even if no host needs a message: a build that begins now must not use
         members that were read before.
@@ -171,5 +171,5 @@ class _Stream:
             naming = security_groups.hosts_naming(session, numbers.keys())
             known = group_members.of_numbers(session, numbers) if naming else {}
         for host, groups in sorted(naming.items()):
-            told = tuple(known[group] for group in sorted(groups) if group in known)
-            self._computes.refresh_members(service_context(), host, told)
+            of_host = tuple(known[group] for group in sorted(groups) if group in known)
+            self._computes.refresh_members(service_context(), host, of_host)

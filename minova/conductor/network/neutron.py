@@ -256,9 +256,9 @@ class NeutronPorts:
         finally:
             self._cleaning.unbind()
 
-    def forsake(self) -> None:
+    def release_orphans(self) -> None:
         """See `NeutronCleaning`."""
-        self._cleaning.forsake()
+        self._cleaning.release_orphans()
 
     def unbind(self) -> None:
         """Unbinds the ports of shelved and failed servers, which keep their ports without a host."""

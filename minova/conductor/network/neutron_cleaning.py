@@ -111,11 +111,11 @@ class NeutronCleaning:
         with self._worker.db.read() as session:
             return bool(neutron_ports.held(session, [port_id]))
 
-    def forsake(self) -> None:
+    def release_orphans(self) -> None:
         """Release interfaces of servers that were deleted by a conductor of the last release, which does not know
         Neutron.
         """
-        self._worker.run(lambda session: neutron_ports.forsake(session, self._worker.at(), LIMIT))
+        self._worker.run(lambda session: neutron_ports.release_orphans(session, self._worker.at(), LIMIT))
 
     # -- servers without hosts -------------------------------------------------------------------------------------
 

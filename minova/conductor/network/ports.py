@@ -223,7 +223,7 @@ class Ports:
         Raises the same errors as `create` and `Networks.update`.
         """
         _check_security(port)
-        told: set[str] = set()
+        changed_groups: set[str] = set()
 
         def work(session: Session) -> Port:
             row = ports.lock(session, port.id)
@@ -233,11 +233,11 @@ class Ports:
             before_groups = security_groups.of_ports(session, [row.id]).get(row.id, [])
             if port.security_groups is not None:
                 groups = self.lock_groups(session, port)
-                told.update({uuid for _, uuid in before_groups} ^ set(port.security_groups))
+                changed_groups.update({uuid for _, uuid in before_groups} ^ set(port.security_groups))
                 security_groups.take_from_port(session, row.id)
                 security_groups.give_to_ports(session, {row.id: groups})
             if fixed_ips is not None or port.allowed_address_pairs != pairs_of(row):
-                told.update(uuid for _, uuid in before_groups)
+                changed_groups.update(uuid for _, uuid in before_groups)
             if row.instance_uuid is not None:
                 _require_changeable(row, port)
             if not ports.replace(session, port, self._worker.at()):
@@ -255,7 +255,7 @@ class Ports:
             made = self._worker.run(work)
         except IntegrityError:
             raise errors.MacAddressInUse(f"MAC address {port.mac_address} is in use by another port.") from None
-        self._hints.members_changed(told, [made.host] if made.host else [])
+        self._hints.members_changed(changed_groups, [made.host] if made.host else [])
         return made
 
     def server_of(self, port_id: str) -> str | None:

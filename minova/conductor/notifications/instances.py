@@ -189,11 +189,11 @@ class Notifications:
                 payload |= state_change(*event.change, now)
             yield Notice(ctx, f"{service}.{host}", f"compute.instance.{event.what}", payload, priority)
         if self._notifier.versioned:
-            told = details or Details()
+            extra = details or Details()
             payload = (
-                versioned.instance_action(event.what, event.instance, told, ctx, event.failure)
+                versioned.instance_action(event.what, event.instance, extra, ctx, event.failure)
                 if event.change is None
-                else versioned.instance_update(event.instance, told, ctx, event.change, now)
+                else versioned.instance_update(event.instance, extra, ctx, event.change, now)
             )
             yield Notice(ctx, f"nova-{service}:{host}", f"instance.{event.what}", payload, priority, versioned=True)
 

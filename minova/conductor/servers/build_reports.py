@@ -211,7 +211,7 @@ class BuildReports:
             apply_all(session, _PROGRESS, reports, at)
         except errors.StaleAttempt:
             (only,) = reports
-            if only.step is None and heard_before(session, only.instance_uuid, only.attempt, only.host):
+            if only.step is None and reported_before(session, only.instance_uuid, only.attempt, only.host):
                 return [False]
             raise
         succeeded = [report.instance_uuid for report in reports if report.step is None]
@@ -361,7 +361,7 @@ def follows(task: Task, standing: LockedInstance, attempt: int, host: str) -> bo
     return bool(tried) and tried[-1][0] == host
 
 
-def heard_before(session: Session, instance_uuid: str, attempt: int, host: str) -> bool:
+def reported_before(session: Session, instance_uuid: str, attempt: int, host: str) -> bool:
     """Returns whether this very attempt has succeeded already, whatever was done to the instance since."""
     model = Instance
     query = select(model.vm_state, model.attempt, model.host)

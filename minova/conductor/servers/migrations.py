@@ -155,7 +155,7 @@ class Migrations:
 
         return self._worker.run(work)
 
-    def end_forsaken(self, after: float) -> None:
+    def end_stale(self, after: float) -> None:
         """End migrations with an error if their hosts have not reported for `after` seconds and no guest was touched
         yet. What they hold is released, and the instance, if it exists, is the source's as before.
 
@@ -163,7 +163,7 @@ class Migrations:
         domains is right.
         """
         with self._worker.db.read() as session:
-            rows = migrations.forsaken(session, self._worker.now() - after, _MOST)
+            rows = migrations.stale(session, self._worker.now() - after, _MOST)
         for migration in rows:
             LOG.warning(
                 "Migration %s of instance %s is %s and no host continues it: it ends in error",
@@ -171,9 +171,9 @@ class Migrations:
                 migration.instance_uuid,
                 migration.status,
             )
-            self._worker.run(partial(self._forsake, seen=migration))
+            self._worker.run(partial(self._end_stale, seen=migration))
 
-    def _forsake(self, session: Session, seen: Migration) -> None:
+    def _end_stale(self, session: Session, seen: Migration) -> None:
         standing = instances.lock(session, [seen.instance_uuid]).get(seen.instance_uuid)
         known = migrations.lock(session, seen.uuid)
         if known is None or known.status != seen.status or known.updated_at != seen.updated_at:

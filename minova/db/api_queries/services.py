@@ -74,8 +74,8 @@ def services(session: Session, down_time: float, db: Database) -> Services:
     }
     # The clock runs, but not even a conductor has been heard: no messages come through. Then silence does not mean that
     # a service is down.
-    unheard = bool(seen) and now - max(seen.values()) > down_time
-    in_doubt = frozenset(row.id for row in rows) if unheard else verdict.in_doubt
+    all_silent = bool(seen) and now - max(seen.values()) > down_time
+    in_doubt = frozenset(row.id for row in rows) if all_silent else verdict.in_doubt
     shown = {key: at + behind for key, at in seen.items()}
     return Services(rows=rows, last_seen=shown, down=down, in_doubt=in_doubt - down)
 

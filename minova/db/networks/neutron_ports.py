@@ -178,7 +178,7 @@ def release(session: Session, instance_uuid: str, at: datetime, port_id: str | N
     session.connection().execute(statement.values(released_at=at, held_port_id=None))
 
 
-def forsake(session: Session, at: datetime, limit: int) -> int:
+def release_orphans(session: Session, at: datetime, limit: int) -> int:
     """Releases the ports of deleted servers: a conductor of an older release, which does not know such ports, has
     deleted these servers. Returns the number of servers.
     """

@@ -254,7 +254,7 @@ def release(session: Session, instance_uuid: str) -> dict[str, int]:
     return gone
 
 
-def forsaken(session: Session, limit: int) -> list[str]:
+def deleted_servers(session: Session, limit: int) -> list[str]:
     """Returns deleted servers that still have ports, because a conductor of release 0.1.0 has deleted them."""
     gone = select(Row.instance_uuid).join(models.Instance, models.Instance.uuid == Row.instance_uuid)
     query = gone.where(models.Instance.deleted_at.is_not(None)).distinct().limit(limit)

@@ -190,7 +190,7 @@ def failed_attempts(session: Session, action_id: int) -> list[FailedAttempt]:
 
 
 def add_faults(session: Session, instance_uuids: Collection[str], at: datetime, failure: Failure) -> None:
-    told = {"message": _kept(failure.message), "details": _kept(f"{failure.kind}: {failure.details}")}
-    told |= {"kind": _kind(failure)}
-    rows = [{"instance_uuid": uuid, "code": 500, "created_at": at, **told} for uuid in instance_uuids]
+    values = {"message": _kept(failure.message), "details": _kept(f"{failure.kind}: {failure.details}")}
+    values |= {"kind": _kind(failure)}
+    rows = [{"instance_uuid": uuid, "code": 500, "created_at": at, **values} for uuid in instance_uuids]
     session.connection().execute(insert(InstanceFault), rows)

@@ -84,7 +84,7 @@ def lock_open(session: Session, instance_uuid: str) -> list[MigrationObject]:
     return list(session.scalars(query.order_by(Migration.id).with_for_update()))
 
 
-def forsaken(session: Session, before: ColumnElement[float], limit: int) -> list[MigrationObject]:
+def stale(session: Session, before: ColumnElement[float], limit: int) -> list[MigrationObject]:
     """Returns migrations that have not ended although nothing continues them.
 
     Either their instance is gone. Or it has no task, their guest was not touched yet, and they have not changed since

@@ -139,7 +139,7 @@ def _nothing_to_hold(consumer: Consumer) -> Verdict:
         kind=Kind.WITHOUT_INSTANCE,
         consumer_uuid=consumer.uuid,
         provider_uuid=consumer.holdings[0].provider_uuid,
-        detail=f"holds {said(consumer.holdings)}, but {why}",
+        detail=f"holds {text_of(consumer.holdings)}, but {why}",
         remedy="release what it holds",
     )
     return Verdict(finding, {})
@@ -154,7 +154,7 @@ def _wrong_provider(consumer: Consumer, instance: Instance, wrong: Sequence[Hold
         kind=Kind.WRONG_PROVIDER,
         consumer_uuid=consumer.uuid,
         provider_uuid=wrong[0].provider_uuid,
-        detail=f"holds {said(wrong)}, but the instance is on {instance.provider_name}",
+        detail=f"holds {text_of(wrong)}, but the instance is on {instance.provider_name}",
         remedy=f"move it to {instance.provider_name}" if moves else "release that part",
     )
     return Verdict(finding, kept)
@@ -170,7 +170,7 @@ def _wrong_amount(consumer: Consumer, instance: Instance, right: Sequence[Holdin
         kind=Kind.WRONG_AMOUNT,
         consumer_uuid=consumer.uuid,
         provider_uuid=right[0].provider_uuid,
-        detail=f"holds {said(right)}, but its flavor takes {' or '.join(map(_resources, instance.alternatives))}",
+        detail=f"holds {text_of(right)}, but its flavor takes {' or '.join(map(_resources, instance.alternatives))}",
         remedy=f"hold {_resources(wanted)}",
     )
     kept = {holding.provider_uuid: dict(holding.resources) for holding in consumer.holdings}
@@ -267,7 +267,7 @@ def judge_provider(provider: Provider) -> Finding:
     )
 
 
-def said(holdings: Iterable[Holding]) -> str:
+def text_of(holdings: Iterable[Holding]) -> str:
     return ", ".join(f"{_resources(holding.resources)} on {holding.provider_name}" for holding in holdings)
 
 

@@ -42,7 +42,7 @@ class Driver:
     def capacity(self, spec: RequestSpec, limit: int) -> Capacity:
         """See SchedulerApi. Raises BadRequest if this driver has no rules for it."""
         if self._what_if_rules is None:
-            raise errors.BadRequest(f"The scheduler driver {type(self).__name__} does not tell its capacity.")
+            raise errors.BadRequest(f"The scheduler driver {type(self).__name__} cannot report capacity.")
         with self._counting:
             return capacity_of(self._claim_loop.what_if_table(), spec, self._what_if_rules(spec), limit)
 

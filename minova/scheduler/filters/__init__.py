@@ -200,10 +200,10 @@ class PerHostFilter(Filter):
         for state, old in zip(states, before, strict=True):
             if state.limits != old:
                 state.written[self.name] = {k: v for k, v in state.limits.items() if k not in old or old[k] != v}
-        return Verdict(passed, lambda rows: [f"{self.name} said no"] * len(rows))
+        return Verdict(passed, lambda rows: [f"{self.name} rejected the host"] * len(rows))
 
     def refusal_reason(self, host: HostState, spec: RequestSpec) -> str | None:
-        return None if self._passing([host.nova()], spec) else f"{self.name} said no"
+        return None if self._passing([host.nova()], spec) else f"{self.name} rejected the host"
 
     def limits(self, host: HostState) -> dict[str, Any]:
         written: dict[str, Any] = host.nova().written.get(self.name, {})

@@ -44,7 +44,7 @@ class OptionsFile:
         try:
             self._seen, self._content = self._read(path)
         except errors.InvalidConfiguration as error:
-            LOG.error("%s; what it said before stays in force", error)
+            LOG.error("%s; its previous content stays in force", error)
         else:
             LOG.info("%s: read %s again", OPTION, path)
 

@@ -64,7 +64,7 @@ class HostReader:
         self._pages = reserved_pages.parse(conf.reserved_huge_pages or ())
         # As in Nova without groups [mdev_TYPE]: a card's types exclude each other, so that one of them serves all cards.
         self._mdev_types = tuple(conf.devices.enabled_mdev_types[:1])
-        self._told: frozenset[str] = frozenset()
+        self._logged: frozenset[str] = frozenset()
         self._offer: GuestOffer | None = None
 
     def check(self, connection: Any) -> None:
@@ -92,7 +92,7 @@ class HostReader:
             offered = capabilities.parse(connection.getCapabilities())
         except ValueError as error:
             raise HypervisorUnavailable(f"The host of {connection.getURI()} is not known: {error}") from error
-        self._tell(offered.odd)
+        self._log_once(offered.odd)
         return offered
 
     def offer(self, connection: Any, arch: str) -> GuestOffer:
@@ -139,15 +139,15 @@ class HostReader:
         if not self._specs and not self._mdev_types:
             return node_devices.Found([], {}, [])
         devices = node_devices.parse(_texts(connection))
-        self._tell(devices.odd)
+        self._log_once(devices.odd)
         return devices
 
-    def _tell(self, odd: Sequence[str]) -> None:
+    def _log_once(self, odd: Sequence[str]) -> None:
         """Log each oddity once, since an audit runs every minute."""
-        new = [text for text in dict.fromkeys(odd) if text not in self._told]
+        new = [text for text in dict.fromkeys(odd) if text not in self._logged]
         if new:
             LOG.warning("libvirt says too little of its host, these are left out: %s", "; ".join(new))
-        self._told |= {*new}
+        self._logged |= {*new}
 
 
 def _offered(by_card: Mapping[str, Mapping[str, int]], kinds: Sequence[str]) -> dict[str, int]:

@@ -33,7 +33,7 @@ def test_a_domain_of_which_there_is_no_proof_is_only_told_of(harness: ConductorH
     inputs = harness.conductor.begin_audit(CTX, host="a", view=harness.view("a", uuid))
     assert (inputs.purged, inputs.unexpected_domains) == ((), ())
     assert inputs.conflicts == (
-        f"the domain of instance {uuid} bears the mark of this host, and the database has never heard of it: it is left as it is",
+        f"the domain of instance {uuid} bears the mark of this host, and the database has no record of it: it is left as it is",
     )
 
 

@@ -82,5 +82,5 @@ def test_a_project_that_may_use_no_host_is_told(db: Database) -> None:
 
 def test_a_driver_that_does_not_say_whom_it_would_choose_from(db: Database) -> None:
     claim_loop: Any = None
-    with pytest.raises(errors.BadRequest, match="The scheduler driver Driver does not tell its capacity"):
+    with pytest.raises(errors.BadRequest, match="The scheduler driver Driver cannot report capacity"):
         Driver(claim_loop).capacity(spec_of(), 1)

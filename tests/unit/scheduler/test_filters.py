@@ -251,7 +251,7 @@ def test_a_filter_written_for_nova_runs_on_hosts_that_are_left() -> None:
     table = table_of(*(record(number) for number in range(1, 5)))
     verdict = lifted.filter_table(table, table.memory_mb > 0, spec_of())
     assert list(verdict.passed) == [False, True, False, False]
-    assert verdict.reason(0) == "EvenFilter said no"
+    assert verdict.reason(0) == "EvenFilter rejected the host"
     assert lifted.refusal_reason(table.host(1), spec_of()) is None
 
 

@@ -160,5 +160,5 @@ def _download(api: Collaborators, ctx: RequestContext, image: Image, uri: str, c
 
 
 def _reason(error: BaseException) -> dict[str, str]:
-    is_told = isinstance(error, errors.MinovaError) and error.code in (400, 403, 413, 507)
-    return {FAILURE: str(error)[:255] if is_told else "The import failed."}
+    is_public = isinstance(error, errors.MinovaError) and error.code in (400, 403, 413, 507)
+    return {FAILURE: str(error)[:255] if is_public else "The import failed."}

@@ -33,7 +33,7 @@ def read(connection: Any, arch: str, virt_type: str, machine: str | None) -> Gue
         except libvirt.libvirtError as error:
             if error.get_error_code() not in _UNKNOWN:
                 raise
-            LOG.debug("libvirt does not tell what machine %s offers: %s", name, error)
+            LOG.debug("libvirt does not report what machine %s offers: %s", name, error)
     return parse(texts) if texts else GuestOffer()
 
 

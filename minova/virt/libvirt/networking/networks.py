@@ -86,7 +86,7 @@ class LocalNetworks:
         self._metadata = MetadataAddress(wanted=metadata)
         self.lost = Repair()
         # {name of a network: the waiting description that was logged last}
-        self._told_of: dict[str, str] = {}
+        self._logged_changes: dict[str, str] = {}
         self._lock = threading.Lock()
 
     def plug(self, connection: Any, vifs: Iterable[Vif], domain_uuid: str, hostname: str) -> None:
@@ -229,7 +229,7 @@ class LocalNetworks:
         wanted = network_xml(vif)
         if network is not None and _shape(network.XMLDesc()) != _shape(wanted):
             if _is_used(connection, network.name(), domain_uuid):
-                self._tell_of_change(network.name(), wanted)
+                self._log_change(network.name(), wanted)
             else:
                 _remove(network)
                 network = None
@@ -243,10 +243,10 @@ class LocalNetworks:
         network.create()
         return network
 
-    def _tell_of_change(self, name: str, wanted: str) -> None:
+    def _log_change(self, name: str, wanted: str) -> None:
         """Log once for each change that it waits for the guests."""
-        if self._told_of.get(name) != wanted:
-            self._told_of[name] = wanted
+        if self._logged_changes.get(name) != wanted:
+            self._logged_changes[name] = wanted
             LOG.warning(
                 "The subnets or the MTU of network %s have changed. Guests run on it: the change takes effect here when no guest "
                 "is left on it",

@@ -21,7 +21,7 @@ _NEW = "NEW,ESTABLISHED"
 # Names of ICMP; libvirt's other elements for IPv6 end in -ipv6.
 _ICMP = {4: "icmp", 6: "icmpv6"}
 # Broadcast and multicast ranges, which every host receives.
-_EVERYBODY = ("255.255.255.255/32", "224.0.0.0/4")
+_BROADCAST = ("255.255.255.255/32", "224.0.0.0/4")
 # Link-local addresses. If the host itself is a guest of a cloud, that cloud's metadata service would answer there as to
 # the host.
 _LINK_LOCAL = "169.254.0.0/16"
@@ -189,7 +189,7 @@ def _host(vif: Vif, host_addresses: Sequence[str], *, metadata: bool) -> Iterato
         yield Rule("accept", "out", _GATEWAY, "udp", {"state": _NEW, **answers})
     for address in sorted({*gateways, *_broadcasts(vif), *host_addresses}):
         yield Rule("drop", "out", _HOST, "all", {"dstipaddr": address})
-    for block in (*_EVERYBODY, _LINK_LOCAL):
+    for block in (*_BROADCAST, _LINK_LOCAL):
         yield Rule("drop", "out", _HOST, "all", _range("dst", block))
 
 

@@ -244,7 +244,7 @@ def test_what_neutron_changed_is_described(world: World) -> None:
 def test_a_server_that_an_older_conductor_deleted_is_found(world: World) -> None:
     world.ports.bind(world.server, 1, "a")
     world.place("a", 1, deleted_at=world.worker.at())
-    world.ports.forsake()
+    world.ports.release_orphans()
     world.ports.clean()
     assert world.made() == []
 

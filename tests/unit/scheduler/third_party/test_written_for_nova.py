@@ -50,7 +50,7 @@ def test_a_filter_by_dotted_path_takes_its_place_in_the_chain(spec: RequestSpec)
     hosts = [*four(), record(5, aggregates=RACKS[0], memory_mb=1024, inventories={})]
     decision = decision_of(spec, hosts, enabled_filters=["ComputeFilter", f"{HERE}.RackFilter", "RamFilter"])
     assert steps(decision) == [("ComputeFilter", 4, 4), ("RackFilter", 4, 2), ("RamFilter", 2, 2)]
-    assert [lost.reason for lost in decision.steps[2].lost] == ["RackFilter said no"] * 2
+    assert [lost.reason for lost in decision.steps[2].lost] == ["RackFilter rejected the host"] * 2
     assert chosen(decision) == ["host1"]
 
 
