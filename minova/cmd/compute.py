@@ -1,4 +1,4 @@
-"""minova-compute, which has no database."""
+"""minova-compute: runs and looks after the guests of its host. It has no access to the database."""
 
 import threading
 import time
