@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Column, Integer, MetaData, String, Table, create_engine, select
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
-from minova.db.sql import in_list
+from minova.db.sql import in_list, use_plans_for_one
 
 # These have no types.
 DIALECTS: Any = (postgresql, sqlite, mysql)
@@ -50,3 +50,19 @@ def test_its_meaning_however_many_there_are(some: list[int], found: list[int]) -
         query = select(THINGS.c.id).where(in_list(THINGS.c.id)).order_by(THINGS.c.id)
         assert list(connection.scalars(query, {"some": some})) == found
     engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("some", "condition"),
+    [
+        (["a"], "name = (%(some)s::VARCHAR(36)[])[1]"),
+        ([], "name = ANY(%(some)s::VARCHAR(36)[])"),
+        (["a", "b"], "name = ANY(%(some)s::VARCHAR(36)[])"),
+    ],
+    ids=["one", "none", "two"],
+)
+def test_postgresql_compares_with_the_value_of_a_list_of_one(some: list[str], condition: str) -> None:
+    query = select(THINGS.c.id).where(in_list(THINGS.c.name))
+    text = str(query.compile(dialect=DIALECTS[0].dialect()))
+    sent, parameters = use_plans_for_one(None, None, text, {"some": some}, None, False)
+    assert (sent.partition("things.")[2].partition("things.")[2], parameters) == (condition, {"some": some})
