@@ -8,7 +8,6 @@ A lost message only costs time, because each host also requests its interfaces f
 """
 
 import logging
-import math
 import threading
 import time
 import uuid
@@ -46,6 +45,10 @@ class _Changes:
         self.hosts: set[str] = set()
         self.servers: set[str] = set()
 
+    @property
+    def is_empty(self) -> bool:
+        return not (self.rules or self.members or self.hosts or self.servers)
+
     def add(
         self,
         *,
@@ -61,8 +64,8 @@ class _Changes:
 
 
 class InterfaceHints:
-    """Safe for threads. All changes that arrive while a background job waits are sent by that job, so at most one
-    waits. The first change after a quiet time is sent at once, unless it is a server that is being created.
+    """Safe for threads. A job that waits sends all changes that arrive meanwhile. So of each stream at most two jobs wait:
+    one for the interval, and one for servers that are being created. The first change after a quiet time is sent at once, unless it is a server that is being created.
     """
 
     def __init__(self, worker: Worker, computes: ComputeClient) -> None:
@@ -107,8 +110,8 @@ class _Stream:
         self._longest = longest
         self._lock = threading.Lock()
         self._changes = _Changes()
-        # When the waiting job will send the changes, in seconds of the monotonic clock; inf: no job waits.
-        self._due = math.inf
+        # When jobs that wait want to send the changes, in seconds of the monotonic clock. The first one sends all.
+        self._dues: list[float] = []
         self._turn = threading.Lock()
         self._next = float("-inf")
 
@@ -117,16 +120,16 @@ class _Stream:
         due = time.monotonic() + delay
         with self._lock:
             self._changes.add(**changes)
-            if self._due <= due:
+            if any(earlier <= due for earlier in self._dues):
                 return
-            before, self._due = self._due, due
+            self._dues.append(due)
         try:
             # Each job has a name of its own, because a running job may have read the rows before this change.
             work = partial(self._work, due)
             self._worker.in_background(service_context(), Kind.HINT, ("interfaces", str(uuid.uuid4())), work)
         except BaseException:
             with self._lock:
-                self._due = before
+                self._dues.remove(due)
             raise
 
     def _work(self, due: float) -> None:
@@ -134,9 +137,10 @@ class _Stream:
         with self._turn:
             self._wait_until(self._next)
             with self._lock:
-                if self._due == math.inf:
-                    return  # a job that was due earlier has sent these changes, too
-                changes, self._changes, self._due = self._changes, _Changes(), math.inf
+                self._dues.remove(due)
+                changes, self._changes = self._changes, _Changes()
+            if changes.is_empty:
+                return  # a job that was due earlier has sent them
             begun = time.monotonic()
             try:
                 self._send(changes)

@@ -108,3 +108,16 @@ def test_other_changes_do_not_wait_for_servers_that_are_created(
     assert (members.ranges("", 4), clock.pauses) == (("10.1.0.2/31", "10.1.0.4/32"), [])
     waits()
     assert len(harness.hosts["a"].members) == 1, "nothing is left to be told"
+
+
+def test_few_jobs_wait_however_changes_alternate(harness: ConductorHarness, clock: Clock, flat: Network) -> None:
+    """They have a few threads, which changes of rules need, too."""
+    times = 3
+    for _ in range(times):
+        harness.conductor.create_servers(CTX, request=request(1, **on(flat)))
+        port(harness, flat)
+        clock.now += 0.9
+        _, sends = harness.waiting.pop()
+        sends()
+    assert len(harness.hosts["a"].members) == times
+    assert len(harness.waiting) == times + 1, "those that schedule, and one that waits for what is being created"
