@@ -45,6 +45,8 @@ from minova.objects.states import TaskState, VmState
 # The first call of the scheduler is committed together with the tasks.
 FIRST_CLAIM = 1
 LOG = logging.getLogger(__name__)
+# How often servers are written when another transaction was first.
+WRITES = 3
 # The version of ComputeApi from which on computes make config drives.
 WITH_DRIVES = "1.3"
 
@@ -156,7 +158,7 @@ class Servers:
         """Repeated if another transaction came first, either with the same request, which then gets the same answer, or
         with the same MAC address.
         """
-        for _ in range(TRIES):
+        for _ in range(WRITES):
             try:
                 return self._creations.run(creation)
             except IntegrityError as error:
