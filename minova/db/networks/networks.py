@@ -26,15 +26,7 @@ _FIND = (
     .order_by(models.Subnet.id)
 )
 _LOCK = select(Row).where(in_list(Row.uuid)).order_by(Row.id).with_for_update()
-# The rows of subnets are locked, too: PostgreSQL shows rows that it does not lock as they were before it waited for the
-# locks.
-_LOCK_WITH_SUBNETS = (
-    select(Row, models.Subnet)
-    .join(models.Subnet, models.Subnet.network_id == Row.id)
-    .where(in_list(Row.uuid))
-    .order_by(Row.id, models.Subnet.id)
-    .with_for_update()
-)
+_SUBNETS = select(models.Subnet).where(in_list(models.Subnet.network_id)).order_by(models.Subnet.id)
 
 
 def find(session: Session, uuid: str) -> Network | None:
@@ -96,18 +88,17 @@ class LockedNetwork(NamedTuple):
 
 
 def lock_several(session: Session, uuids: AbstractSet[str]) -> dict[str, LockedNetwork]:
-    """Locks those of these networks that exist, in the order of all writers, those without subnets last. Returns them
-    by uuid.
-    """
+    """Locks those of these networks that exist, in the order of all writers. Returns them by uuid."""
+    if not uuids:
+        return {}
     options = {"populate_existing": True}
-    locked: dict[str, LockedNetwork] = {}
-    if uuids:
-        for row, subnet in session.execute(_LOCK_WITH_SUBNETS, {"some": sorted(uuids)}, execution_options=options):
-            locked.setdefault(row.uuid, LockedNetwork(row, [])).subnets.append(subnet)
-    if left := sorted(uuids - locked.keys()):
-        rows = session.scalars(_LOCK, {"some": left}, execution_options=options)
-        locked.update((row.uuid, LockedNetwork(row, [])) for row in rows)
-    return locked
+    rows = session.scalars(_LOCK, {"some": sorted(uuids)}, execution_options=options)
+    locked = {row.id: LockedNetwork(row, []) for row in rows}
+    # Not in the statement that locks: PostgreSQL would not show a subnet that was made while it waited for the lock.
+    if locked:
+        for subnet in session.scalars(_SUBNETS, {"some": sorted(locked)}, execution_options=options):
+            locked[subnet.network_id].subnets.append(subnet)
+    return {network.row.uuid: network for network in locked.values()}
 
 
 def lock_local(session: Session) -> None:

@@ -1,5 +1,6 @@
 """Networks, subnets and ports on every engine: no address and no MAC twice, also when many ask at once."""
 
+import threading
 import uuid
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -13,7 +14,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.network.ports import NewPort
 from minova.db import models
-from minova.db.networks import group_members, vifs
+from minova.db.networks import group_members, networks, subnets, vifs
 from minova.db.networks import ports as stored_ports
 from minova.objects.addresses import default_pools, parse_cidr
 from minova.objects.network import AddressPair, AddressRequest, Network, Port, SecurityGroup, SecurityGroupRule, Subnet
@@ -31,10 +32,10 @@ def network(harness: ConductorHarness, **values: Any) -> Network:
     return harness.conductor.create_network(CTX, network=made)
 
 
-def subnet(harness: ConductorHarness, on: Network, cidr: str, **values: Any) -> Subnet:
+def new_subnet(on: Network, cidr: str, **values: Any) -> Subnet:
     block = parse_cidr(cidr, 6 if ":" in cidr else 4)
     gateway = str(block[1])
-    made = Subnet(
+    return Subnet(
         id=str(uuid.uuid4()),
         network_id=on.id,
         project_id=PROJECT,
@@ -44,7 +45,10 @@ def subnet(harness: ConductorHarness, on: Network, cidr: str, **values: Any) -> 
         allocation_pools=values.pop("allocation_pools", default_pools(block, gateway)),
         **values,
     )
-    return harness.conductor.create_subnet(CTX, subnet=made)
+
+
+def subnet(harness: ConductorHarness, on: Network, cidr: str, **values: Any) -> Subnet:
+    return harness.conductor.create_subnet(CTX, subnet=new_subnet(on, cidr, **values))
 
 
 def port(harness: ConductorHarness, on: Network, *addresses: str, **values: Any) -> Port:
@@ -106,6 +110,28 @@ class NetworkCases:
         harness.conductor.delete_port(CTX, port_id=alien.id)
         assert not harness.conductor.update_network(CTX, network=private).shared
         harness.conductor.delete_port(CTX, port_id=own.id)
+
+    @pytest.mark.parametrize("full", [False, True], ids=["its first subnet", "the second one, as the first is full"])
+    def test_port_gets_an_address_of_a_subnet_that_is_made_while_it_waits(
+        self, harness: ConductorHarness, full: bool
+    ) -> None:
+        harness.conductor.ensure_default_security_group(CTX, project_id=PROJECT)
+        blue = network(harness, network_type="flat", physical_network="dc1")
+        if full:
+            subnet(harness, blue, "10.1.0.0/30")
+            port(harness, blue)
+        ports: list[Port] = []
+        asking = threading.Thread(target=lambda: ports.append(port(harness, blue)))
+        with harness.db.write() as session:
+            row = networks.lock(session, blue.id)
+            assert row is not None
+            assert blue.created_at is not None
+            asking.start()
+            asking.join(0.5)
+            assert asking.is_alive(), "it waits for the network"
+            subnets.add(session, new_subnet(blue, "10.2.0.0/24"), row.id, blue.created_at)
+        asking.join(60)
+        assert addresses_of(ports) == ["10.2.0.2"]
 
     def test_32_callers_at_once_get_different_addresses(self, harness: ConductorHarness) -> None:
         """Of a /27, whose 29 addresses are for ports: three callers are refused, and no address is left over or given twice."""
