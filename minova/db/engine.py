@@ -116,8 +116,24 @@ class WriteSession(Session):
 
 
 def when_committed(session: Session, work: Callable[[], object]) -> None:
-    """Calls `work` once after this session has committed. If the process dies in between, `work` is not called."""
-    event.listen(session, "after_commit", lambda _: work(), once=True)
+    """Calls `work` once after this session has committed. If the process dies in between, `work` is not called.
+
+    An error of `work` is logged: what is committed must not look as if it had failed.
+    """
+    done = False
+
+    def committed(one: Session) -> None:
+        nonlocal done
+        # SQLAlchemy calls this for each savepoint, too.
+        if done or one.in_nested_transaction():
+            return
+        done = True
+        try:
+            work()
+        except Exception:
+            LOG.exception("Work that follows a transaction failed")
+
+    event.listen(session, "after_commit", committed)
 
 
 class Database:

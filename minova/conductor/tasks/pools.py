@@ -48,8 +48,15 @@ class Pool:
             self._waiting.append(work)
             if self._idle < len(self._waiting) and len(self._threads) < self._size:
                 thread = threading.Thread(target=self._run, name=f"{self._name}-{len(self._threads)}", daemon=True)
-                thread.start()
-                self._threads.append(thread)
+                try:
+                    thread.start()
+                except RuntimeError:
+                    if not self._threads:
+                        self._waiting.pop()  # nothing would ever run it
+                        raise
+                    LOG.warning("No further thread of %s could be started", self._name)
+                else:
+                    self._threads.append(thread)
             self._changed.notify()
         return True
 

@@ -9,7 +9,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.db.engine import Database, is_away, is_retriable
+from minova.db.engine import Database, is_away, is_retriable, when_committed
 
 
 class FromServer(Exception):
@@ -122,3 +122,25 @@ def test_no_value_of_a_statement_stands_in_an_error(tmp_path: Path) -> None:
     with pytest.raises(IntegrityError) as raised:
         db.run(work)
     assert "s3cret" not in str(raised.value)
+
+
+def test_work_that_follows_a_commit_is_done_once_and_never_fails_it(tmp_path: Path) -> None:
+    done: list[str] = []
+
+    def fails() -> None:
+        done.append("first")
+        raise RuntimeError("no thread")
+
+    db = Database(f"sqlite:///{tmp_path}/db")
+    with db.write() as session:
+        when_committed(session, fails)
+        when_committed(session, lambda: done.append("second"))
+        with session.begin_nested():
+            session.execute(text("SELECT 1"))
+        assert done == [], "a savepoint is no commit"
+    assert done == ["first", "second"]
+    with db.write() as session:
+        when_committed(session, lambda: done.append("rolled back"))
+        session.rollback()
+    assert done == ["first", "second"]
+    db.close()
