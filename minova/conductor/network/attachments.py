@@ -70,7 +70,7 @@ class Attachments:
         owner = device_owner(zone)
         if wanted.service == NEUTRON:
             return self._attach_neutrons(session, instance, wanted, number, owner)
-        when_committed(session, lambda: self._hints.server_changed(instance.uuid))
+        when_committed(session, lambda: self._hints.server_changed(instance.uuid, instance.host))
         if wanted.port_id is not None:
             row = ports.lock(session, wanted.port_id)
             if row is None:

@@ -64,8 +64,10 @@ class _Changes:
 
 
 class InterfaceHints:
-    """Safe for threads. A job that waits sends all changes that arrive meanwhile. So of each stream at most two jobs wait:
-    one for the interval, and one for servers that are being created. The first change after a quiet time is sent at once, unless it is a server that is being created.
+    """Safe for threads. A job that waits sends all changes that arrive meanwhile. So of each stream at most two jobs
+    wait: one for the interval, and one for servers that are being created.
+
+    The first change after a quiet time is sent at once, unless it is a server that is being created.
     """
 
     def __init__(self, worker: Worker, computes: ComputeClient) -> None:
@@ -84,9 +86,12 @@ class InterfaceHints:
         if group_ids:
             self._members.add(members=group_ids)
 
-    def server_changed(self, instance_uuid: str) -> None:
+    def server_changed(self, instance_uuid: str, host: str | None) -> None:
         """A server has new members of its groups. They are sent without delay, because its guest may run already."""
         self._members.add(servers=[instance_uuid])
+        if host is not None:
+            # It may have got members of other groups that were read before its port was written.
+            self._rules.add(hosts=[host])
 
     def servers_created(self, instance_uuids: Collection[str]) -> None:
         """Servers that are being created become members of their groups."""

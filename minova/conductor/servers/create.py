@@ -158,11 +158,11 @@ class Servers:
         """Repeated if another transaction came first, either with the same request, which then gets the same answer, or
         with the same MAC address.
         """
-        for _ in range(WRITES):
+        for number in range(1, WRITES + 1):
             try:
                 return self._creations.run(creation)
             except IntegrityError as error:
-                LOG.debug("Servers are written again: %s", error)
+                LOG.info("The servers of %s were not written at try %d: %s", creation.made.id, number, error.orig)
         raise errors.Conflict("The servers could not be written: something of them exists already")
 
     def _write(self, session: Session, creations: Sequence[Creation]) -> list[Made]:

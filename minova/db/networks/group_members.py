@@ -19,7 +19,8 @@ from minova.objects.network import LOCAL, AddressPair
 from minova.objects.vif import MOST_RANGES, GroupMembers, MemberRanges
 
 PAIRS = Decoder(tuple[AddressPair, ...])
-# Seconds for which members that were read may be used again. Hosts receive later changes separately within that time.
+# Seconds for which members that were read may be used again. A conductor that makes a change sends it to the hosts within that
+# time. If that conductor dies before, hosts ask for the change within a minute.
 RECENT = 10.0
 _BY_ID = select(SecurityGroup.id, SecurityGroup.uuid, SecurityGroup.members_revision).where(in_list(SecurityGroup.id))
 _IDS = select(SecurityGroup.id).where(in_list(SecurityGroup.uuid))

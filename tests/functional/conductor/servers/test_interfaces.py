@@ -170,6 +170,16 @@ def sent(harness: ConductorHarness, server: str) -> list[tuple[str, int]]:
     return [(kind, action) for kind, uuid, action in harness.hosts["a"].actions if uuid == server]
 
 
+def test_host_of_an_attachment_reads_its_interfaces_anew(harness: ConductorHarness) -> None:
+    """What it got with the action may have been read before other servers joined the groups that it lets in."""
+    server = harness.active()
+    harness.settle()
+    before = harness.hosts["a"].refreshed
+    done(harness, server, attach(harness, server))
+    harness.settle()
+    assert harness.hosts["a"].refreshed == before + 1
+
+
 def test_detachments_that_are_asked_for_together_follow_each_other(harness: ConductorHarness) -> None:
     """None of them is refused, as in Nova, and none is forgotten when the one before fails."""
     server = harness.active()
