@@ -27,7 +27,11 @@ def test_work_waits_for_the_threads_that_there_are(monkeypatch: pytest.MonkeyPat
         raise RuntimeError("can't start new thread")
 
     pool, go, done = Pool("test", 2), threading.Event(), threading.Event()
-    pool.spawn(lambda: go.wait(60))
+
+    def wait() -> None:
+        assert go.wait(60)
+
+    assert pool.spawn(wait)
     with monkeypatch.context() as patch:
         patch.setattr(threading.Thread, "start", start)
         assert pool.spawn(done.set)
