@@ -6,8 +6,8 @@ because of that.
 
 If many services fall silent together, and no service except conductors has been heard since, the message transport may
 be at fault. Such services are in doubt: they count as up until their silence has lasted MASS_SILENCE_GRACE times the
-down time. A service that is heard well after the last of them shows that messages come through, and ends the doubt at
-once.
+down time. A heartbeat that arrives well after the last of theirs shows that messages come through, and ends the doubt
+at once.
 """
 
 from collections.abc import Collection, Mapping
@@ -19,9 +19,9 @@ MASS_SILENCE_MIN = 10
 MASS_SILENCE_SHARE = 1 / 3
 # For how many down times silent services are in doubt.
 MASS_SILENCE_GRACE = 5
-# Every living service sends at least two heartbeats in a down time. So a service that has not been heard for half a
-# down time is overdue. And a service that is heard half a down time after another one's last heartbeat shows that the
-# other one should have been heard.
+# Every living service sends at least two heartbeats in a down time. So a service without a heartbeat for half a down
+# time is overdue. And a heartbeat that arrives half a down time after the last heartbeat of another service shows that
+# the other service should have sent one.
 OVERDUE_AFTER = 1 / 2
 
 

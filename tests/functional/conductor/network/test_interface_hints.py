@@ -45,33 +45,6 @@ def clock(monkeypatch: pytest.MonkeyPatch, harness: ConductorHarness) -> Clock:
     return clock
 
 
-@pytest.mark.parametrize(
-    ("message", "pause"),
-    [
-        pytest.param(0.05, 0.95, id="once a second"),
-        pytest.param(0.2, 3.8, id="a twentieth of the time"),
-        pytest.param(3.0, 2.0, id="every five seconds at the latest"),
-        pytest.param(7.0, None, id="one after the other when it takes longer"),
-    ],
-)
-def test_new_members_are_told_at_once_and_then_at_intervals(
-    harness: ConductorHarness, clock: Clock, message: float, pause: float | None
-) -> None:
-    flat = network(harness, network_type="flat", physical_network="dc1")
-    subnet(harness, flat, "10.1.0.0/24")
-    harness.active(**on(flat))
-    harness.settle()
-    clock.now += 60.0
-    clock.pauses.clear()
-    clock.message = message
-    members = harness.hosts["a"].members
-    for told_before in (len(members), len(members) + 1):
-        port(harness, flat)
-        harness.settle()
-        assert len(members) == told_before + 1
-    assert clock.pauses == ([] if pause is None else [pause])
-
-
 @pytest.fixture
 def flat(harness: ConductorHarness, clock: Clock) -> Network:
     """A network with a server, whose host is told of the members of its group. Nothing waits to be told."""
@@ -83,6 +56,27 @@ def flat(harness: ConductorHarness, clock: Clock) -> Network:
     clock.pauses.clear()
     harness.hosts["a"].members.clear()
     return flat
+
+
+@pytest.mark.parametrize(
+    ("message", "pause"),
+    [
+        pytest.param(0.05, 0.95, id="once a second"),
+        pytest.param(0.2, 3.8, id="a twentieth of the time"),
+        pytest.param(3.0, 2.0, id="every five seconds at the latest"),
+        pytest.param(7.0, None, id="one after the other when it takes longer"),
+    ],
+)
+def test_new_members_are_told_at_once_and_then_at_intervals(
+    harness: ConductorHarness, clock: Clock, flat: Network, message: float, pause: float | None
+) -> None:
+    clock.message = message
+    members = harness.hosts["a"].members
+    for told_before in (len(members), len(members) + 1):
+        port(harness, flat)
+        harness.settle()
+        assert len(members) == told_before + 1
+    assert clock.pauses == ([] if pause is None else [pause])
 
 
 def test_servers_that_are_created_are_told_together_later(
