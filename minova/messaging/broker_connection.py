@@ -9,6 +9,7 @@ docs/decisions/0029-services-have-users-at-the-broker.md.
 
 import functools
 import logging
+import time
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -29,6 +30,8 @@ from oslo_messaging._drivers import impl_rabbit  # noqa: E402
 LOG = logging.getLogger(__name__)
 # How the driver names the answer queues of other users.
 _UNNAMED_REPLY = "reply_"
+# Seconds before a missing exchange is looked for again. All computes do so after a restart of the broker.
+_PAUSE = 1.0
 _ORIGINAL_NAME = impl_rabbit.RabbitDriver._get_reply_queue_name
 
 
@@ -53,7 +56,12 @@ class Connection(impl_rabbit.Connection):  # type: ignore[misc]
 
     def _set_current_channel(self, new_channel: Any) -> None:
         is_new = new_channel is not None and new_channel != self.channel
-        super()._set_current_channel(new_channel)
+        try:
+            super()._set_current_channel(new_channel)
+        except _NoExchangeError as error:
+            # The driver repeats what fails while it consumes, and there it declares what it has not declared yet. What
+            # fails here, while it connects again, ends its loop.
+            LOG.warning("%s", error)
         if self.user is not None and is_new:
             self._producer.publish = functools.partial(self._producer.publish, user_id=str(self.user))
 
@@ -62,7 +70,7 @@ class Connection(impl_rabbit.Connection):  # type: ignore[misc]
     def declare_consumer(self, consumer: Any) -> Any:
         if self._makes_no_exchange:
             consumer.exchange.passive = True
-            consumer.declare = functools.partial(_declare_when_there_is_an_exchange, consumer.declare)
+            consumer.declare = functools.partial(_declare_when_there_is_an_exchange, consumer, consumer.declare)
         try:
             return super().declare_consumer(consumer)
         except Exception:
@@ -133,20 +141,27 @@ class Connection(impl_rabbit.Connection):  # type: ignore[misc]
         return self.user is not None and self.user.role is Role.COMPUTE
 
 
+class _NoExchangeError(amqp.exceptions.RecoverableConnectionError):  # type: ignore[misc]
+    """The broker has no exchange for a user that makes none. The driver connects again and repeats the declaration."""
+
+
 def _reply_queue_name(driver: Any) -> str:
     """Returns a random name, as for other users: a process that does not know the name cannot use the queue."""
     user = user_of(driver._url)
     return str(_ORIGINAL_NAME(driver)) if user is None else f"{broker_users.reply_queue_prefix(user)}{uuid.uuid4().hex}"
 
 
-def _declare_when_there_is_an_exchange(declare: Callable[[Any], None], connection: Any) -> None:
-    """Repeat the declaration until the exchange exists. Conductors make the exchanges, and make them again after a
-    restart of the broker.
+def _declare_when_there_is_an_exchange(consumer: Any, declare: Callable[[Any], None], connection: Any) -> None:
+    """Declare a consumer. Conductors make the exchanges, and make them again after a restart of the broker.
+    Raises _NoExchangeError, after a pause, if no conductor has made the exchange yet.
     """
     try:
+        # Before the driver declares the queue: it takes a missing exchange for a broken queue, and deletes the queue.
+        consumer.exchange(connection.channel).declare()
         declare(connection)
     except amqp.exceptions.NotFound as error:
-        raise amqp.exceptions.RecoverableConnectionError(f"The conductor has made no exchange yet: {error}") from error
+        time.sleep(_PAUSE)
+        raise _NoExchangeError(f"The conductor has made no exchange yet: {error}") from error
 
 
 def use() -> None:

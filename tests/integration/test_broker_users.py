@@ -1,5 +1,6 @@
 """Users of services at the broker while a cloud changes over to them, and when the broker is restarted."""
 
+import contextlib
 import gc
 import logging
 from collections.abc import Callable, Iterator
@@ -7,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from minova.context import service_context
+from minova import errors
+from minova.context import RequestContext, service_context
+from minova.contracts.base import cast, contract
+from minova.messaging.rpc import Rpc
 from minova.objects.flavor import Flavor
-from tests.cluster import Cluster, wait_for
+from tests.cluster import Cluster, configure, wait_for
 from tests.functional.test_cloud import People
 from tests.security.broker_cloud import HOSTS, Users, secure_cloud
 from tests.servers.authority import Authority
@@ -83,7 +87,16 @@ def test_services_with_and_without_users_work_together(
     assert (warnings.count(WARNING), warnings.count("Refused")) == (1, 0)
 
 
-# The driver leaves a socket of a broken connection to the garbage collector, which complains in whichever test it runs.
+@pytest.fixture
+def collected_sockets() -> Iterator[None]:
+    """The driver leaves a socket of a broken connection to the garbage collector, which complains in the test it runs in:
+    that test ignores it.
+    """
+    yield
+    gc.collect()
+
+
+@pytest.mark.usefixtures("collected_sockets")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_cloud_with_users_survives_a_restart_of_the_broker(
     authority: Authority, tmp_path: Path, warnings: Warnings
@@ -95,4 +108,61 @@ def test_cloud_with_users_survives_a_restart_of_the_broker(
         broker.start()
         boot(cluster)
     assert (warnings.count(WARNING), warnings.count("Refused")) == (0, 0)
-    gc.collect()
+
+
+@contract
+class Bell:
+    TOPIC = "compute"
+    VERSION = "1.0"
+
+    @cast
+    def ring(self, ctx: RequestContext) -> None:
+        raise NotImplementedError
+
+
+class CountingBell:
+    def __init__(self) -> None:
+        self.rings = 0
+
+    def ring(self, ctx: RequestContext) -> None:
+        self.rings += 1
+
+
+@pytest.mark.usefixtures("collected_sockets")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_compute_waits_for_the_exchange_after_a_restart_of_the_broker(
+    authority: Authority, tmp_path: Path, warnings: Warnings
+) -> None:
+    """The driver ended its loop with an error, "after inf tries", if the compute was back before a conductor."""
+    driver_log, bell = logging.getLogger("oslo.messaging._drivers.impl_rabbit"), CountingBell()
+    driver_log.addHandler(warnings)
+    conf = configure(tmp_path, host="victim")
+    with SecureRabbitMQ(authority) as broker:
+        url = broker.fresh_url()
+        users = Users(broker, tmp_path, url.rpartition("/")[2])
+        conductor, compute = Rpc(conf, url), Rpc(conf, users.url("compute", "victim"))
+        client = conductor.client(Bell, server="victim", retry=0)
+        server = compute.server(Bell, bell, host="victim")
+
+        def is_heard() -> bool:
+            """Send a message, which also makes the exchange, until the compute has got one."""
+            with contextlib.suppress(errors.ServiceUnavailable):
+                client.ring(service_context())
+            return bell.rings > 0
+
+        try:
+            assert not is_heard()
+            server.start()
+            wait_for("the compute listens", is_heard)
+            broker.kill()
+            broker.start()
+            wait_for("the compute waits", lambda: warnings.count("The conductor has made no exchange yet") > 1)
+            bell.rings = 0
+            wait_for("the compute listens again", is_heard)
+        finally:
+            driver_log.removeHandler(warnings)
+            server.stop()
+            server.wait()
+            compute.close()
+            conductor.close()
+    assert warnings.count("after inf tries") == 0
