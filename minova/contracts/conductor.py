@@ -551,7 +551,8 @@ class ForComputes(Protocol):
         """Record the host's claim: write host, node and fitted topology to the instance, and usage and PCI devices to
         the node, in one transaction. `step`: the task_state with which the build begins; None: block_device_mapping.
 
-        Raises StaleAttempt if this attempt is no longer that host's. The host must then give the claim back.
+        Raises StaleAttempt if this attempt is no longer that host's, and ComputeResourcesUnavailable if the topology
+        leaves dedicated CPUs without host CPUs. The host must then give the claim back.
         """
         ...
 
@@ -571,7 +572,8 @@ class ForComputes(Protocol):
         """Record the destination's claim: its place and topology in the migration, usage and devices in its node.
         Idempotent.
 
-        Raises StaleAttempt if the migration is over or has another destination.
+        Raises StaleAttempt if the migration is over or has another destination, and ComputeResourcesUnavailable as
+        `claim_instance`.
         """
         ...
 

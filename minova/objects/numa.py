@@ -78,3 +78,8 @@ class InstanceNUMACell(msgspec.Struct, frozen=True, kw_only=True):
 class InstanceNUMATopology(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True):
     cells: tuple[InstanceNUMACell, ...]
     emulator_threads_policy: str | None = None
+
+    @property
+    def unpinned(self) -> int:
+        """The number of guest CPUs that are to be pinned and have no host CPU: all of them until the cells are fitted."""
+        return sum(len(cell.pcpuset) - len(cell.cpu_pinning) for cell in self.cells)

@@ -187,6 +187,8 @@ class BuildReports:
         return tuple(answer_of(outcome) for outcome in outcomes)
 
     def _claim(self, session: Session, reports: Sequence[AttemptReport]) -> list[objects.Instance]:
+        for report in reports:
+            require_pins(report.instance_uuid, report.host, report.values["b_numa_topology"])
         at = self._worker.at()
         apply_all(session, _CLAIM, reports, at)
         claimed = instances.by_uuids(session, [report.instance_uuid for report in reports])
@@ -369,6 +371,19 @@ def reported_before(session: Session, instance_uuid: str, attempt: int, host: st
     if row is None or is_being_built(VmState(row.vm_state)):
         return False
     return bool((row.attempt, row.host) == (attempt, host))
+
+
+def require_pins(instance_uuid: str, host: str, topology: InstanceNUMATopology | None) -> None:
+    """A host whose driver reports no cells claims every guest, as in Nova. The scheduler does not choose it for pinned
+    guests, but a host may lose its cells, or go back to an older release, while a build is on its way to it.
+
+    Raises ComputeResourcesUnavailable if the host has not pinned all dedicated CPUs.
+    """
+    if topology is not None and topology.unpinned:
+        raise errors.ComputeResourcesUnavailable(
+            f"Insufficient compute resources: {host} has no host CPUs for {topology.unpinned} dedicated CPUs of instance"
+            f" {instance_uuid}. Its hypervisor may report no NUMA cells."
+        )
 
 
 def claim_report(claim: InstanceClaim, node: ComputeNode) -> AttemptReport:

@@ -16,6 +16,7 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.conductor.servers.build_reports import require_pins
 from minova.conductor.servers.finish import announce_hosts
 from minova.conductor.tasks.worker import Worker
 from minova.db.hosts import compute_nodes
@@ -120,6 +121,7 @@ class Migrations:
 
     def claim_move(self, migration: Migration, node: ComputeNode) -> Migration:
         """See the contract."""
+        require_pins(migration.instance_uuid, node.host, migration.new_numa_topology)
 
         def work(session: Session) -> Migration:
             instances.lock(session, [migration.instance_uuid])
