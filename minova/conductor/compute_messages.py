@@ -31,7 +31,7 @@ LOG = logging.getLogger(__name__)
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 30.0
 # The most builds in one message.
-MOST_TOGETHER = 32
+MAX_TOGETHER = 32
 
 
 class BuildPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -247,7 +247,7 @@ class ComputeClient:
 def send_builds(client: ComputeApi, ctx: RequestContext, messages: Sequence[BuildMessage]) -> None:
     if len(messages) > 1:
         try:
-            for some in chunked(messages, MOST_TOGETHER):
+            for some in chunked(messages, MAX_TOGETHER):
                 client.build_and_run_instances(ctx, builds=tuple(some))
             return
         except errors.PeerTooOld as error:

@@ -13,7 +13,7 @@ from minova.placement.audit.judge import Kind
 LOG = logging.getLogger(__name__)
 
 # The most findings that are logged one by one; `minova-manage placement audit` shows all.
-MOST_LOGGED = 20
+MAX_LOGGED = 20
 
 
 class PlacementAudit:
@@ -33,6 +33,6 @@ class PlacementAudit:
             return
         counts = ", ".join(f"{count} x {kind.value}" for kind, count in sorted(self.found.items()))
         LOG.warning("The audit of Placement found %s. To put it right: minova-manage placement audit --fix", counts)
-        for finding in findings[:MOST_LOGGED]:
+        for finding in findings[:MAX_LOGGED]:
             whose = finding.consumer_uuid or finding.provider_uuid
             LOG.warning("%s %s: %s", finding.kind.value.capitalize(), whose, finding.detail)

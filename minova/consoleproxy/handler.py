@@ -19,7 +19,7 @@ LOG = logging.getLogger(__name__)
 # Seconds to wait for a request, and for a client that does not read what the guest sends.
 PATIENCE = 10.0
 # The most bytes of one message of a client: websockify buffers a message until it is complete.
-MOST_FRAME = 1024 * 1024
+MAX_FRAME = 1024 * 1024
 
 
 class Handler(ProxyRequestHandler):  # type: ignore[misc]  # websockify has no types
@@ -63,7 +63,7 @@ class Handler(ProxyRequestHandler):  # type: ignore[misc]  # websockify has no t
         frames, closed = super().recv_frames()
         for frame in frames:
             self._target.sendall(frame)
-        if len(self.request._recv_buffer) + len(self.request._partial_msg) > MOST_FRAME:
+        if len(self.request._recv_buffer) + len(self.request._partial_msg) > MAX_FRAME:
             raise self.CClose(1009, "Message too big")
         return [], closed
 

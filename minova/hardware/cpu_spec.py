@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 _ITEM = re.compile(r"(\^?)\s*(\d+)(?:\s*-\s*(\d+))?")
 # Far more than any machine has, and few enough that a typing error does not exhaust the memory.
-MOST = 1 << 14
+MAX_CPUS = 1 << 14
 
 
 def parse(text: str) -> frozenset[int]:
@@ -31,7 +31,7 @@ def members(text: str) -> frozenset[int]:
         first, last = int(match[2]), int(match[3] or match[2])
         if first > last:
             raise ValueError(f"{item.strip()!r}: {first} > {last}")
-        if last >= MOST:
+        if last >= MAX_CPUS:
             raise ValueError(f"{item.strip()!r}: there is no CPU {last}")
         (excluded if match[1] else included).update(range(first, last + 1))
     return frozenset(included - excluded)

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 V = TypeVar("V")
 # The most callers that are kept.
-MOST_CALLERS = 1024
+MAX_CALLERS = 1024
 # Requests per second of one caller, and the most requests that it may save up: a boot sends some 30 at once.
 RATE, BURST = 20.0, 100.0
 
@@ -34,7 +34,7 @@ class Recent(Generic[V]):
             if entry is None or entry.read_at + self._seconds <= self._clock():
                 entry = _Entry(self._clock())
             self._entries[caller] = entry
-            if len(self._entries) > MOST_CALLERS:
+            if len(self._entries) > MAX_CALLERS:
                 self._entries.popitem(last=False)
         with entry.lock:
             if entry.error is not None:
@@ -78,6 +78,6 @@ class Rates:
             left, at = self._left.pop(caller, (BURST, now))
             left = min(BURST, left + (now - at) * RATE)
             self._left[caller] = (left - 1 if left >= 1 else left, now)
-            if len(self._left) > MOST_CALLERS:
+            if len(self._left) > MAX_CALLERS:
                 self._left.popitem(last=False)
             return left >= 1

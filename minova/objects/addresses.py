@@ -16,7 +16,7 @@ Block: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 # Lengths of the prefix in bits: a shorter prefix is a mistake, a longer one has no space for a gateway and a guest.
 PREFIXES = {4: (8, 30), 6: (16, 126)}
-MOST_POOLS = 10
+MAX_POOLS = 10
 # Ranges in which a project may have subnets of local networks: no public host has an address there.
 PRIVATE = tuple(
     ipaddress.ip_network(text)
@@ -151,8 +151,8 @@ def check_pools(block: Block, pools: Iterable[Pool], gateway: str | None) -> tup
         if start < first or end > last:
             raise _invalid("allocation_pools", shown, f"it has addresses that no host in {block} may have")
         ranges.append((start, end))
-    if len(ranges) > MOST_POOLS:
-        raise errors.BadRequest(f"Invalid input for allocation_pools: there may be {MOST_POOLS}.")
+    if len(ranges) > MAX_POOLS:
+        raise errors.BadRequest(f"Invalid input for allocation_pools: there may be {MAX_POOLS}.")
     ranges.sort()
     for (_, end), (start, _) in itertools.pairwise(ranges):
         if start <= end:

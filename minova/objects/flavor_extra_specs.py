@@ -17,7 +17,7 @@ Reader = Callable[[str], None]
 
 _BOOLEANS = words("1 t true on y yes 0 f false off n no")
 _CPUS = r"\^?\d+((-\d+)?(,\^?\d+(-\d+)?)?)*"
-_MOST_DIGITS = 20
+_MAX_DIGITS = 20
 _LEVELS = words("custom high normal low")
 # Keys of `capabilities:` that may have further levels, such as capabilities:cpu_info:arch.
 _NESTED = words(
@@ -54,7 +54,7 @@ def _boolean(value: str) -> None:
 
 def _whole(least: int | None, most: int | None, value: str) -> None:
     digits = value.strip().removeprefix("-")
-    if not (digits.isascii() and digits.isdecimal() and len(digits) <= _MOST_DIGITS):
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= _MAX_DIGITS):
         raise ValueError("it must be a whole number")
     number = int(value)
     if least is not None and number < least:

@@ -12,11 +12,11 @@ from minova.objects.guest_hardware import InvalidExtraSpec
 PREFIX = "quota:"
 # libvirt's ranges, by key without the prefix.
 _CPU = {"cpu_shares": (1, 262144), "cpu_period": (1000, 1_000_000), "cpu_quota": (-1, 17_592_186_044_415)}
-_LEAST_QUOTA = 1000
+_MIN_QUOTA = 1000
 _KINDS = tuple(f"{what}_{unit}_sec" for unit in ("bytes", "iops") for what in ("read", "write", "total"))
 _DISK = (*_KINDS, *(f"{kind}_max" for kind in _KINDS), "size_iops_sec")
 _VIF = ("average", "peak", "burst")
-_MOST = 1_000_000_000_000_000
+_MAX_VALUE = 1_000_000_000_000_000
 
 
 class GuestLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,9 +37,9 @@ def guest_limits(extra_specs: Mapping[str, str]) -> GuestLimits:
         for name, (least, most) in _CPU.items()
         if (amount := _amount(extra_specs, name, least, most))
     }
-    if 0 < cpu.get("quota", _LEAST_QUOTA) < _LEAST_QUOTA:
-        raise _invalid("cpu_quota", str(cpu["quota"]), f"it must be from {_LEAST_QUOTA} up, or -1: no limit")
-    disk = {name: amount for name in _DISK if (amount := _amount(extra_specs, f"disk_{name}", 0, _MOST))}
+    if 0 < cpu.get("quota", _MIN_QUOTA) < _MIN_QUOTA:
+        raise _invalid("cpu_quota", str(cpu["quota"]), f"it must be from {_MIN_QUOTA} up, or -1: no limit")
+    disk = {name: amount for name in _DISK if (amount := _amount(extra_specs, f"disk_{name}", 0, _MAX_VALUE))}
     _check_disk(disk)
     return GuestLimits(
         cpu=cpu, disk=disk, inbound=_bandwidth(extra_specs, "inbound"), outbound=_bandwidth(extra_specs, "outbound")
@@ -62,7 +62,7 @@ def _check_disk(limits: Mapping[str, int]) -> None:
 
 
 def _bandwidth(extra_specs: Mapping[str, str], way: str) -> dict[str, int]:
-    limits = {name: amount for name in _VIF if (amount := _amount(extra_specs, f"vif_{way}_{name}", 0, _MOST))}
+    limits = {name: amount for name in _VIF if (amount := _amount(extra_specs, f"vif_{way}_{name}", 0, _MAX_VALUE))}
     if limits and "average" not in limits:
         name, amount = next(iter(limits.items()))
         raise _invalid(f"vif_{way}_{name}", str(amount), f"it needs {PREFIX}vif_{way}_average")

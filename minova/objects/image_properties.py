@@ -25,7 +25,7 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-MOST_DIGITS = 20
+MAX_DIGITS = 20
 TRUE = words("1 t true on y yes")
 
 # Older names that images may still have. If both are set, the newer name wins.
@@ -93,8 +93,8 @@ def whole(text: str) -> int:
     """Raises ValueError if the text is no whole number, or longer than any meaningful number. Python refuses to print
     very long numbers.
     """
-    if len(text) > MOST_DIGITS:
-        raise ValueError(f"a number has at most {MOST_DIGITS} digits")
+    if len(text) > MAX_DIGITS:
+        raise ValueError(f"a number has at most {MAX_DIGITS} digits")
     return int(text)
 
 

@@ -41,7 +41,7 @@ _FIELDS = frozenset(
         "tag",
     ]
 )
-_MOST_SIZE = 0x7FFFFFFF
+_MAX_SIZE = 0x7FFFFFFF
 _TAG = re.compile("[^,/]{1,60}")
 
 
@@ -184,7 +184,7 @@ def _checks(mapping: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
 def _size(value: object) -> int | None:
     """Returns None if there is no size, or the value is not a size."""
     text = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
-    if not (text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) <= _MOST_SIZE):
+    if not (text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) <= _MAX_SIZE):
         return None
     return int(text)
 

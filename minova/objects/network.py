@@ -16,9 +16,9 @@ IP_VERSIONS = {"IPv4": 4, "IPv6": 6}
 # The name of the group that each project gets with its first port.
 DEFAULT_GROUP = "default"
 # The maximum number of security groups of a port.
-MOST_GROUPS = 16
+MAX_GROUPS = 16
 # The maximum number of addresses of a port: Neutron's max_fixed_ips_per_port.
-MOST_ADDRESSES = 5
+MAX_ADDRESSES = 5
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ NUMBERS = {
     "136": "udplite",
 }
 _OTHER_NAMES = {"ipv6-icmp": "icmpv6", "any": None, "": None}
-MOST_PORT, MOST_ICMP = 65535, 255
+MAX_PORT, MAX_ICMP = 65535, 255
 
 
 def canonical_protocol(value: str | int | None, ethertype: str) -> str | None:
@@ -58,11 +58,11 @@ def _check_ports(rule: SecurityGroupRule) -> None:
             raise errors.BadRequest(
                 f"ICMP code (port-range-max) {high} is provided but ICMP type (port-range-min) is missing."
             )
-        if not all(0 <= number <= MOST_ICMP for number in (low, high) if number is not None):
-            raise _invalid("port_range_min", f"type and code of ICMP are from 0 to {MOST_ICMP}")
+        if not all(0 <= number <= MAX_ICMP for number in (low, high) if number is not None):
+            raise _invalid("port_range_min", f"type and code of ICMP are from 0 to {MAX_ICMP}")
     elif rule.protocol not in WITH_PORTS:
         raise _invalid("port_range_min", f"ports of {rule.protocol} are not filtered")
-    elif low is None or high is None or not 1 <= low <= high <= MOST_PORT:
+    elif low is None or high is None or not 1 <= low <= high <= MAX_PORT:
         raise errors.BadRequest("For TCP/UDP protocols, port_range_min must be <= port_range_max, and from 1 to 65535.")
 
 

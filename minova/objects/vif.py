@@ -10,11 +10,11 @@ from minova.objects.physical_networks import segment_of
 
 # The maximum for one port on its host: each range costs one or two iptables commands, and libvirt accepts descriptions
 # of up to 4 MiB.
-MOST_RANGES = 2000
+MAX_RANGES = 2000
 # The prefix of `device_owner` of servers' ports.
 OWNER = "compute:"
 # The maximum number of interfaces of one server.
-MOST_NICS = 16
+MAX_NICS = 16
 # `RequestedNic.service` and `Vif.network_type` of an interface whose port is in Neutron.
 NEUTRON = "neutron"
 # Values of `vif_type` of ports that no agent has bound to their host.
@@ -62,13 +62,13 @@ class VifRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def within_bound(rules: Sequence[VifRule]) -> tuple[VifRule, ...]:
-    """Returns rules that together become at most MOST_RANGES rules of the host. Drops the rules with the most ranges
+    """Returns rules that together become at most MAX_RANGES rules of the host. Drops the rules with the most ranges
     first.
     """
-    if sum(rule.ranges for rule in rules) <= MOST_RANGES:
+    if sum(rule.ranges for rule in rules) <= MAX_RANGES:
         return tuple(rules)
     kept: list[VifRule] = []
-    left = MOST_RANGES
+    left = MAX_RANGES
     for rule in sorted(rules, key=lambda rule: rule.ranges):
         if rule.ranges > left:
             break
@@ -105,7 +105,7 @@ class Vif(msgspec.Struct, frozen=True, kw_only=True):
 
     `rules`: of the port's security groups; None: no security group restricts it.
     `hostname`: of the instance, if nothing else gives it.
-    `going`: the port was taken from the instance, but its guest may still have it.
+    `pending_delete`: the port was taken from the instance, but its guest may still have it.
     `vif_type`, `vif_details`, `active`: of a port in Neutron, as Neutron has bound it. `active`: its agent has wired it
     on the host.
     `tag`: by which the guest finds it in its metadata.
@@ -126,7 +126,7 @@ class Vif(msgspec.Struct, frozen=True, kw_only=True):
     allowed_address_pairs: tuple[AddressPair, ...] = ()
     rules: tuple[VifRule, ...] | None = None
     hostname: str = ""
-    going: bool = False
+    pending_delete: bool = False
     vif_type: str = ""
     vif_details: dict[str, Any] = {}
     active: bool = True

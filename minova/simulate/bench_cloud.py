@@ -17,7 +17,7 @@ from minova.scheduler.hosts.record import AggregateFacts, HostRecord, ImageSuppo
 CPUS, MEMORY_MB, DISK_GB = 64, 262144, 4000
 CELLS = 2
 # A partly used host has at most so many sixteenths taken.
-MOST_TAKEN = 12
+MAX_TAKEN = 12
 AGGREGATES = tuple(
     AggregateFacts(
         number + 1,
@@ -43,12 +43,12 @@ def uuid_of(kind: str, number: int) -> str:
 
 def used_sixteenths(number: int) -> int:
     """Returns how many sixteenths of a host are taken: none on every second host."""
-    return number % (MOST_TAKEN + 1) if number % 2 else 0
+    return number % (MAX_TAKEN + 1) if number % 2 else 0
 
 
 def host_records(hosts: int, *, numa: bool = True) -> dict[int, HostRecord]:
     """Returns the records by id; ids begin at 1. `numa` False: the hosts report no cells."""
-    inventories = {used: inventories_of(used) for used in range(MOST_TAKEN + 1)}
+    inventories = {used: inventories_of(used) for used in range(MAX_TAKEN + 1)}
     return {number: _record(number, inventories, numa=numa) for number in range(1, hosts + 1)}
 
 

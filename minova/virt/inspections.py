@@ -12,7 +12,7 @@ from minova.virt import image_format
 from minova.virt.image_format import ImageFacts
 
 # Files whose facts are kept; a host uses fewer images at a time.
-MOST = 256
+MAX_FILES = 256
 _Key = tuple[int, int, int, int]
 _known: OrderedDict[_Key, ImageFacts] = OrderedDict()
 _lock = threading.Lock()
@@ -40,7 +40,7 @@ def _keep(key: _Key, facts: ImageFacts) -> None:
     with _lock:
         _known[key] = facts
         _known.move_to_end(key)
-        while len(_known) > MOST:
+        while len(_known) > MAX_FILES:
             _known.popitem(last=False)
 
 

@@ -6,7 +6,7 @@ from minova.objects.vif import GroupMembers, Vif, with_members
 
 # The number of groups whose members are kept, the most recent ones. For other groups the members in the interface's own
 # message count.
-MOST_GROUPS = 512
+MAX_GROUPS = 512
 
 
 class PortRules:
@@ -31,7 +31,7 @@ class PortRules:
             if known is None or received.revision > known.revision:
                 self._members.pop(received.group_id, None)
                 self._members[received.group_id] = received
-        for oldest in [*self._members][:-MOST_GROUPS]:
+        for oldest in [*self._members][:-MAX_GROUPS]:
             del self._members[oldest]
         before = list(self._vifs.values())
         return [after for vif in before if _differs(vif, after := self.define(vif))]

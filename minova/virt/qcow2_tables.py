@@ -20,7 +20,7 @@ from minova.errors import ImageUnacceptable
 _CORRUPT = 1 << 1
 # Limits of QEMU: bytes of the L1 table, number and bytes of snapshots, bytes of the header with its extensions.
 _L1_LIMIT = 32 << 20
-_MOST_SNAPSHOTS = 65536
+_MAX_SNAPSHOTS = 65536
 _REFCOUNT_ORDER = 6
 _SNAPSHOT_BYTES = 40
 _OFFSET = 0x00FF_FFFF_FFFF_FE00
@@ -100,7 +100,7 @@ def _require_header_tables(header: _Header, layout: _Layout) -> None:
     tables_needed = -(-header.size // (cluster * (cluster // 8)))
     if header.l1_size * 8 > _L1_LIMIT or header.l1_size < tables_needed:
         raise ImageUnacceptable(f"corrupt header: {header.l1_size} tables for {header.size} bytes")
-    if header.nb_snapshots > _MOST_SNAPSHOTS:
+    if header.nb_snapshots > _MAX_SNAPSHOTS:
         raise ImageUnacceptable(f"corrupt header: {header.nb_snapshots} snapshots")
     tables = {
         "L1": (header.l1_table_offset, header.l1_size * 8),

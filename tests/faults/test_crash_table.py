@@ -104,10 +104,10 @@ def interfaces_of(cloud: Cloud, uuid: str) -> int:
         return len(ports.of_instance(session, uuid))
 
 
-def are_going(cloud: Cloud, uuid: str) -> bool:
+def are_pending_delete(cloud: Cloud, uuid: str) -> bool:
     """Whether a port of the server is deleted and there still."""
     with cloud.db.read() as session:
-        return bool(ports.going_of(session, uuid))
+        return bool(ports.pending_delete_of(session, uuid))
 
 
 def bring_back(cloud: Cloud, uuid: str, kind: str) -> None:
@@ -141,7 +141,7 @@ def killed_at(cloud: Cloud, uuid: str, kind: str, names: tuple[str, ...], step: 
     ended = state_of(cloud, uuid)[0]
     ends_in = BY_KIND[kind].ends_in if kind in BY_KIND else None
     assert ended in {BEGINS_IN.get(kind, "active"), ends_in, *ALSO.get(kind, ())}, step
-    assert wait_until(cloud, lambda: not are_going(cloud, uuid), STABLE_WITHIN), step
+    assert wait_until(cloud, lambda: not are_pending_delete(cloud, uuid), STABLE_WITHIN), step
     assert (cloud.violations(), unfinished(cloud)) == ([], []), step
     return True
 

@@ -13,7 +13,7 @@ from tests.soak.journal import Journal
 # Seconds that a user waits for one answer, and goes on repeating a request.
 PATIENCE_ONCE = 30.0
 PATIENCE = 240.0
-MOST_SERVERS = 14
+MAX_SERVERS = 14
 WEIGHTS = {"single": 40, "several": 12, "pinned": 14, "in a group": 12, "delete": 34, "delete at once": 8}
 FLAVORS = {"single": "tiny", "several": "tiny", "pinned": "pinned", "in a group": "tiny", "delete at once": "tiny"}
 POLICIES = ("anti-affinity", "affinity", "soft-anti-affinity")
@@ -102,7 +102,7 @@ class User(threading.Thread):
     def _act(self) -> None:
         kind = self._random.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
         own = self._servers()
-        if len(own) >= MOST_SERVERS:
+        if len(own) >= MAX_SERVERS:
             kind = "delete"
         if kind == "delete":
             if own:

@@ -15,7 +15,7 @@ from minova import errors
 NUL = "\x00"
 # The only form of U+0000 that JSON allows.
 ESCAPED = b"\\u0000"
-_MOST_SHOWN = 255
+_MAX_SHOWN = 255
 # A place in a document: the place of the container, and the key or index in it; None: the whole document.
 _Place: TypeAlias = "tuple[_Place, str | int] | None"
 
@@ -60,4 +60,4 @@ def _path(place: _Place) -> str:
 
 
 def _shown(text: str) -> str:
-    return text[:_MOST_SHOWN].replace(NUL, r"\u0000")
+    return text[:_MAX_SHOWN].replace(NUL, r"\u0000")

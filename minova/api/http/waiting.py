@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from minova import errors
 
 # The most waiting requests of one project.
-MOST_OF_PROJECT = 2
+MAX_OF_PROJECT = 2
 
 
 class WaitingRequests:
@@ -22,7 +22,7 @@ class WaitingRequests:
         self._of_projects: Counter[str] = Counter()
 
     @contextmanager
-    def place(self, project_id: str, most_of_project: int = MOST_OF_PROJECT) -> Iterator[None]:
+    def place(self, project_id: str, most_of_project: int = MAX_OF_PROJECT) -> Iterator[None]:
         """Holds a place for one request while the block runs. Raises ServiceUnavailable if too many requests wait."""
         with self._lock:
             if self._of_projects.total() >= self._most or self._of_projects[project_id] >= most_of_project:

@@ -22,7 +22,7 @@ Unset = msgspec.UnsetType
 # Tries of a change while others change the same record.
 TRIES = 5
 # The most values of one filter.
-MOST_VALUES = 200
+MAX_VALUES = 200
 
 
 class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,8 +62,8 @@ def filters_of(query: ListQuery, **more: Any) -> dict[str, Sequence[Any]]:
         if values is None or values == ():
             continue
         filters[column] = values if isinstance(values, tuple) else (values,)
-        if len(filters[column]) > MOST_VALUES:
-            raise errors.BadRequest(f"A filter takes {MOST_VALUES} values at most.")
+        if len(filters[column]) > MAX_VALUES:
+            raise errors.BadRequest(f"A filter takes {MAX_VALUES} values at most.")
     return filters
 
 

@@ -156,7 +156,7 @@ def delete(api: Collaborators, call: Call) -> None:
         api,
         call,
         lambda: api.conductor.delete_network(call.ctx, network_id=network_id),
-        lambda session: ports.only_going_on_network(session, network_id),
+        lambda session: ports.only_pending_delete_on_network(session, network_id),
     )
 
 

@@ -14,9 +14,9 @@ from minova.api.policies.enforcer import Target
 from minova.db.networks import networks as stored_networks
 from minova.db.networks import ports
 from minova.objects import addresses
-from minova.objects.network import MOST_ADDRESSES, MOST_GROUPS, AddressPair, AddressRequest, Network, Port
+from minova.objects.network import MAX_ADDRESSES, MAX_GROUPS, AddressPair, AddressRequest, Network, Port
 
-MOST_PAIRS = 10
+MAX_PAIRS = 10
 _HOST = "binding:host_id"
 
 
@@ -108,7 +108,7 @@ def list_ports(api: Collaborators, call: Call) -> dict[str, Any]:
 
 def _address_filters(values: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     wanted: dict[str, tuple[str, ...]] = {}
-    for value in values[: common.MOST_VALUES]:
+    for value in values[: common.MAX_VALUES]:
         key, _, text = value.partition("=")
         if key not in ("ip_address", "subnet_id"):
             raise errors.BadRequest(f"Invalid input for fixed_ips. Reason: '{key[:64]}' is no filter.")
@@ -194,8 +194,8 @@ def delete(api: Collaborators, call: Call) -> None:
 def _requests(bodies: tuple[FixedIpBody, ...] | Unset) -> tuple[AddressRequest, ...] | None:
     if isinstance(bodies, Unset):
         return None
-    if len(bodies) > MOST_ADDRESSES:
-        raise errors.BadRequest(f"Invalid input for fixed_ips. Reason: a port may have {MOST_ADDRESSES} addresses.")
+    if len(bodies) > MAX_ADDRESSES:
+        raise errors.BadRequest(f"Invalid input for fixed_ips. Reason: a port may have {MAX_ADDRESSES} addresses.")
     for body in bodies:
         if body.subnet_id is None and body.ip_address is None:
             raise errors.BadRequest("Invalid input for fixed_ips. Reason: it needs a subnet_id or an ip_address.")
@@ -249,8 +249,8 @@ def _groups(api: Collaborators, call: Call, wanted: tuple[str, ...] | Unset | No
     """
     if isinstance(wanted, Unset) or wanted is None:
         return None
-    if len(wanted) > MOST_GROUPS:
-        raise errors.BadRequest(f"Invalid input for security_groups. Reason: a port may have {MOST_GROUPS}.")
+    if len(wanted) > MAX_GROUPS:
+        raise errors.BadRequest(f"Invalid input for security_groups. Reason: a port may have {MAX_GROUPS}.")
     return tuple(dict.fromkeys(security_groups.find(api, call, group_id).id for group_id in wanted))
 
 
@@ -258,8 +258,8 @@ def _pairs(bodies: tuple[PairBody, ...] | Unset | None) -> tuple[AddressPair, ..
     """Raises BadRequest if an address is invalid."""
     if isinstance(bodies, Unset) or bodies is None:
         return ()
-    if len(bodies) > MOST_PAIRS:
-        raise errors.BadRequest(f"Invalid input for allowed_address_pairs. Reason: a port may have {MOST_PAIRS}.")
+    if len(bodies) > MAX_PAIRS:
+        raise errors.BadRequest(f"Invalid input for allowed_address_pairs. Reason: a port may have {MAX_PAIRS}.")
     pairs = [
         AddressPair(
             ip_address=addresses.parse_range("allowed_address_pairs", body.ip_address),

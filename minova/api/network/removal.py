@@ -19,30 +19,30 @@ LOOK = 0.2
 
 
 def delete_once_free(
-    api: Collaborators, call: Call, delete: Callable[[], None], is_left_by_going: Callable[[Session], bool]
+    api: Collaborators, call: Call, delete: Callable[[], None], only_pending_delete: Callable[[Session], bool]
 ) -> None:
     """Deletes a resource, and waits if that is in use by nothing but ports that are being deleted.
 
-    `is_left_by_going`: whether only such ports use it.
+    `only_pending_delete`: whether only such ports use it.
 
     Raises the errors of `delete`, also if the resource is still in use after PATIENCE.
     """
     try:
         return delete()
     except errors.Conflict:
-        if not _is(api, is_left_by_going):
+        if not _is(api, only_pending_delete):
             raise
         try:
             place = api.waiting.place(call.ctx.project_id)
             with place:
                 until = time.monotonic() + PATIENCE
-                while time.monotonic() < until and _is(api, is_left_by_going):
+                while time.monotonic() < until and _is(api, only_pending_delete):
                     time.sleep(LOOK)
         except errors.ServiceUnavailable:  # too many requests wait
             pass
     return delete()
 
 
-def _is(api: Collaborators, is_left_by_going: Callable[[Session], bool]) -> bool:
+def _is(api: Collaborators, only_pending_delete: Callable[[Session], bool]) -> bool:
     with api.db.read() as session:
-        return is_left_by_going(session)
+        return only_pending_delete(session)

@@ -59,8 +59,8 @@ def list_rules(api: Collaborators, call: Call) -> dict[str, Any]:
     given = {name: getattr(query, name) for name in (*names, "description")}
     given |= {"uuid": query.id, "project_id": (*query.project_id, *query.tenant_id)}
     filters = {name: values for name, values in given.items() if values}
-    if any(len(values) > common.MOST_VALUES for values in filters.values()):
-        raise errors.BadRequest(f"A filter takes {common.MOST_VALUES} values at most.")
+    if any(len(values) > common.MAX_VALUES for values in filters.values()):
+        raise errors.BadRequest(f"A filter takes {common.MAX_VALUES} values at most.")
     seen_by = None if call.ctx.is_admin else call.ctx.project_id
     security_groups.ensure_default(api, call)
     with api.db.read() as session:

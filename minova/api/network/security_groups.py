@@ -103,7 +103,7 @@ def delete(api: Collaborators, call: Call) -> None:
         api,
         call,
         lambda: api.conductor.delete_security_group(call.ctx, group_id=group.id),
-        lambda session: ports.only_going_of_group(session, group.id),
+        lambda session: ports.only_pending_delete_of_group(session, group.id),
     )
 
 

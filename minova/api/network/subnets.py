@@ -20,7 +20,7 @@ from minova.objects.addresses import Block
 from minova.objects.network import HostRoute, Pool, Subnet
 
 # Neutron's limits.
-MOST_SERVERS, MOST_ROUTES = 5, 20
+MAX_SERVERS, MAX_ROUTES = 5, 20
 AddressText = Annotated[str, msgspec.Meta(max_length=64)]
 # The only mode in which guests get the addresses that the database assigns to them.
 Mode = Literal["dhcpv6-stateful"]
@@ -167,7 +167,7 @@ def delete(api: Collaborators, call: Call) -> None:
         api,
         call,
         lambda: api.conductor.delete_subnet(call.ctx, subnet_id=subnet_id),
-        lambda session: ports.only_going_of_subnet(session, subnet_id),
+        lambda session: ports.only_pending_delete_of_subnet(session, subnet_id),
     )
 
 
@@ -186,8 +186,8 @@ def _pools(
 
 
 def _servers(requested: tuple[str, ...]) -> tuple[str, ...]:
-    if len(requested) > MOST_SERVERS:
-        raise errors.BadRequest(f"Invalid input for dns_nameservers. Reason: there may be {MOST_SERVERS}.")
+    if len(requested) > MAX_SERVERS:
+        raise errors.BadRequest(f"Invalid input for dns_nameservers. Reason: there may be {MAX_SERVERS}.")
     servers = tuple(str(addresses.parse_address("dns_nameservers", text)) for text in requested)
     if len(set(servers)) < len(servers):
         raise errors.BadRequest("Invalid input for dns_nameservers. Reason: one stands there twice.")
@@ -195,8 +195,8 @@ def _servers(requested: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _routes(requested: tuple[RouteBody, ...], ip_version: int) -> tuple[HostRoute, ...]:
-    if len(requested) > MOST_ROUTES:
-        raise errors.BadRequest(f"Invalid input for host_routes. Reason: there may be {MOST_ROUTES}.")
+    if len(requested) > MAX_ROUTES:
+        raise errors.BadRequest(f"Invalid input for host_routes. Reason: there may be {MAX_ROUTES}.")
     return tuple(_route(route, ip_version) for route in requested)
 
 

@@ -25,7 +25,7 @@ LOG = logging.getLogger(__name__)
 
 # Seconds between two checks of the files.
 LOOK_AGAIN = 1.0
-MOST_DECISIONS = 10_000
+MAX_DECISIONS = 10_000
 DEFAULT_FILE = "policy.yaml"
 IS_ADMIN = "context_is_admin"
 
@@ -80,7 +80,7 @@ class Loaded:
         if known is None:
             known = self.evaluate(self._check(rule), caller, target)
             if self._remembers:
-                if len(self._decisions) >= MOST_DECISIONS:
+                if len(self._decisions) >= MAX_DECISIONS:
                     self._decisions = {}
                 self._decisions[key] = known
         return known

@@ -88,17 +88,21 @@ class Interfaces:
             vifs = self._conductor.interfaces_of_host(service_context(), host=self._host)
         except errors.PeerTooOld:  # during an upgrade: it lacks this method
             return
-        going = {uuid: [vif for vif in of_instance if vif.going] for uuid, of_instance in vifs.items()}
-        kept = {uuid: tuple(vif for vif in of_instance if not vif.going) for uuid, of_instance in vifs.items()}
+        pending_delete = {
+            uuid: [vif for vif in of_instance if vif.pending_delete] for uuid, of_instance in vifs.items()
+        }
+        kept = {uuid: tuple(vif for vif in of_instance if not vif.pending_delete) for uuid, of_instance in vifs.items()}
         differing = self._driver.refresh_interfaces(kept)
         self._is_known = True
-        for instance_uuid in dict.fromkeys((*differing, *(uuid for uuid, of_instance in going.items() if of_instance))):
+        for instance_uuid in dict.fromkeys(
+            (*differing, *(uuid for uuid, of_instance in pending_delete.items() if of_instance))
+        ):
             try:
                 with self._domains.locked_at_once(instance_uuid):
                     try:
                         self._match(instance_uuid)
                     finally:
-                        self._report_gone(instance_uuid, going.get(instance_uuid, ()))
+                        self._report_gone(instance_uuid, pending_delete.get(instance_uuid, ()))
             except errors.MinovaError as error:
                 LOG.info("The interfaces of instance %s are put right later: %s", instance_uuid, error)
 
@@ -124,17 +128,17 @@ class Interfaces:
             # complete.
             self._driver.attach_interface(instance, vif)
 
-    def _report_gone(self, instance_uuid: str, going: Sequence[Vif]) -> None:
+    def _report_gone(self, instance_uuid: str, pending_delete: Sequence[Vif]) -> None:
         """Report detached interfaces that the guest no longer has, so that the conductor deletes them. Repeated at each
         refresh until the conductor no longer lists them. The instance is locked.
         """
-        if not going or self._is_unreported(instance_uuid):
+        if not pending_delete or self._is_unreported(instance_uuid):
             return
         try:
             has = {vif.mac_address for vif in self._driver.interfaces(instance_uuid)}
         except errors.NotFound:
             has = set()
-        for vif in going:
+        for vif in pending_delete:
             if vif.mac_address not in has:
                 self._conductor.interface_detached(
                     service_context(), instance_uuid=instance_uuid, mac_address=vif.mac_address, host=self._host

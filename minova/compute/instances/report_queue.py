@@ -24,7 +24,7 @@ from minova.objects.states import PowerState, TaskState
 LOG = logging.getLogger(__name__)
 
 # The largest number of reports in one message.
-MOST_TOGETHER = 64
+MAX_TOGETHER = 64
 
 
 class Report(msgspec.Struct, frozen=True, eq=False):
@@ -43,7 +43,7 @@ class ReportQueue:
         self._repeat = repeat or ConductorRetry()
         self._host = host
         self._conductor = conductor
-        self._queue: BatchQueue[Report, None] = BatchQueue(self.send, MOST_TOGETHER)
+        self._queue: BatchQueue[Report, None] = BatchQueue(self.send, MAX_TOGETHER)
 
     def begin(self, ctx: RequestContext, instance_uuid: str, attempt: int, step: TaskState) -> None:
         """Report that the build begins a step."""

@@ -41,7 +41,7 @@ T = TypeVar("T")
 replace = msgspec.structs.replace
 
 # The largest number of claims in one message.
-MOST_TOGETHER = 64
+MAX_TOGETHER = 64
 
 
 class Audited(NamedTuple):
@@ -98,7 +98,7 @@ class ResourceTracker:
         self._monitored = monitored
         self._repeat = repeat or ConductorRetry()
         self._lock = threading.Lock()
-        self._claims: BatchQueue[_ClaimRequest, Instance] = BatchQueue(self._serve_claims, MOST_TOGETHER)
+        self._claims: BatchQueue[_ClaimRequest, Instance] = BatchQueue(self._serve_claims, MAX_TOGETHER)
         self._failed_builds = 0
         self._node_usage: NodeUsage | None = None
         self._saved: ComputeNode | None = None  # the row as last written; None if that is not known

@@ -18,7 +18,7 @@ from minova.objects.image import Image, ImageMember
 T = TypeVar("T")
 
 # Limits per image: Glance's defaults.
-MOST_MEMBERS = 128
+MAX_MEMBERS = 128
 MEMBER_STATUSES = ("pending", "accepted", "rejected")
 
 
@@ -130,10 +130,10 @@ class Images:
             known = {member.member_id for member in images.members(session, image_id)}
             if member_id in known:
                 raise errors.Conflict(f"Member {member_id} is duplicated for image {image_id}")
-            if len(known) >= MOST_MEMBERS:
+            if len(known) >= MAX_MEMBERS:
                 raise errors.ImageLimitExceeded(
                     f"Image member limit exceeded for image {image_id}: The limit has been exceeded on the number of allowed "
-                    f"image members for this image. Attempted: {len(known) + 1}, Maximum: {MOST_MEMBERS}:"
+                    f"image members for this image. Attempted: {len(known) + 1}, Maximum: {MAX_MEMBERS}:"
                 )
             return images.add_member(session, image_id, member_id, self._worker.at())
 

@@ -20,7 +20,7 @@ LOG = logging.getLogger(__name__)
 
 COMMAND = "minova-manage host console-addresses"
 # The most addresses of one host.
-MOST_ADDRESSES = 4
+MAX_ADDRESSES = 4
 
 
 def record(session: Session, row: Service, named: Sequence[str]) -> None:
@@ -28,7 +28,7 @@ def record(session: Session, row: Service, named: Sequence[str]) -> None:
     wanted = _worth_recording(named)
     known = row.console_addresses
     if known is None:
-        known = [address for address in sorted(wanted) if _owner(session, row.host, address) is None][:MOST_ADDRESSES]
+        known = [address for address in sorted(wanted) if _owner(session, row.host, address) is None][:MAX_ADDRESSES]
         services.change(session, row.id, console_addresses=known)
     if refused := sorted(wanted - set(known)):
         LOG.warning(
@@ -55,8 +55,8 @@ def assign(session: Session, host: str, addresses: Sequence[str]) -> list[str]:
     if bad:
         raise errors.BadRequest(f"{bad[0]} is not the IP address of a machine.")
     recorded = sorted(_worth_recording(addresses))
-    if len(recorded) > MOST_ADDRESSES:
-        raise errors.BadRequest(f"A host serves consoles at {MOST_ADDRESSES} addresses at most.")
+    if len(recorded) > MAX_ADDRESSES:
+        raise errors.BadRequest(f"A host serves consoles at {MAX_ADDRESSES} addresses at most.")
     for address in recorded:
         owner = _owner(session, host, address)
         if owner is not None:

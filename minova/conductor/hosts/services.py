@@ -28,9 +28,9 @@ FLUSH_INTERVAL = 1.0
 # The most heartbeats that one conductor handles in a second. When each live conductor gets more, every service is told
 # to send fewer heartbeats, down to two per service_down_time. If these are still too many, the cloud needs more
 # conductors.
-MOST_BEATS, LEAST_BEATS = 300, 2
+MAX_BEATS, MIN_BEATS = 300, 2
 # The most audits of hosts in a second per conductor. An audit takes two calls and some twenty statements for each node.
-MOST_AUDITS = 40
+MAX_AUDITS = 40
 # Seconds between counts of the services.
 COUNT_INTERVAL = 60.0
 # Seconds between this conductor's own heartbeats, and between reads of what other conductors have written: an upper
@@ -77,7 +77,7 @@ class Services:
     ) -> None:
         self._report_interval = float(conf.report_interval)
         down_time = float(conf.service_down_time)
-        self._longest_interval = down_time / LEAST_BEATS
+        self._longest_interval = down_time / MIN_BEATS
         self._own_interval = min(OWN_INTERVAL, down_time * OWN_SHARE)
         # At least the time between two flushes in normal operation.
         self._longest_pause = max(2 * FLUSH_INTERVAL, min(PAUSE, down_time * PAUSE_SHARE))
@@ -341,12 +341,10 @@ class Services:
         changes.append(session, services.node_ids(session, host), self._worker.now())
 
     def _instructions(self, uuid: str) -> objects.ServiceInstructions:
-        interval = max(
-            self._report_interval, min(self._count / (MOST_BEATS * self._conductors), self._longest_interval)
-        )
+        interval = max(self._report_interval, min(self._count / (MAX_BEATS * self._conductors), self._longest_interval))
         return objects.ServiceInstructions(
             service_uuid=uuid,
             heartbeat_interval=interval,
-            audit_interval=self._count / (MOST_AUDITS * self._conductors),
+            audit_interval=self._count / (MAX_AUDITS * self._conductors),
             levels=dict(self._levels()),
         )

@@ -4,7 +4,7 @@ attach: The server gets the port first, then its host is asked. If the host repo
         the port is released. Otherwise the server keeps it: the guest may have the interface, so no other one may get
         its addresses.
 detach: The server has the port until its host reports that the guest has released it.
-delete: The port becomes GOING: the server no longer has it, and its addresses stay taken. The row is deleted with the
+delete: The port becomes PENDING_DELETE: the server no longer has it, and its addresses stay taken. The row is deleted with the
         detachment, with the next definition of the domain, with the server, or at a report of its host, which tries
         repeatedly.
 """
@@ -32,7 +32,7 @@ from minova.db.networks import neutron_ports, ports
 from minova.db.quotas import give
 from minova.db.servers.instances import LockedInstance
 from minova.objects.network import AddressRequest, Port
-from minova.objects.vif import MOST_NICS, NEUTRON, NewInterface, RequestedNic, device_owner
+from minova.objects.vif import MAX_NICS, NEUTRON, NewInterface, RequestedNic, device_owner
 
 T = TypeVar("T")
 LOG = logging.getLogger(__name__)
@@ -63,8 +63,8 @@ class Attachments:
         """
         self._require_network_of_host(session, instance, wanted)
         numbers = [*ports.numbers_of(session, instance.uuid), *neutron_ports.numbers_of(session, instance.uuid)]
-        if len(numbers) >= MOST_NICS:
-            raise errors.Forbidden(f"Maximum number of ports exceeded: a server may have {MOST_NICS}.")
+        if len(numbers) >= MAX_NICS:
+            raise errors.Forbidden(f"Maximum number of ports exceeded: a server may have {MAX_NICS}.")
         number = max(numbers, default=-1) + 1
         zone = session.scalar(select(Instance.availability_zone).where(Instance.uuid == instance.uuid))
         owner = device_owner(zone)
@@ -143,13 +143,13 @@ class Attachments:
         Raises PortNotFound if the instance has no such port.
         """
         self.require(session, instance_uuid, port_id)
-        ports.mark_going(session, port_id)
+        ports.mark_pending_delete(session, port_id)
 
-    def release_going(self, session: Session, instance_uuid: str, mac_address: str | None = None) -> None:
+    def release_pending_delete(self, session: Session, instance_uuid: str, mac_address: str | None = None) -> None:
         """Delete the ports that are marked for deletion, because the guest no longer has their interfaces. With a MAC
         address, only the port with that address. Idempotent.
         """
-        for port_id in ports.going_of(session, instance_uuid, mac_address):
+        for port_id in ports.pending_delete_of(session, instance_uuid, mac_address):
             self.release(session, instance_uuid, port_id)
 
     def release(self, session: Session, instance_uuid: str, port_id: str) -> None:

@@ -12,7 +12,7 @@ from minova import errors
 LOG = logging.getLogger(__name__)
 K = TypeVar("K")
 # The most servers for which hosts and events may use Neutron at the same time.
-MOST = 4
+MAX_SERVERS = 4
 # Seconds until a failed piece of work is tried again: doubled each time.
 FIRST_PAUSE, LONGEST_PAUSE = 2.0, 600.0
 # After so many requests in a row without an answer, Neutron counts as away, and the rest of the round is skipped.
@@ -24,7 +24,7 @@ class Turns:
     servers. Safe for threads.
     """
 
-    def __init__(self, most: int = MOST) -> None:
+    def __init__(self, most: int = MAX_SERVERS) -> None:
         self._most = most
         self._lock = threading.Lock()
         self._servers: set[str] = set()

@@ -28,14 +28,14 @@ from minova.db.models import Network as NetworkRow
 from minova.db.models import Port as PortRow
 from minova.db.models import SecurityGroup as GroupRow
 from minova.db.models import Subnet as SubnetRow
-from minova.db.models.networks import GOING
+from minova.db.models.networks import PENDING_DELETE
 from minova.db.networks import networks, ports, security_groups, subnets, vifs
 from minova.db.networks.networks import LockedNetwork
 from minova.db.networks.vif_rules import pairs_of
 from minova.db.quotas import OverQuota, give
 from minova.db.sql import chunked
 from minova.objects import addresses
-from minova.objects.network import MOST_ADDRESSES, MOST_GROUPS, AddressRequest, FixedIp, Port
+from minova.objects.network import MAX_ADDRESSES, MAX_GROUPS, AddressRequest, FixedIp, Port
 from minova.objects.vif import Vif
 
 # Addresses to check in one query before all taken ones are read.
@@ -45,7 +45,7 @@ MACS = 64
 # Tries if another transaction has just taken the same MAC address.
 TRIES = 3
 # The most hosts whose interfaces are read together.
-MOST_HOSTS = 16
+MAX_HOSTS = 16
 Requests = Sequence[AddressRequest]
 Given = tuple[int, str]
 
@@ -85,8 +85,8 @@ def _has_default(port: Port) -> bool:
 def _named_groups(port: Port) -> tuple[str, ...]:
     """Raises BadRequest if there are too many groups."""
     named = port.security_groups or ()
-    if len(named) > MOST_GROUPS:
-        raise errors.BadRequest(f"Invalid input for security_groups. Reason: a port may have {MOST_GROUPS}.")
+    if len(named) > MAX_GROUPS:
+        raise errors.BadRequest(f"Invalid input for security_groups. Reason: a port may have {MAX_GROUPS}.")
     return named
 
 
@@ -99,7 +99,7 @@ class Ports:
         self._creations: GroupCommit[NewPort, Port] = GroupCommit(worker, self._create_all)
         # Safe for threads.
         self._free_macs: deque[str] = deque()
-        self._hosts: BatchQueue[str, dict[str, tuple[Vif, ...]]] = BatchQueue(self._read_hosts, MOST_HOSTS)
+        self._hosts: BatchQueue[str, dict[str, tuple[Vif, ...]]] = BatchQueue(self._read_hosts, MAX_HOSTS)
 
     def read(self) -> AbstractContextManager[Session]:
         return self._worker.db.read()
@@ -227,7 +227,7 @@ class Ports:
 
         def work(session: Session) -> Port:
             row = ports.lock(session, port.id)
-            if row is None or row.status == GOING:
+            if row is None or row.status == PENDING_DELETE:
                 raise not_found(port.id)
             network = require(session, port.network_id)
             before_groups = security_groups.of_ports(session, [row.id]).get(row.id, [])
@@ -395,8 +395,8 @@ def choose(
     `own`: the addresses that the port has, and may keep.
     `others`: the addresses that other ports get in this transaction.
     """
-    if len(requests) > MOST_ADDRESSES:
-        raise errors.BadRequest(f"Invalid input for fixed_ips. Reason: a port may have {MOST_ADDRESSES} addresses.")
+    if len(requests) > MAX_ADDRESSES:
+        raise errors.BadRequest(f"Invalid input for fixed_ips. Reason: a port may have {MAX_ADDRESSES} addresses.")
     chosen: list[Given] = []
     for request in requests:
         if request.ip_address is not None:

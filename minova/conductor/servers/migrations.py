@@ -165,7 +165,7 @@ class Migrations:
         domains is right.
         """
         with self._worker.db.read() as session:
-            rows = migrations.stale(session, self._worker.now() - after, _MOST)
+            rows = migrations.stale(session, self._worker.now() - after, _MAX_ENDED)
         for migration in rows:
             LOG.warning(
                 "Migration %s of instance %s is %s and no host continues it: it ends in error",
@@ -261,7 +261,7 @@ class Migrations:
 
 
 # The most migrations that one round ends.
-_MOST = 100
+_MAX_ENDED = 100
 
 
 def _stale(migration: Migration, status: str, host: str) -> errors.StaleAttempt:

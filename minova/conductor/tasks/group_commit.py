@@ -28,7 +28,7 @@ R = TypeVar("R", bound=Report)
 A = TypeVar("A")
 
 # With more in one transaction, the first would wait too long for the last.
-MOST_TOGETHER = 64
+MAX_TOGETHER = 64
 
 
 class GroupCommit(Generic[R, A]):
@@ -42,7 +42,7 @@ class GroupCommit(Generic[R, A]):
         self._worker = worker
         self._write = write
         # A notification carries the id of its report's request, so notified reports are written one by one.
-        limit = 1 if worker.observed else MOST_TOGETHER
+        limit = 1 if worker.observed else MAX_TOGETHER
         self._queue: BatchQueue[R, A] = BatchQueue(self._serve, limit)
 
     def run(self, report: R) -> A:

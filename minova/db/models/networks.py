@@ -60,11 +60,11 @@ class Subnet(Base):
 
 
 # The status of a port that was deleted while a guest is using it.
-GOING = "PENDING_DELETE"
+PENDING_DELETE = "PENDING_DELETE"
 
 
 class Port(Base):
-    """`mac_address` is unique in the cloud. A port with status GOING is hidden, and keeps its addresses until the guest
+    """`mac_address` is unique in the cloud. A port with status PENDING_DELETE is hidden, and keeps its addresses until the guest
     has released it.
 
     `instance_uuid`: the server that uses the port, as its interface number `nic`. `device_id` is the value that users

@@ -16,7 +16,7 @@ from minova.db.engine import when_committed
 from minova.db.models import IpAllocation, Network, Port, PortSecurityGroup, SecurityGroup
 from minova.db.sql import chunked, in_list
 from minova.objects.network import LOCAL, AddressPair
-from minova.objects.vif import MOST_RANGES, GroupMembers, MemberRanges
+from minova.objects.vif import MAX_RANGES, GroupMembers, MemberRanges
 
 PAIRS = Decoder(tuple[AddressPair, ...])
 # Seconds for which members that were read may be used again. A conductor that makes a change sends it to the hosts within that
@@ -131,7 +131,7 @@ def of_numbers(session: Session, numbers: Mapping[str, int]) -> dict[str, GroupM
         uuid: GroupMembers(
             group_id=uuid,
             revision=numbers[uuid],
-            members=tuple(one for one in of_group.members if len(one.ranges) <= MOST_RANGES),
+            members=tuple(one for one in of_group.members if len(one.ranges) <= MAX_RANGES),
         )
         for uuid, of_group in found.items()
     }

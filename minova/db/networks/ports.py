@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, bindparam, delete, insert, or_, select, up
 from sqlalchemy.orm import Session
 
 from minova.db import models
-from minova.db.models.networks import GOING
+from minova.db.models.networks import PENDING_DELETE
 from minova.db.networks import security_groups
 from minova.db.networks.pages import Page, rows_of
 from minova.db.networks.subnets import by_row
@@ -55,14 +55,16 @@ _TAKEN = select(Allocation.address).where(Allocation.subnet_id == bindparam("sub
 
 def find(session: Session, uuid: str) -> Port | None:
     """Returns None if there is no such port, or it is being deleted."""
-    query = select(Row).where(Row.uuid == uuid, Row.status != GOING)
+    query = select(Row).where(Row.uuid == uuid, Row.status != PENDING_DELETE)
     row = session.scalar(query.execution_options(populate_existing=True))
     return None if row is None else _to_objects(session, [row])[0]
 
 
 def of_instance(session: Session, instance_uuid: str) -> list[Port]:
     """Returns a server's ports in the order of its interfaces, without those that are being deleted."""
-    query = select(Row).where(Row.instance_uuid == instance_uuid, Row.status != GOING).order_by(Row.nic, Row.id)
+    query = (
+        select(Row).where(Row.instance_uuid == instance_uuid, Row.status != PENDING_DELETE).order_by(Row.nic, Row.id)
+    )
     return _to_objects(session, list(session.scalars(query)))
 
 
@@ -79,7 +81,7 @@ def visible(
 
     Raises LookupError if the marker is unknown.
     """
-    seen = select(Row).join(Net, Net.id == Row.network_id).where(Row.status != GOING)
+    seen = select(Row).join(Net, Net.id == Row.network_id).where(Row.status != PENDING_DELETE)
     if project_id is not None:
         seen = seen.where(or_(Row.project_id == project_id, Net.project_id == project_id))
     values: dict[str, Sequence[Any]] = by_row(session, filters)
@@ -198,42 +200,42 @@ def take_from(session: Session, uuid: str, instance_uuid: str) -> Detached | Non
 
 def _goes(row: models.Port) -> bool:
     """Whether the port is removed when it is taken from its server."""
-    return row.made_for_instance or row.status == GOING
+    return row.made_for_instance or row.status == PENDING_DELETE
 
 
-def mark_going(session: Session, uuid: str) -> None:
+def mark_pending_delete(session: Session, uuid: str) -> None:
     """Marks a port of a server as deleted: from now on it waits only until the guest has released it."""
-    session.connection().execute(update(Row).where(Row.uuid == uuid).values(status=GOING))
+    session.connection().execute(update(Row).where(Row.uuid == uuid).values(status=PENDING_DELETE))
 
 
-def only_going_on_network(session: Session, network_uuid: str) -> bool:
+def only_pending_delete_on_network(session: Session, network_uuid: str) -> bool:
     """Whether the network has ports, and all of them are being deleted."""
-    return _are_going(session, Row.network_id.in_(select(Net.id).where(Net.uuid == network_uuid)))
+    return _are_pending_delete(session, Row.network_id.in_(select(Net.id).where(Net.uuid == network_uuid)))
 
 
-def only_going_of_subnet(session: Session, subnet_uuid: str) -> bool:
-    """As `only_going_on_network`, for the ports with addresses of the subnet."""
+def only_pending_delete_of_subnet(session: Session, subnet_uuid: str) -> bool:
+    """As `only_pending_delete_on_network`, for the ports with addresses of the subnet."""
     given = select(Allocation.port_id).join(models.Subnet, models.Subnet.id == Allocation.subnet_id)
-    return _are_going(session, Row.id.in_(given.where(models.Subnet.uuid == subnet_uuid)))
+    return _are_pending_delete(session, Row.id.in_(given.where(models.Subnet.uuid == subnet_uuid)))
 
 
-def only_going_of_group(session: Session, group_uuid: str) -> bool:
-    """As `only_going_on_network`, for the ports with the security group."""
+def only_pending_delete_of_group(session: Session, group_uuid: str) -> bool:
+    """As `only_pending_delete_on_network`, for the ports with the security group."""
     of_port, group = models.PortSecurityGroup, models.SecurityGroup
     having = select(of_port.port_id).join(group, group.id == of_port.group_id)
-    return _are_going(session, Row.id.in_(having.where(group.uuid == group_uuid)))
+    return _are_pending_delete(session, Row.id.in_(having.where(group.uuid == group_uuid)))
 
 
-def _are_going(session: Session, ports: ColumnElement[bool]) -> bool:
+def _are_pending_delete(session: Session, ports: ColumnElement[bool]) -> bool:
     found = select(Row.id).where(ports)
-    if session.scalar(found.where(Row.status != GOING).limit(1)) is not None:
+    if session.scalar(found.where(Row.status != PENDING_DELETE).limit(1)) is not None:
         return False
     return session.scalar(found.limit(1)) is not None
 
 
-def going_of(session: Session, instance_uuid: str, mac_address: str | None = None) -> list[str]:
+def pending_delete_of(session: Session, instance_uuid: str, mac_address: str | None = None) -> list[str]:
     """Returns the ids of a server's ports that are being deleted: all, or the one with this MAC address."""
-    query = select(Row.uuid).where(Row.instance_uuid == instance_uuid, Row.status == GOING)
+    query = select(Row.uuid).where(Row.instance_uuid == instance_uuid, Row.status == PENDING_DELETE)
     if mac_address is not None:
         query = query.where(Row.mac_address == mac_address)
     return list(session.scalars(query.order_by(Row.id)))

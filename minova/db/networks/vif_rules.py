@@ -11,7 +11,7 @@ from minova.db.models import Port
 from minova.db.networks import group_members, security_groups
 from minova.db.networks.security_groups import RuleWithRemote
 from minova.objects.network import IP_VERSIONS, AddressPair
-from minova.objects.vif import MOST_RANGES, GroupMembers, VifRule, reaching, within_bound
+from minova.objects.vif import MAX_RANGES, GroupMembers, VifRule, reaching, within_bound
 
 LOG = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ def _bounded(port: ServerPort, every: tuple[VifRule, ...]) -> tuple[VifRule, ...
         port.uuid,
         len(every) - len(kept),
         len(every),
-        MOST_RANGES,
+        MAX_RANGES,
     )
     empty = [rule for rule in every if rule.remote_group and rule not in kept]
     return (*kept, *(msgspec.structs.replace(rule, remotes=(), revision=0) for rule in empty))

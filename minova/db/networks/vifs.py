@@ -9,7 +9,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from minova.db.models import Instance, IpAllocation, Network, Port, Subnet
-from minova.db.models.networks import GOING
+from minova.db.models.networks import PENDING_DELETE
 from minova.db.networks import neutron_ports, ports, vif_rules
 from minova.db.networks.vif_rules import ServerPort
 from minova.db.sql import chunked, in_list
@@ -100,22 +100,22 @@ def of_hosts(session: Session, hosts: Collection[str]) -> dict[str, dict[str, tu
     query = select(Instance.uuid, Instance.hostname, Instance.host).join(Port, Port.instance_uuid == Instance.uuid)
     for chunk in chunked(sorted(found)):
         rows = {row.uuid: row for row in session.execute(query.where(Instance.host.in_(chunk)).distinct())}
-        for uuid, vifs in _built_in(session, rows, rules=True, going=True, members_now=True).items():
+        for uuid, vifs in _built_in(session, rows, rules=True, pending_delete=True, members_now=True).items():
             named = tuple(msgspec.structs.replace(vif, hostname=rows[uuid].hostname or "") for _, vif in vifs)
             found[str(rows[uuid].host)][uuid] = named
     return found
 
 
 def of_instances(
-    session: Session, instance_uuids: Iterable[str], *, rules: bool = False, going: bool = False
+    session: Session, instance_uuids: Iterable[str], *, rules: bool = False, pending_delete: bool = False
 ) -> dict[str, tuple[Vif, ...]]:
     """Returns the interfaces in their order, only of instances that have any.
 
     `rules`: with the rules of their security groups.
-    `going`: with ports that are being deleted.
+    `pending_delete`: with ports that are being deleted.
     """
     uuids = sorted(set(instance_uuids))
-    found = _built_in(session, uuids, rules=rules, going=going)
+    found = _built_in(session, uuids, rules=rules, pending_delete=pending_delete)
     for uuid, numbered in neutron_ports.describe(session, uuids).items():
         # A server that was created on minova's own networks may get interfaces on Neutron's networks later.
         found[uuid] = sorted([*found.get(uuid, ()), *numbered], key=lambda one: one[0])
@@ -123,7 +123,7 @@ def of_instances(
 
 
 def _built_in(
-    session: Session, instance_uuids: Iterable[str], *, rules: bool, going: bool, members_now: bool = False
+    session: Session, instance_uuids: Iterable[str], *, rules: bool, pending_delete: bool, members_now: bool = False
 ) -> _Numbered:
     found: _Numbered = {}
     for chunk in chunked(sorted(set(instance_uuids))):
@@ -131,7 +131,7 @@ def _built_in(
         addresses: dict[int, list[_Address]] = {}
         for *columns, subnet_id, address in session.execute(_PORTS, {"some": chunk}):
             port = ServerPort(*columns)
-            if going or port.status != GOING:
+            if pending_delete or port.status != PENDING_DELETE:
                 by_id[port.id] = port
                 if address is not None:
                     addresses.setdefault(port.id, []).append(_Address(subnet_id, address))
@@ -171,7 +171,7 @@ def _vifs(
             port_security_enabled=port.port_security_enabled,
             allowed_address_pairs=vif_rules.pairs_of(port),
             rules=rules.get(port.id),
-            going=port.status == GOING,
+            pending_delete=port.status == PENDING_DELETE,
             tag=port.tag,
         )
         found.setdefault(port.instance_uuid, []).append((port.nic or 0, vif))

@@ -21,7 +21,7 @@ from minova.placement.providers import resource_classes, traits
 LOG = logging.getLogger(__name__)
 
 # The most candidates of a request without a limit: eight groups over eight devices can be combined in millions of ways.
-MOST = 100_000
+MAX_CANDIDATES = 100_000
 # Trees that are read together.
 _FEWEST, _BATCH = 32, 1000
 
@@ -42,10 +42,10 @@ def search(session: Session, request: CandidateRequest) -> Found:
     if in_trees is None or any(n > MAX_INT for group in request.groups for n in group.resources.values()):
         return Found([], [])
     trees = _Trees(session, request, in_trees)
-    limit = min(request.limit or MOST, MOST)
+    limit = min(request.limit or MAX_CANDIDATES, MAX_CANDIDATES)
     candidates = list(_distinct(_all(trees, Combiner(request, in_trees), request.limit), limit))
-    if request.limit is None and len(candidates) == MOST:
-        LOG.warning("Only the first %d allocation candidates were looked for: no limit was given", MOST)
+    if request.limit is None and len(candidates) == MAX_CANDIDATES:
+        LOG.warning("Only the first %d allocation candidates were looked for: no limit was given", MAX_CANDIDATES)
     return Found(candidates, trees.summed_up(candidates))
 
 

@@ -18,7 +18,7 @@ from minova.db.networks import group_members, networks, subnets, vifs
 from minova.db.networks import ports as stored_ports
 from minova.objects.addresses import default_pools, parse_cidr
 from minova.objects.network import AddressPair, AddressRequest, Network, Port, SecurityGroup, SecurityGroupRule, Subnet
-from minova.objects.vif import MOST_RANGES, VifAddress, VifRule, VifSubnet
+from minova.objects.vif import MAX_RANGES, VifAddress, VifRule, VifSubnet
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, request
 from tests.functional.conductor.quota_cases import at_once, limit, used
 
@@ -501,7 +501,7 @@ class SecurityGroupCases:
         subnet(harness, flat, "10.1.0.0/24")
         harness.active(**on(flat))
         scattered = tuple(
-            AddressPair(ip_address=f"192.{number >> 7}.{2 * number & 255}.1/32") for number in range(MOST_RANGES)
+            AddressPair(ip_address=f"192.{number >> 7}.{2 * number & 255}.1/32") for number in range(MAX_RANGES)
         )
         port(harness, flat, allowed_address_pairs=scattered)
         (rules,) = rules_on(harness, "a").values()

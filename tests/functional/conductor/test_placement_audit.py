@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from minova.conductor.placement_audit import MOST_LOGGED, PlacementAudit
+from minova.conductor.placement_audit import MAX_LOGGED, PlacementAudit
 from minova.conductor.tasks.worker import Worker
 from minova.db.engine import Database
 from minova.metrics import REGISTRY
@@ -31,16 +31,16 @@ def test_what_it_finds_is_logged_and_counted_and_left(db: Database, caplog: pyte
         audit.look()
         assert caplog.messages == ["The audit of Placement found nothing wrong"]
         assert metric_of(Kind.WITHOUT_INSTANCE) == 0
-        claim(db, *(claim_of(f"ghost{number}", "a") for number in range(MOST_LOGGED + 1)))
+        claim(db, *(claim_of(f"ghost{number}", "a") for number in range(MAX_LOGGED + 1)))
         caplog.clear()
         audit.look()
     first, *each = caplog.messages
     assert first == (
-        f"The audit of Placement found {MOST_LOGGED + 1} x allocation without instance. "
+        f"The audit of Placement found {MAX_LOGGED + 1} x allocation without instance. "
         "To put it right: minova-manage placement audit --fix"
     )
-    assert len(each) == MOST_LOGGED
+    assert len(each) == MAX_LOGGED
     assert all("Allocation without instance" in line for line in each)
-    assert metric_of(Kind.WITHOUT_INSTANCE) == audit.found[Kind.WITHOUT_INSTANCE] == MOST_LOGGED + 1
+    assert metric_of(Kind.WITHOUT_INSTANCE) == audit.found[Kind.WITHOUT_INSTANCE] == MAX_LOGGED + 1
     assert held(db, "ghost0")
     assert named("ghost0") in caplog.text

@@ -15,7 +15,7 @@ import websocket
 from minova import conf as configuration
 from minova import errors
 from minova.consoleproxy import server as proxy_server
-from minova.consoleproxy.handler import MOST_FRAME
+from minova.consoleproxy.handler import MAX_FRAME
 from minova.consoleproxy.server import ConsoleProxy
 from minova.context import RequestContext
 from minova.objects.console import ConsoleAddress, ConsoleGrant, ConsoleType
@@ -363,12 +363,12 @@ def test_message_without_end_closes_its_console_alone(site: Site) -> None:
     sent = 0
     try:
         wire.sendall(b"\x82\xff" + (2**40).to_bytes(8, "big") + b"\0\0\0\0")
-        while sent < 64 * MOST_FRAME:
+        while sent < 64 * MAX_FRAME:
             wire.sendall(bytes(65536))
             sent += 65536
     except OSError:
         pass  # closed by the proxy
-    assert sent < 64 * MOST_FRAME
+    assert sent < 64 * MAX_FRAME
     wire.close()
     assert other.recv() == b"login: "
     other.send_binary(b"ok")

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from minova.metadata.recent import BURST, MOST_CALLERS, RATE, Rates, Recent
+from minova.metadata.recent import BURST, MAX_CALLERS, RATE, Rates, Recent
 
 
 class Clock:
@@ -74,10 +74,10 @@ def test_requests_at_the_same_time_read_once() -> None:
 def test_callers_that_are_remembered_are_bounded() -> None:
     recent: Recent[int] = Recent(1.0, Clock())
     rates = Rates(Clock())
-    for caller in range(MOST_CALLERS + 10):
+    for caller in range(MAX_CALLERS + 10):
         recent.get(caller, lambda: 1, KeyError)
         assert rates.take(caller)
-    assert len(recent._entries) == len(rates._left) == MOST_CALLERS
+    assert len(recent._entries) == len(rates._left) == MAX_CALLERS
 
 
 def test_caller_may_ask_so_often_a_second() -> None:

@@ -1,6 +1,6 @@
 """How many rules of its host a port may cost."""
 
-from minova.objects.vif import MOST_RANGES, VifRule, within_bound
+from minova.objects.vif import MAX_RANGES, VifRule, within_bound
 
 
 def rule(ranges: int | None, number: int = 1) -> VifRule:
@@ -9,14 +9,14 @@ def rule(ranges: int | None, number: int = 1) -> VifRule:
 
 
 def test_rules_stay_as_they_are_up_to_the_bound() -> None:
-    every = (rule(MOST_RANGES - 1), rule(None), rule(0))
+    every = (rule(MAX_RANGES - 1), rule(None), rule(0))
     assert within_bound(every) == every
 
 
 def test_beyond_it_the_rules_with_the_most_ranges_go() -> None:
     plain, small = rule(None), rule(3)
-    huge = [rule(MOST_RANGES // 2, number) for number in (1, 2, 3)]
+    huge = [rule(MAX_RANGES // 2, number) for number in (1, 2, 3)]
     kept = within_bound((*huge, plain, small))
     assert kept == (plain, small, huge[0])
-    assert within_bound([rule(MOST_RANGES + 1)]) == ()
-    assert len(within_bound([rule(None, number) for number in range(MOST_RANGES + 5)])) == MOST_RANGES
+    assert within_bound([rule(MAX_RANGES + 1)]) == ()
+    assert len(within_bound([rule(None, number) for number in range(MAX_RANGES + 5)])) == MAX_RANGES

@@ -42,7 +42,7 @@ def test_few_verdicts_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "i"
     path.write_bytes(b"1")
     remember(path, ImageFacts(disk_format="raw", virtual_size=4711))
-    for number in range(inspections.MOST):
+    for number in range(inspections.MAX_FILES):
         path.write_bytes(b"1" * (number + 2))
         inspect_once(path, "raw")
     path.write_bytes(b"1")

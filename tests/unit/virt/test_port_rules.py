@@ -4,7 +4,7 @@ import msgspec
 
 from minova.objects.network import LOCAL
 from minova.objects.vif import GroupMembers, MemberRanges, Vif, VifRule
-from minova.virt.port_rules import MOST_GROUPS, PortRules
+from minova.virt.port_rules import MAX_GROUPS, PortRules
 
 
 def vif(port_id: str, revision: int, *ranges: str, network_type: str = "flat") -> Vif:
@@ -73,5 +73,5 @@ def test_an_interface_that_is_forgotten_is_not_named_again() -> None:
 def test_groups_are_forgotten_that_were_told_long_ago() -> None:
     rules = PortRules()
     rules.learn([members(5, "10.0.0.2/32")])
-    rules.learn([members(1, "10.0.0.3/32", group=f"g{number}") for number in range(MOST_GROUPS)])
+    rules.learn([members(1, "10.0.0.3/32", group=f"g{number}") for number in range(MAX_GROUPS)])
     assert lets_in(rules.define(vif("p", 4, "10.0.0.1/32")))[0] == ("10.0.0.1/32",)

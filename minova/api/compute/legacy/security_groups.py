@@ -74,13 +74,13 @@ def list_groups(api: Collaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         # The quota bounds the number of a project's groups.
         seen_by = None if everywhere else call.ctx.project_id
-        groups = stored.visible(session, seen_by, {}, Page(limit=min(query.offset + size, _MOST)))
+        groups = stored.visible(session, seen_by, {}, Page(limit=min(query.offset + size, _MAX_GROUPS)))
         shown = shown_groups(session, groups[query.offset :])
     return {"security_groups": sorted(shown, key=lambda group: (group["tenant_id"], group["name"]))}
 
 
 # The most groups that one request reads.
-_MOST = 100_000
+_MAX_GROUPS = 100_000
 
 
 def show(api: Collaborators, call: Call) -> dict[str, Any]:

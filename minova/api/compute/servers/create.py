@@ -36,7 +36,7 @@ from minova.objects.guest_limits import guest_limits
 from minova.objects.image import Image
 from minova.objects.key_pair import KeyPair
 from minova.objects.local_disks import requested_disks, requested_root_tag
-from minova.objects.network import DEFAULT_GROUP, MOST_GROUPS
+from minova.objects.network import DEFAULT_GROUP, MAX_GROUPS
 from minova.objects.quota import UNLIMITED
 from minova.objects.server_actions import InjectedFile
 from minova.objects.server_changes import MAX_TAGS
@@ -46,7 +46,7 @@ from minova.virt.image_format import format_refused, unfit
 
 REQUEST_UUID = "X-Minova-Request-UUID"
 # More servers would make one transaction and one scheduling decision too long: the client waits for them.
-MOST_SERVERS = 1000
+MAX_SERVERS = 1000
 METADATA_KEY = re.compile(r"[a-zA-Z0-9\-_:. ]{1,255}")
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_INT64)]
@@ -99,7 +99,7 @@ class NewServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     config_drive: Boolean | None = None
     key_name: Text255 | None = None
     networks: list[Nic] | Literal["none", "auto"] | None = None
-    security_groups: Annotated[list[groups.Wanted], msgspec.Meta(max_length=MOST_GROUPS)] | None = None
+    security_groups: Annotated[list[groups.Wanted], msgspec.Meta(max_length=MAX_GROUPS)] | None = None
     block_device_mapping: list[dict[str, Any]] | None = None
     block_device_mapping_v2: list[dict[str, Any]] | None = None
     personality: list[InjectedFile] | None = None
@@ -355,9 +355,9 @@ def _counts(server: NewServer) -> Counts:
     maximum = server.max_count or minimum
     if minimum > maximum:
         raise errors.BadRequest(f"min_count must be <= max_count, and {minimum} is more than {maximum}.")
-    if maximum > MOST_SERVERS:
+    if maximum > MAX_SERVERS:
         raise errors.Forbidden(
-            f"Quota exceeded for instances: requested {maximum}, but one request makes {MOST_SERVERS}."
+            f"Quota exceeded for instances: requested {maximum}, but one request makes {MAX_SERVERS}."
         )
     return Counts(minimum, maximum)
 

@@ -26,12 +26,12 @@ LOG = logging.getLogger(__name__)
 
 DIRECT, WEB = "glance-direct", "web-download"
 # The most downloads at the same time, per worker of minova-api.
-MOST_DOWNLOADS = 4
+MAX_DOWNLOADS = 4
 # The property with the reason why the last web-download failed. No request may set it.
 FAILURE = "os_glance_import_failure"
 METHODS_HEADER = "OpenStack-image-import-methods"
 
-_places = threading.BoundedSemaphore(MOST_DOWNLOADS)
+_places = threading.BoundedSemaphore(MAX_DOWNLOADS)
 
 
 def info(api: Collaborators, call: Call) -> dict[str, Any]:

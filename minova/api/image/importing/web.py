@@ -18,7 +18,7 @@ from minova.api.image.importing import guard
 from minova.api.image.importing.guard import Place, Resolve, addresses_of
 from minova.api.image.store import CHUNK_BYTES
 
-MOST_REDIRECTS = 5
+MAX_REDIRECTS = 5
 TIMEOUT = 30.0  # seconds to connect, and seconds without a byte
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 
@@ -54,7 +54,7 @@ class Download:
 def opened(conf: cfg.ConfigOpts, uri: str, resolve: Resolve = addresses_of) -> Iterator[Download]:
     """Follows redirects and checks each of them. Raises Refused or NotFetched if the fetch is not allowed or fails."""
     deadline = time.monotonic() + conf.import_filtering_opts.web_download_timeout
-    for _ in range(MOST_REDIRECTS + 1):
+    for _ in range(MAX_REDIRECTS + 1):
         place = guard.checked(conf, uri, resolve)
         with _answer(place, deadline) as response:
             if response.status == 200:
@@ -63,7 +63,7 @@ def opened(conf: cfg.ConfigOpts, uri: str, resolve: Resolve = addresses_of) -> I
             if response.status not in _REDIRECTS:
                 raise NotFetched(f"The download failed: the server answers with status {response.status}.")
             uri = urljoin(uri, response.headers.get("Location", ""))
-    raise NotFetched(f"The download failed: more than {MOST_REDIRECTS} redirects.")
+    raise NotFetched(f"The download failed: more than {MAX_REDIRECTS} redirects.")
 
 
 @contextmanager

@@ -293,6 +293,6 @@ def _with_detached(
     if action is not DETACH_INTERFACE:
         return instance
     known = {vif.port_id for vif in instance.network_info}
-    every = vifs.of_instances(session, [instance.uuid], rules=True, going=True).get(instance.uuid, ())
+    every = vifs.of_instances(session, [instance.uuid], rules=True, pending_delete=True).get(instance.uuid, ())
     more = tuple(vif for vif in every if vif.port_id == arguments["port_id"] and vif.port_id not in known)
     return msgspec.structs.replace(instance, network_info=(*instance.network_info, *more))

@@ -175,7 +175,7 @@ class EndActions:
                 self._attachments.release(session, uuid, locked.port_id)
             elif locked.action in DEFINE_ANEW:
                 # The new domain does not have the interfaces of these ports.
-                self._attachments.release_going(session, uuid)
+                self._attachments.release_pending_delete(session, uuid)
         is_silent = locked.action.ends_in is None or locked.action is SHELVE_OFFLOAD
         if error is None and locked.action.notification and is_silent:
             # For these actions the change of state does not show success, or no longer names the host.

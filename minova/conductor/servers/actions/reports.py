@@ -151,7 +151,7 @@ class ActionReports:
         def work(session: Session) -> None:
             instance = locked_instance(session, instance_uuid)
             if instance is not None and not instance.deleted and instance.host == host:
-                self._attachments.release_going(session, instance_uuid, mac_address)
+                self._attachments.release_pending_delete(session, instance_uuid, mac_address)
 
         self._worker.run(work)
 

@@ -278,7 +278,7 @@ class ServerActions:
         task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
         if task is None and (instance is None or instance.host is None):
             self._attachments.delete(session, instance_uuid, port_id)
-            self._attachments.release_going(session, instance_uuid)
+            self._attachments.release_pending_delete(session, instance_uuid)
             return True
         return False
 

@@ -21,7 +21,7 @@ _ON_PCIE_PORTS = (
     "watchdog",
 )
 # Ports for devices that are attached while the guest runs; and the maximum for one guest, as in Nova.
-SPARE_PCIE_PORTS, MOST_PCIE_PORTS = 8, 28
+SPARE_PCIE_PORTS, MAX_PCIE_PORTS = 8, 28
 # The video model if the image names none, as Nova's default.
 _VIDEO = "virtio"
 
@@ -58,7 +58,7 @@ def add_pcie_ports(devices: ET.Element, count: int) -> None:
     """
     taken = sum(len(devices.findall(each)) for each in _ON_PCIE_PORTS)
     # One more for the USB controller, which libvirt adds.
-    number = count or min(taken + 1 + SPARE_PCIE_PORTS, MOST_PCIE_PORTS)
+    number = count or min(taken + 1 + SPARE_PCIE_PORTS, MAX_PCIE_PORTS)
     ET.SubElement(devices, "controller", type="pci", index="0", model="pcie-root")
     for _ in range(number):
         ET.SubElement(devices, "controller", type="pci", model="pcie-root-port")

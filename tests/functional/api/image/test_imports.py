@@ -305,9 +305,9 @@ def test_headers_that_drip_are_left_at_the_deadline(open_cloud: Cloud) -> None:
 
 def test_few_downloads_run_at_the_same_time(open_cloud: Cloud, web: Web) -> None:
     web.go_on.clear()
-    made = [open_cloud.make_image(data=None) for _ in range(imports.MOST_DOWNLOADS + 1)]
+    made = [open_cloud.make_image(data=None) for _ in range(imports.MAX_DOWNLOADS + 1)]
     answers = [download(open_cloud, image, f"http://127.0.0.1:{web.port}/slow")[0] for image in made]
-    assert answers == [202] * imports.MOST_DOWNLOADS + [503]
+    assert answers == [202] * imports.MAX_DOWNLOADS + [503]
     status, document = download(open_cloud, made[0], f"http://127.0.0.1:{web.port}/slow")
     assert (status, document["message"]) == (409, "Image needs to be in 'queued' state to use 'web-download' method")
     # One that is deleted meanwhile leaves nothing.

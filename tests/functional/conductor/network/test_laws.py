@@ -219,7 +219,7 @@ class Attachments:
     def gone(self, server: str, number: int) -> None:
         """The host says so of a port that is deleted."""
         with self.harness.db.read() as session:
-            macs = select(models.Port.mac_address).where(models.Port.uuid.in_(ports.going_of(session, server)))
+            macs = select(models.Port.mac_address).where(models.Port.uuid.in_(ports.pending_delete_of(session, server)))
             known = list(session.scalars(macs.order_by(models.Port.id)))
         for mac in known[:1]:
             self.harness.conductor.interface_detached(CTX, instance_uuid=server, mac_address=mac, host="a")

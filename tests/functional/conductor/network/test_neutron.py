@@ -11,7 +11,7 @@ from minova import errors
 from minova.conductor.network import attachments
 from minova.conductor.network.neutron import NeutronPorts
 from minova.conductor.network.neutron_cleaning import AGAIN
-from minova.conductor.network.neutron_limits import LONGEST_PAUSE, MOST, Turns
+from minova.conductor.network.neutron_limits import LONGEST_PAUSE, MAX_SERVERS, Turns
 from minova.db import models
 from minova.db.networks import neutron_ports, vifs
 from minova.neutron_client import NeutronClient
@@ -321,7 +321,7 @@ def test_one_conductor_binds_a_server_once_at_a_time(world: World) -> None:
 
 def test_few_servers_at_a_time() -> None:
     turns, held = Turns(), []
-    for number in range(MOST):
+    for number in range(MAX_SERVERS):
         held.append(turns.take(f"server-{number}"))
         held[-1].__enter__()
     with pytest.raises(errors.ServiceUnavailable, match="Too many"), turns.take("one more"):

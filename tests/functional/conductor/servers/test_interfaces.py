@@ -10,8 +10,8 @@ from sqlalchemy import select
 from minova import errors
 from minova.db import models
 from minova.db.networks import ports
-from minova.objects.network import MOST_ADDRESSES, AddressRequest, Port
-from minova.objects.vif import MOST_NICS
+from minova.objects.network import MAX_ADDRESSES, AddressRequest, Port
+from minova.objects.vif import MAX_NICS
 from tests.fakes.interfaces import network_of
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.functional.conductor.network_cases import network, port, subnet
@@ -306,7 +306,7 @@ def test_a_port_gets_no_more_addresses_than_one_may_have(harness: ConductorHarne
     assert more() == ["10.4.0.2", "10.5.0.2"]
     for _ in range(3):
         most = more()
-    assert len(most) == MOST_ADDRESSES
+    assert len(most) == MAX_ADDRESSES
     with pytest.raises(errors.BadRequest, match="a port may have 5 addresses"):
         more()
 
@@ -373,7 +373,7 @@ def test_a_network_that_the_host_is_not_on_is_refused(harness: ConductorHarness)
 
 def test_a_server_has_so_many_interfaces_and_no_more(harness: ConductorHarness) -> None:
     server = harness.active()
-    for _ in range(MOST_NICS):
+    for _ in range(MAX_NICS):
         done(harness, server, attach(harness, server))
     with pytest.raises(errors.Forbidden, match="Maximum number of ports"):
         attach(harness, server)
@@ -431,11 +431,11 @@ def test_a_port_that_is_deleted_never_comes_back(harness: ConductorHarness, ende
     failed(harness, server, harness.action_id(server), untouched=False)
     assert (attached(harness, server), left(harness)) == ([], (1, 1, 1))
     with harness.db.read() as session:
-        assert (ports.find(session, own.id), ports.going_of(session, server)) == (None, [own.id])
+        assert (ports.find(session, own.id), ports.pending_delete_of(session, server)) == (None, [own.id])
     with pytest.raises(errors.PortNotFound):
         harness.conductor.update_port(CTX, port=own, fixed_ips=None)
     ((vif,),) = harness.conductor.interfaces_of_host(CTX, host="a").values()
-    assert (vif.port_id, vif.going) == (own.id, True)
+    assert (vif.port_id, vif.pending_delete) == (own.id, True)
     if ended_by == "host":
         known = {"instance_uuid": server, "mac_address": own.mac_address}
         harness.conductor.interface_detached(CTX, **known, host="b")

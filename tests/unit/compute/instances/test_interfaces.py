@@ -92,31 +92,31 @@ def test_what_is_decided_is_what_the_conductor_says_under_the_lock(tmp_path: Any
 
 
 @pytest.mark.parametrize("has", [(VIF,), ()])
-def test_the_interface_of_a_port_that_is_going_is_detached_and_that_is_said_until_it_is_heard(
+def test_the_interface_of_a_port_that_is_pending_delete_is_detached_and_that_is_said_until_it_is_heard(
     tmp_path: Any, has: tuple[Vif, ...]
 ) -> None:
     driver = guest(tmp_path, *has)
-    conductor = Rows(INSTANCE, msgspec.structs.replace(VIF, going=True))
+    conductor = Rows(INSTANCE, msgspec.structs.replace(VIF, pending_delete=True))
     for times in (1, 2):
         assert refreshed(driver, conductor) == []
         assert conductor.gone == [("one", VIF.mac_address, "h")] * times
 
 
-def test_a_domain_that_is_lost_has_no_interface_of_a_port_that_is_going(tmp_path: Any) -> None:
+def test_a_domain_that_is_lost_has_no_interface_of_a_port_that_is_pending_delete(tmp_path: Any) -> None:
     driver = guest(tmp_path)
     driver.destroy("one")
-    conductor = Rows(INSTANCE, msgspec.structs.replace(VIF, going=True))
+    conductor = Rows(INSTANCE, msgspec.structs.replace(VIF, pending_delete=True))
     interfaces = made(driver, conductor)
     interfaces.request()
     interfaces.refresh()
     assert conductor.gone == [("one", VIF.mac_address, "h")]
 
 
-def test_a_guest_that_does_not_let_go_of_a_port_that_is_going_is_asked_again(tmp_path: Any) -> None:
+def test_a_guest_that_does_not_let_go_of_a_port_that_is_pending_delete_is_asked_again(tmp_path: Any) -> None:
     driver = guest(tmp_path, VIF, OTHER)
     driver.fail("detach_interface", [errors.InterfaceDetachFailed("it has not let go of it")])
     instance = msgspec.structs.replace(INSTANCE, network_info=(OTHER,))
-    conductor = Rows(instance, msgspec.structs.replace(VIF, going=True), OTHER)
+    conductor = Rows(instance, msgspec.structs.replace(VIF, pending_delete=True), OTHER)
     assert len(refreshed(driver, conductor)) == 2
     assert conductor.gone == []
     assert refreshed(driver, conductor) == [OTHER.mac_address]

@@ -17,7 +17,7 @@ from minova.db import models
 from minova.objects import addresses
 from minova.objects.port_features import refusal_reason
 from minova.objects.port_marks import mark
-from minova.objects.vif import MOST_NICS, NEUTRON, NewInterface, RequestedNic, device_owner
+from minova.objects.vif import MAX_NICS, NEUTRON, NewInterface, RequestedNic, device_owner
 
 if TYPE_CHECKING:  # importing it takes time at the start, which clouds without Neutron save
     from minova.neutron_client import Document, NeutronClient
@@ -39,8 +39,8 @@ class WantedNic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 def check_together(wanted: Sequence[WantedNic], servers: int) -> None:
     """Raises BadRequest if one server, or this number of servers, cannot have all of the interfaces."""
-    if len(wanted) > MOST_NICS:
-        raise errors.BadRequest(f"A server may have {MOST_NICS} networks, and {len(wanted)} are given.")
+    if len(wanted) > MAX_NICS:
+        raise errors.BadRequest(f"A server may have {MAX_NICS} networks, and {len(wanted)} are given.")
     given = [nic.port for nic in wanted if nic.port is not None]
     if len(set(given)) < len(given):
         raise errors.BadRequest("A port stands in networks twice.")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # importing it takes time at the start, which clouds without 
 
 LOG = logging.getLogger(__name__)
 # The most ids in one request to Neutron: they are part of its URL.
-MOST_IDS = 150
+MAX_IDS = 150
 # Seconds that an answer about servers waits for the names of their groups: it is useful without them, too.
 PATIENCE = 5.0
 # Seconds after a failed request to Neutron in which no other answer about servers waits: each holds a thread of the
@@ -245,7 +245,7 @@ def _look_again(api: Collaborators, call: Call, row: models.Instance) -> None:
 
 def _all(ask: Callable[..., list["Document"]], ids: Collection[str]) -> list["Document"]:
     """Requests objects by their ids, in as few requests as the length of a URL permits."""
-    return [found for chunk in chunked(sorted(ids), MOST_IDS) for found in ask(id=list(chunk))]
+    return [found for chunk in chunked(sorted(ids), MAX_IDS) for found in ask(id=list(chunk))]
 
 
 def _flat(lists: Iterable[Collection[str]]) -> list[str]:

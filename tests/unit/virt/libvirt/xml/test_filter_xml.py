@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from minova.objects.network import EGRESS, INGRESS, AddressPair
-from minova.objects.vif import MOST_RANGES, Vif, VifAddress, VifRule, VifSubnet, filter_name
+from minova.objects.vif import MAX_RANGES, Vif, VifAddress, VifRule, VifSubnet, filter_name
 from minova.virt.libvirt.xml.filter_xml import filter_xml, filters_of, link_local
 
 MAC = "fa:16:3e:00:00:0f"
@@ -177,7 +177,7 @@ def test_filters_of_a_domain() -> None:
 
 def test_filter_has_a_bound_whatever_the_conductor_says() -> None:
     """Only what lets something through goes."""
-    remotes = tuple(f"192.{number >> 8}.{number & 255}.1/32" for number in range(MOST_RANGES + 1))
+    remotes = tuple(f"192.{number >> 8}.{number & 255}.1/32" for number in range(MAX_RANGES + 1))
     few = (VifRule(direction=INGRESS, ip_version=4, protocol="tcp", port_min=22, port_max=22),)
     huge = VifRule(direction=INGRESS, ip_version=4, protocol="udp", remotes=remotes)
     assert rules(rules=(huge, *few)) == rules(rules=few)

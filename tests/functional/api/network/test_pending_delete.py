@@ -34,8 +34,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def going(cloud: Cloud, made: Json) -> None:
-    cloud.db.run(lambda session: ports.mark_going(session, made["id"]))
+def mark_pending_delete(cloud: Cloud, made: Json) -> None:
+    cloud.db.run(lambda session: ports.mark_pending_delete(session, made["id"]))
 
 
 def let_go(cloud: Cloud, made: Json) -> None:
@@ -63,7 +63,7 @@ def deleted(cloud: Cloud, kind: str, made: dict[str, Json]) -> tuple[int, str]:
 def test_guest_that_lets_go_is_waited_for(cloud: Cloud, clock: Clock, kind: str) -> None:
     made = made_of(cloud)
     one = port(cloud, made["network"], security_groups=[made["security-group"]["id"]])
-    going(cloud, one)
+    mark_pending_delete(cloud, one)
     clock.looked = lambda: let_go(cloud, one) if clock.looks == 3 else None
     assert deleted(cloud, kind, made) == (204, "")
     assert clock.looks == 3
@@ -73,17 +73,17 @@ def test_guest_that_lets_go_is_waited_for(cloud: Cloud, clock: Clock, kind: str)
 def test_guest_that_keeps_it_is_not_waited_for_without_end(cloud: Cloud, clock: Clock, kind: str) -> None:
     made = made_of(cloud)
     one = port(cloud, made["network"], security_groups=[made["security-group"]["id"]])
-    going(cloud, one)
+    mark_pending_delete(cloud, one)
     status, error = deleted(cloud, kind, made)
     assert (status, error.endswith("InUse")) == (409, True)
     assert clock.now == pytest.approx(removal.PATIENCE, abs=2 * removal.LOOK)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_a_port_uses_that_is_not_going_is_refused_at_once(cloud: Cloud, clock: Clock, kind: str) -> None:
+def test_what_a_port_uses_that_is_not_pending_delete_is_refused_at_once(cloud: Cloud, clock: Clock, kind: str) -> None:
     made = made_of(cloud)
     mine = {"security_groups": [made["security-group"]["id"]]}
-    going(cloud, port(cloud, made["network"], **mine))
+    mark_pending_delete(cloud, port(cloud, made["network"], **mine))
     port(cloud, made["network"], **mine)
     assert deleted(cloud, kind, made)[0] == 409
     assert clock.looks == 0
