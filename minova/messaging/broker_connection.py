@@ -7,6 +7,7 @@ not need: no fanout queue, and a compute has no queue that all computes share. S
 docs/decisions/0029-services-have-users-at-the-broker.md.
 """
 
+import contextlib
 import functools
 import logging
 import time
@@ -25,12 +26,13 @@ from minova.messaging.broker_users import BrokerUser
 threads.use_native()
 
 import oslo_messaging  # noqa: E402
+from oslo_messaging._drivers import common as driver_common  # noqa: E402
 from oslo_messaging._drivers import impl_rabbit  # noqa: E402
 
 LOG = logging.getLogger(__name__)
 # How the driver names the answer queues of other users.
 _UNNAMED_REPLY = "reply_"
-# Seconds before a missing exchange is looked for again. All computes do so after a restart of the broker.
+# Seconds between two looks for a missing exchange. After a restart of the broker all computes look.
 _PAUSE = 1.0
 _ORIGINAL_NAME = impl_rabbit.RabbitDriver._get_reply_queue_name
 
@@ -56,12 +58,9 @@ class Connection(impl_rabbit.Connection):  # type: ignore[misc]
 
     def _set_current_channel(self, new_channel: Any) -> None:
         is_new = new_channel is not None and new_channel != self.channel
-        try:
+        # An error here, while the driver connects again, would end its loop. It declares the rest when it consumes.
+        with contextlib.suppress(_NoExchangeError):
             super()._set_current_channel(new_channel)
-        except _NoExchangeError as error:
-            # The driver repeats what fails while it consumes, and there it declares what it has not declared yet. What
-            # fails here, while it connects again, ends its loop.
-            LOG.warning("%s", error)
         if self.user is not None and is_new:
             self._producer.publish = functools.partial(self._producer.publish, user_id=str(self.user))
 
@@ -70,9 +69,11 @@ class Connection(impl_rabbit.Connection):  # type: ignore[misc]
     def declare_consumer(self, consumer: Any) -> Any:
         if self._makes_no_exchange:
             consumer.exchange.passive = True
-            consumer.declare = functools.partial(_declare_when_there_is_an_exchange, consumer, consumer.declare)
+            consumer.declare = _PassiveDeclaration(consumer)
         try:
-            return super().declare_consumer(consumer)
+            while True:
+                with contextlib.suppress(_NoExchangeError):
+                    return super().declare_consumer(consumer)
         except Exception:
             self.close()  # oslo.messaging would leave it open
             raise
@@ -141,27 +142,49 @@ class Connection(impl_rabbit.Connection):  # type: ignore[misc]
         return self.user is not None and self.user.role is Role.COMPUTE
 
 
-class _NoExchangeError(amqp.exceptions.RecoverableConnectionError):  # type: ignore[misc]
-    """The broker has no exchange for a user that makes none. The driver connects again and repeats the declaration."""
+class _NoExchangeError(driver_common.Timeout):  # type: ignore[misc]
+    """No conductor has made the exchange yet. The driver takes it for the end of a wait for messages: it keeps the connection and
+    declares again when it next waits.
+    """
+
+
+class _PassiveDeclaration:
+    """Declares a consumer of a user that makes no exchange. Conductors make the exchanges, and make them again after a restart of
+    the broker.
+
+    Raises _NoExchangeError, after a pause, if there is no exchange.
+    """
+
+    def __init__(self, consumer: Any) -> None:
+        self._exchange = consumer.exchange
+        self._declare: Callable[[Any], None] = consumer.declare
+        self._waits = False
+
+    def __call__(self, connection: Any) -> None:
+        try:
+            # Before the driver declares the queue. The driver takes a missing exchange for a broken queue, which it deletes.
+            self._exchange(connection.channel).declare()
+        except amqp.exceptions.NotFound as error:
+            if not self._waits:
+                LOG.warning("The conductor has made no exchange yet; this service waits for it: %s", error)
+            self._waits = True
+            # The broker has closed the channel, and py-amqp has opened it again: without consumers, and without the limit of
+            # unacknowledged messages.
+            connection._new_tags = set(connection._consumers.values())
+            if connection.purpose == driver_common.PURPOSE_LISTEN:
+                connection._set_qos(connection.channel)
+            time.sleep(_PAUSE)
+            raise _NoExchangeError from error
+        if self._waits:
+            LOG.info("There is an exchange %s again", self._exchange.name)
+        self._waits = False
+        self._declare(connection)
 
 
 def _reply_queue_name(driver: Any) -> str:
     """Returns a random name, as for other users: a process that does not know the name cannot use the queue."""
     user = user_of(driver._url)
     return str(_ORIGINAL_NAME(driver)) if user is None else f"{broker_users.reply_queue_prefix(user)}{uuid.uuid4().hex}"
-
-
-def _declare_when_there_is_an_exchange(consumer: Any, declare: Callable[[Any], None], connection: Any) -> None:
-    """Declare a consumer. Conductors make the exchanges, and make them again after a restart of the broker.
-    Raises _NoExchangeError, after a pause, if no conductor has made the exchange yet.
-    """
-    try:
-        # Before the driver declares the queue: it takes a missing exchange for a broken queue, and deletes the queue.
-        consumer.exchange(connection.channel).declare()
-        declare(connection)
-    except amqp.exceptions.NotFound as error:
-        time.sleep(_PAUSE)
-        raise _NoExchangeError(f"The conductor has made no exchange yet: {error}") from error
 
 
 def use() -> None:

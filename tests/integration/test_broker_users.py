@@ -3,10 +3,13 @@
 import contextlib
 import gc
 import logging
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import requests
+from oslo_messaging._drivers import impl_rabbit
 
 from minova import errors
 from minova.context import RequestContext, service_context
@@ -128,14 +131,20 @@ class CountingBell:
         self.rings += 1
 
 
+def prefetch_of(broker: SecureRabbitMQ, queue: str) -> int | None:
+    """How many unacknowledged messages the consumer of a queue may have; None: it has no consumer."""
+    response = requests.get(f"{broker.management_url}/api/consumers", timeout=30)
+    return next((row["prefetch_count"] for row in response.json() if row["queue"]["name"] == queue), None)
+
+
 @pytest.mark.usefixtures("collected_sockets")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_compute_waits_for_the_exchange_after_a_restart_of_the_broker(
     authority: Authority, tmp_path: Path, warnings: Warnings
 ) -> None:
-    """The driver ended its loop with an error, "after inf tries", if the compute was back before a conductor."""
-    driver_log, bell = logging.getLogger("oslo.messaging._drivers.impl_rabbit"), CountingBell()
-    driver_log.addHandler(warnings)
+    """If the compute is back before a conductor. The driver ended its loop with an error, "after inf tries"."""
+    driver_log, of_driver, bell = logging.getLogger(impl_rabbit.__name__), Warnings(), CountingBell()
+    driver_log.addHandler(of_driver)
     conf = configure(tmp_path, host="victim")
     with SecureRabbitMQ(authority) as broker:
         url = broker.fresh_url()
@@ -154,15 +163,47 @@ def test_compute_waits_for_the_exchange_after_a_restart_of_the_broker(
             assert not is_heard()
             server.start()
             wait_for("the compute listens", is_heard)
+            limit = wait_for("its limit is known", lambda: prefetch_of(broker, "compute.victim"))
             broker.kill()
             broker.start()
-            wait_for("the compute waits", lambda: warnings.count("The conductor has made no exchange yet") > 1)
+            wait_for("the compute waits", lambda: warnings.count("The conductor has made no exchange yet"))
             bell.rings = 0
             wait_for("the compute listens again", is_heard)
+            assert wait_for("its limit is known again", lambda: prefetch_of(broker, "compute.victim")) == limit
         finally:
-            driver_log.removeHandler(warnings)
+            driver_log.removeHandler(of_driver)
             server.stop()
             server.wait()
             compute.close()
             conductor.close()
-    assert warnings.count("after inf tries") == 0
+    # It warns once, and the driver does not take the missing exchange for a broker that is away.
+    assert warnings.count("no exchange") == 1
+    assert (of_driver.count("no exchange"), of_driver.count("after inf tries")) == (0, 0)
+
+
+def test_compute_that_starts_before_a_conductor_waits_for_the_exchange(
+    secure_rabbitmq: SecureRabbitMQ, tmp_path: Path, warnings: Warnings
+) -> None:
+    bell, url = CountingBell(), secure_rabbitmq.fresh_url()
+    conf, users = configure(tmp_path, host="victim"), Users(secure_rabbitmq, tmp_path, url.rpartition("/")[2])
+    conductor, compute = Rpc(conf, url), Rpc(conf, users.url("compute", "victim"))
+    client = conductor.client(Bell, server="victim", retry=0)
+    server = compute.server(Bell, bell, host="victim")
+
+    def is_heard() -> bool:
+        with contextlib.suppress(errors.ServiceUnavailable):
+            client.ring(service_context())
+        return bell.rings > 0
+
+    starter = threading.Thread(target=server.start)
+    starter.start()
+    try:
+        wait_for("the compute waits", lambda: warnings.count("The conductor has made no exchange yet"))
+        wait_for("the compute listens", is_heard)
+        assert warnings.count("no exchange") == 1
+    finally:
+        starter.join(60)
+        server.stop()
+        server.wait()
+        compute.close()
+        conductor.close()
