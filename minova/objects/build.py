@@ -66,13 +66,14 @@ class BuildReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReportAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of one of several reports. If the report was not written, either `stale` or `error` says why.
+    """The result of one of several reports. If the report was not written, `stale`, `misfit` or `error` says why.
 
-    `instance`: of an accepted claim.
+    `instance`: of an accepted claim. `misfit`: why the conductor does not accept what a claim would take.
     """
 
     instance: Instance | None = None
     stale: str | None = None
+    misfit: str | None = None
     error: str | None = None
 
 
@@ -80,6 +81,8 @@ def refusal(answer: ReportAnswer) -> errors.MinovaError | None:
     """Returns the error of a report that was not written; None if it was written."""
     if answer.stale is not None:
         return errors.StaleAttempt(answer.stale)
+    if answer.misfit is not None:
+        return errors.ComputeResourcesUnavailable(answer.misfit)
     return errors.MinovaError(answer.error) if answer.error is not None else None
 
 

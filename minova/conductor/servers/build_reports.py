@@ -187,10 +187,10 @@ class BuildReports:
         return tuple(answer_of(outcome) for outcome in outcomes)
 
     def _claim(self, session: Session, reports: Sequence[AttemptReport]) -> list[objects.Instance]:
-        for report in reports:
-            require_pins(report.instance_uuid, report.host, report.values["b_numa_topology"])
         at = self._worker.at()
         apply_all(session, _CLAIM, reports, at)
+        for report in reports:
+            require_pinned(report.instance_uuid, report.host, report.values["b_numa_topology"])
         claimed = instances.by_uuids(session, [report.instance_uuid for report in reports])
         self._write_nodes(session, reports, at)
         return [claimed[report.instance_uuid] for report in reports]
@@ -373,11 +373,12 @@ def reported_before(session: Session, instance_uuid: str, attempt: int, host: st
     return bool((row.attempt, row.host) == (attempt, host))
 
 
-def require_pins(instance_uuid: str, host: str, topology: InstanceNUMATopology | None) -> None:
-    """A host whose driver reports no cells claims every guest, as in Nova. The scheduler does not choose it for pinned
-    guests, but a host may lose its cells, or go back to an older release, while a build is on its way to it.
+def require_pinned(instance_uuid: str, host: str, topology: InstanceNUMATopology | None) -> None:
+    """Raises ComputeResourcesUnavailable if the host has not pinned all dedicated CPUs of a guest that it claims.
 
-    Raises ComputeResourcesUnavailable if the host has not pinned all dedicated CPUs.
+    A host whose driver reports no cells, or no resources at all, claims every guest as requested, as in Nova. The
+    scheduler does not choose it for pinned guests, but a host may lose its cells, or go back to an older release, while a
+    build is on its way to it.
     """
     if topology is not None and topology.unpinned:
         raise errors.ComputeResourcesUnavailable(
@@ -426,6 +427,8 @@ def answer_of(outcome: object) -> ReportAnswer:
         return ReportAnswer(instance=outcome)
     if isinstance(outcome, errors.StaleAttempt):
         return ReportAnswer(stale=str(outcome))
+    if isinstance(outcome, errors.ComputeResourcesUnavailable):
+        return ReportAnswer(misfit=str(outcome))
     if isinstance(outcome, Exception):
         if not isinstance(outcome, errors.MinovaError):
             LOG.error("A report could not be written", exc_info=outcome)

@@ -16,7 +16,7 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.conductor.servers.build_reports import require_pins
+from minova.conductor.servers.build_reports import require_pinned
 from minova.conductor.servers.finish import announce_hosts
 from minova.conductor.tasks.worker import Worker
 from minova.db.hosts import compute_nodes
@@ -121,13 +121,13 @@ class Migrations:
 
     def claim_move(self, migration: Migration, node: ComputeNode) -> Migration:
         """See the contract."""
-        require_pins(migration.instance_uuid, node.host, migration.new_numa_topology)
 
         def work(session: Session) -> Migration:
             instances.lock(session, [migration.instance_uuid])
             known = self._locked(session, migration.uuid, node.host)
             if known.dest != (node.host, node.hypervisor_hostname) or known.status not in {"accepted", "pre-migrating"}:
                 raise _stale(known, "pre-migrating", node.host)
+            require_pinned(known.instance_uuid, node.host, migration.new_numa_topology)
             made = replace(known, status="pre-migrating", new_numa_topology=migration.new_numa_topology)
             migrations.write(session, made, self._worker.at(), self._worker.now())
             if node.id and compute_nodes.write_usage(session, node, self._worker.at()):

@@ -7,12 +7,16 @@ from typing import Any
 
 import msgspec
 import pytest
+from sqlalchemy import select
 
 from minova import errors
-from minova.objects.build import InstanceClaim
-from minova.objects.migration import Migration, MigrationType
+from minova.db import models
+from minova.objects.build import InstanceClaim, refusal
+from minova.objects.migration import MigrationType
 from minova.objects.numa import InstanceNUMACell, InstanceNUMATopology
+from minova.objects.request_spec import Selection
 from tests.functional.conductor.conductor_harness import CTX, FLAVOR, ConductorHarness
+from tests.functional.scheduler.cloud import named
 
 CELL = InstanceNUMACell(id=0, pcpuset=frozenset({0, 1}), memory=512, cpu_policy="dedicated")
 REQUESTED = InstanceNUMATopology(cells=(CELL,))
@@ -52,23 +56,28 @@ def test_others_that_are_claimed_with_it_are_written(harness: ConductorHarness) 
     first, second, third = harness.conductor.claim_instances(CTX, claims=claims, node=node)
     assert first.instance is not None
     assert first.instance.numa_topology == PINNED
-    assert (second.instance, "no host CPUs" in (second.error or "")) == (None, True)
+    assert isinstance(refusal(second), errors.ComputeResourcesUnavailable)
     assert third.instance is not None
+    assert [harness.state(uuid) for uuid in (pinned, unpinned, plain)] == [
+        "building/block_device_mapping on a",
+        "building/scheduling on None",
+        "building/block_device_mapping on a",
+    ]
+
+
+def test_a_late_claim_is_stale_whatever_it_pins(harness: ConductorHarness) -> None:
+    """Else the host counted a failed build."""
+    uuid = harness.active()
+    with pytest.raises(errors.StaleAttempt):
+        claim(harness, uuid, REQUESTED)
 
 
 def test_a_move_without_pins_is_refused(harness: ConductorHarness) -> None:
-    move = Migration(
-        uuid="11111111-1111-4111-8111-111111111111",
-        instance_uuid=harness.active(),
-        migration_type=MigrationType.RESIZE,
-        status="accepted",
-        source_compute="a",
-        source_node="a-node",
-        dest_compute="b",
-        dest_node="b-node",
-        old_flavor=FLAVOR,
-        new_flavor=FLAVOR,
-        new_numa_topology=REQUESTED,
-    )
+    chosen = Selection(host="b", node="b-node", provider_uuid=named("b"), allocation={"VCPU": 1})
+    begin = harness.conductor.collaborators.migrations.begin_move
+    moved = begin(harness.active(), MigrationType.RESIZE, FLAVOR, chosen, claim_number=50)
+    unpinned = msgspec.structs.replace(moved.migration, new_numa_topology=REQUESTED)
     with pytest.raises(errors.ComputeResourcesUnavailable):
-        harness.conductor.claim_move(CTX, migration=move, node=harness.node("b"))
+        harness.conductor.claim_move(CTX, migration=unpinned, node=harness.node("b"))
+    with harness.db.read() as session:
+        assert session.scalars(select(models.Migration.status)).one() == "accepted"
