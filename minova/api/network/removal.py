@@ -30,19 +30,19 @@ def delete_once_free(
     try:
         return delete()
     except errors.Conflict:
-        if not _is(api, only_pending_delete):
+        if not _are_pending_delete(api, only_pending_delete):
             raise
         try:
             place = api.waiting.place(call.ctx.project_id)
             with place:
                 until = time.monotonic() + PATIENCE
-                while time.monotonic() < until and _is(api, only_pending_delete):
+                while time.monotonic() < until and _are_pending_delete(api, only_pending_delete):
                     time.sleep(LOOK)
         except errors.ServiceUnavailable:  # too many requests wait
             pass
     return delete()
 
 
-def _is(api: Collaborators, only_pending_delete: Callable[[Session], bool]) -> bool:
+def _are_pending_delete(api: Collaborators, only_pending_delete: Callable[[Session], bool]) -> bool:
     with api.db.read() as session:
         return only_pending_delete(session)

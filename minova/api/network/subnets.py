@@ -20,7 +20,7 @@ from minova.objects.addresses import Block
 from minova.objects.network import HostRoute, Pool, Subnet
 
 # Neutron's limits.
-MAX_SERVERS, MAX_ROUTES = 5, 20
+MAX_NAMESERVERS, MAX_ROUTES = 5, 20
 AddressText = Annotated[str, msgspec.Meta(max_length=64)]
 # The only mode in which guests get the addresses that the database assigns to them.
 Mode = Literal["dhcpv6-stateful"]
@@ -186,8 +186,8 @@ def _pools(
 
 
 def _servers(requested: tuple[str, ...]) -> tuple[str, ...]:
-    if len(requested) > MAX_SERVERS:
-        raise errors.BadRequest(f"Invalid input for dns_nameservers. Reason: there may be {MAX_SERVERS}.")
+    if len(requested) > MAX_NAMESERVERS:
+        raise errors.BadRequest(f"Invalid input for dns_nameservers. Reason: there may be {MAX_NAMESERVERS}.")
     servers = tuple(str(addresses.parse_address("dns_nameservers", text)) for text in requested)
     if len(set(servers)) < len(servers):
         raise errors.BadRequest("Invalid input for dns_nameservers. Reason: one stands there twice.")

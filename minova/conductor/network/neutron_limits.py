@@ -20,12 +20,12 @@ AWAY = 3
 
 
 class Turns:
-    """Allows one piece of work at a time for each server, in this process; and of `take`, at most `most` for all
+    """Allows one piece of work at a time for each server, in this process; and of `take`, at most `limit` for all
     servers. Safe for threads.
     """
 
-    def __init__(self, most: int = MAX_SERVERS) -> None:
-        self._most = most
+    def __init__(self, limit: int = MAX_SERVERS) -> None:
+        self._limit = limit
         self._lock = threading.Lock()
         self._servers: set[str] = set()
         self._taken = 0
@@ -35,7 +35,7 @@ class Turns:
         """Raises ServiceUnavailable at once instead of waiting."""
         with self.alone(instance_uuid):
             with self._lock:
-                if self._taken >= self._most:
+                if self._taken >= self._limit:
                     raise errors.ServiceUnavailable("Too many servers wait for the network service here.")
                 self._taken += 1
             try:
@@ -46,7 +46,7 @@ class Turns:
 
     @contextmanager
     def alone(self, instance_uuid: str) -> Iterator[None]:
-        """For work of a single thread, which does not count for `most`. Raises ServiceUnavailable at once instead of
+        """For work of a single thread, which does not count for `limit`. Raises ServiceUnavailable at once instead of
         waiting.
         """
         with self._lock:

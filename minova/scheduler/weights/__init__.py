@@ -125,8 +125,8 @@ class Parts(NamedTuple):
 
 def normalize(values: Numbers, minval: float | None, maxval: float | None) -> Numbers:
     """Scales to 0..1 between the bounds, as in Nova: all 0 if the bounds are equal."""
-    low = _least(values) if minval is None else minval
-    high = _most(values) if maxval is None else maxval
+    low = _min(values) if minval is None else minval
+    high = _max(values) if maxval is None else maxval
     if low == high:
         return 0.0
     if not low:
@@ -144,9 +144,9 @@ def parts(weigher: Weigher, hosts: HostTable, rows: NDArray[np.int64], spec: Req
 
 
 def _bounded(values: Numbers, minval: float | None, maxval: float | None) -> Numbers:
-    if minval is not None and _least(values) < minval:
+    if minval is not None and _min(values) < minval:
         values = np.maximum(values, minval)
-    if maxval is not None and _most(values) > maxval:
+    if maxval is not None and _max(values) > maxval:
         values = np.minimum(values, maxval)
     return values
 
@@ -187,9 +187,9 @@ def _taken(values: Any, rows: NDArray[np.int64]) -> Numbers:
     return chosen if chosen.dtype == np.float64 else chosen.astype(np.float64)  # type: ignore[no-any-return]
 
 
-def _least(values: Numbers) -> float:
+def _min(values: Numbers) -> float:
     return values if isinstance(values, float) else float(np.minimum.reduce(values))
 
 
-def _most(values: Numbers) -> float:
+def _max(values: Numbers) -> float:
     return values if isinstance(values, float) else float(np.maximum.reduce(values))

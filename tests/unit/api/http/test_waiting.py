@@ -3,12 +3,12 @@
 import pytest
 
 from minova import errors
-from minova.api.http.waiting import MAX_OF_PROJECT, WaitingRequests
+from minova.api.http.waiting import MAX_PER_PROJECT, WaitingRequests
 
 
 def test_a_project_has_few_places_and_all_projects_together_have_a_bound() -> None:
-    waiting = WaitingRequests(MAX_OF_PROJECT + 1)
-    held = [waiting.place("a") for _ in range(MAX_OF_PROJECT)]
+    waiting = WaitingRequests(MAX_PER_PROJECT + 1)
+    held = [waiting.place("a") for _ in range(MAX_PER_PROJECT)]
     for place in held:
         place.__enter__()
     with pytest.raises(errors.ServiceUnavailable, match="try again later"), waiting.place("a"):

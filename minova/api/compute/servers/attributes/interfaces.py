@@ -37,7 +37,7 @@ Id = Annotated[str, msgspec.Meta(pattern="^[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}
 # longest pause between two checks.
 PATIENCE, FIRST_LOOK, LONGEST_LOOK = 60.0, 0.05, 0.5
 # The most waiting requests of one project. Each takes one place.
-MAX_OF_PROJECT = 4
+MAX_PER_PROJECT = 4
 # Tries of a change while others change the same port.
 TRIES = 5
 # Errors of the conductor after which it has changed nothing.
@@ -111,7 +111,7 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
         return _attach_neutrons(api, call, row, nic)
     interface = msgspec.structs.replace(interface, tag=_text(wanted.tag))
     attached = interface.port_id or interface.id
-    with api.waiting.place(row.project_id, MAX_OF_PROJECT):
+    with api.waiting.place(row.project_id, MAX_PER_PROJECT):
         try:
             _wait(
                 partial(_attach, api, call, row, {"interface": msgspec.to_builtins(interface)}),
@@ -132,7 +132,7 @@ def _attach_neutrons(api: Collaborators, call: Call, row: models.Instance, nic: 
 
     A port that this process leaves behind is deleted with the server.
     """
-    with api.waiting.place(row.project_id, MAX_OF_PROJECT):
+    with api.waiting.place(row.project_id, MAX_PER_PROJECT):
         _require_able(call, row)
         interface = neutron.new_interface(api, call, row, nic)
         try:

@@ -13,7 +13,7 @@ from minova.api.http.call import Call
 from minova.db.servers import tags
 from minova.objects.server_changes import MAX_TAGS, ServerChanges
 
-_MAX_SHOWN = 60
+_MAX_LENGTH = 60
 _FORBIDDEN = frozenset(",/")
 
 
@@ -42,9 +42,9 @@ def add(api: Collaborators, call: Call) -> None:
     """Answers 201 with the address of the tag, or 204 if the server has it already."""
     tag = call.path["tag"]
     uuid, before = _of(api, call)
-    if not 1 <= len(tag) <= _MAX_SHOWN or _FORBIDDEN & {*tag} or "\x00" in tag:
+    if not 1 <= len(tag) <= _MAX_LENGTH or _FORBIDDEN & {*tag} or "\x00" in tag:
         raise errors.BadRequest(
-            f"Tag '{tag[:_MAX_SHOWN]}' is invalid. It must be a non empty string without characters '/' and ','."
+            f"Tag '{tag[:_MAX_LENGTH]}' is invalid. It must be a non empty string without characters '/' and ','."
         )
     _change(api, call, uuid, ServerChanges(add_tag=tag))
     if tag in before:
@@ -74,7 +74,7 @@ def _of(api: Collaborators, call: Call) -> tuple[str, tuple[str, ...]]:
 
 def _require(uuid: str, found: tuple[str, ...], tag: str) -> None:
     if tag not in found:
-        raise errors.NotFound(f"Server {uuid} has no tag '{tag[:_MAX_SHOWN]}'")
+        raise errors.NotFound(f"Server {uuid} has no tag '{tag[:_MAX_LENGTH]}'")
 
 
 def _change(api: Collaborators, call: Call, uuid: str, changes: ServerChanges) -> None:
