@@ -17,6 +17,8 @@ from tests.servers.private_server import PrivateServer, ServerError, program
 
 BINARIES = "/usr/lib/postgresql"
 PACKAGE = "postgresql"
+# The SQLSTATE of a client that pg_hba.conf does not let in. A server that starts answers 57P03, cannot_connect_now.
+INVALID_AUTHORIZATION = b"C28000\x00"
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
     # What was committed outlives the server's being killed; only a power cut would lose it.
@@ -104,14 +106,19 @@ class PostgreSQL(PrivateServer):
         return {}
 
     def answers(self) -> bool:
-        # A connection is accepted before the server is ready, so one is really made.
+        return self._answer_to_client().startswith(b"R")
+
+    def _answer_to_client(self) -> bytes:
+        """The first words to a client without TLS; none: there is no server. A connection is accepted, and encrypted, before the
+        server is ready: "the database system is starting up".
+        """
         try:
             with socket.create_connection(("127.0.0.1", self.ports[0]), timeout=2) as client:
                 words = b"user\x00postgres\x00database\x00postgres\x00\x00"
                 client.sendall((len(words) + 8).to_bytes(4, "big") + (3 << 16).to_bytes(4, "big") + words)
-                return client.recv(1) == b"R"
+                return client.recv(1024)
         except OSError:
-            return False
+            return b""
 
     @property
     def _data(self) -> Path:
@@ -140,7 +147,7 @@ class SecurePostgreSQL(PostgreSQL):
         if as_ordinary_user():
             for path in (*made, authorities):
                 shutil.chown(path, "postgres", "postgres")
-        # The answer to the question whether it is ready needs no TLS: that connection is refused by words.
+        # The question whether it is ready is asked without TLS. The answer of a ready server is that there is no such entry here.
         (self._data / "pg_hba.conf").write_text("hostssl all all 127.0.0.1/32 cert\n")
 
     def more_settings(self) -> dict[str, str]:
@@ -148,9 +155,4 @@ class SecurePostgreSQL(PostgreSQL):
         return {"ssl": "on", **{name: str(self._data / file) for name, file in names.items()}}
 
     def answers(self) -> bool:
-        try:
-            with socket.create_connection(("127.0.0.1", self.ports[0]), timeout=2) as client:
-                client.sendall((8).to_bytes(4, "big") + (80877103).to_bytes(4, "big"))
-                return client.recv(1) == b"S"
-        except OSError:
-            return False
+        return INVALID_AUTHORIZATION in self._answer_to_client()
