@@ -5,6 +5,7 @@ import gc
 import logging
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,7 @@ pytestmark = pytest.mark.timeout(300)
 
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=64, root_gb=0)
 WARNING = "[broker] per_host_users is off"
+NO_EXCHANGE = "The conductor has made no exchange yet"
 
 
 def boot(cluster: Cluster) -> None:
@@ -131,6 +133,30 @@ class CountingBell:
         self.rings += 1
 
 
+class RingingCloud:
+    """A compute with a user of its own that counts messages, and a sender that makes the exchange, as conductors do."""
+
+    def __init__(self, broker: SecureRabbitMQ, folder: Path) -> None:
+        self.bell = CountingBell()
+        url, conf = broker.fresh_url(), configure(folder, host="victim")
+        self._compute = Rpc(conf, Users(broker, folder, url.rpartition("/")[2]).url("compute", "victim"))
+        self._conductor = Rpc(conf, url)
+        self._client = self._conductor.client(Bell, server="victim", retry=0)
+        self.server = self._compute.server(Bell, self.bell, host="victim")
+
+    def is_heard(self) -> bool:
+        """Send a message, which also makes the exchange, unless it cannot be delivered; whether any has come."""
+        with contextlib.suppress(errors.ServiceUnavailable):
+            self._client.ring(service_context())
+        return self.bell.rings > 0
+
+    def close(self) -> None:
+        self.server.stop()
+        self.server.wait()
+        self._compute.close()
+        self._conductor.close()
+
+
 def prefetch_of(broker: SecureRabbitMQ, queue: str) -> int | None:
     """How many unacknowledged messages the consumer of a queue may have; None: it has no consumer."""
     response = requests.get(f"{broker.management_url}/api/consumers", timeout=30)
@@ -143,39 +169,22 @@ def test_compute_waits_for_the_exchange_after_a_restart_of_the_broker(
     authority: Authority, tmp_path: Path, warnings: Warnings
 ) -> None:
     """If the compute is back before a conductor. The driver ended its loop with an error, "after inf tries"."""
-    driver_log, of_driver, bell = logging.getLogger(impl_rabbit.__name__), Warnings(), CountingBell()
+    driver_log, of_driver = logging.getLogger(impl_rabbit.__name__), Warnings()
     driver_log.addHandler(of_driver)
-    conf = configure(tmp_path, host="victim")
-    with SecureRabbitMQ(authority) as broker:
-        url = broker.fresh_url()
-        users = Users(broker, tmp_path, url.rpartition("/")[2])
-        conductor, compute = Rpc(conf, url), Rpc(conf, users.url("compute", "victim"))
-        client = conductor.client(Bell, server="victim", retry=0)
-        server = compute.server(Bell, bell, host="victim")
-
-        def is_heard() -> bool:
-            """Send a message, which also makes the exchange, until the compute has got one."""
-            with contextlib.suppress(errors.ServiceUnavailable):
-                client.ring(service_context())
-            return bell.rings > 0
-
+    with SecureRabbitMQ(authority) as broker, closing(RingingCloud(broker, tmp_path)) as cloud:
         try:
-            assert not is_heard()
-            server.start()
-            wait_for("the compute listens", is_heard)
+            assert not cloud.is_heard()
+            cloud.server.start()
+            wait_for("the compute listens", cloud.is_heard)
             limit = wait_for("its limit is known", lambda: prefetch_of(broker, "compute.victim"))
             broker.kill()
             broker.start()
-            wait_for("the compute waits", lambda: warnings.count("The conductor has made no exchange yet"))
-            bell.rings = 0
-            wait_for("the compute listens again", is_heard)
+            wait_for("the compute waits", lambda: warnings.count(NO_EXCHANGE))
+            cloud.bell.rings = 0
+            wait_for("the compute listens again", cloud.is_heard)
             assert wait_for("its limit is known again", lambda: prefetch_of(broker, "compute.victim")) == limit
         finally:
             driver_log.removeHandler(of_driver)
-            server.stop()
-            server.wait()
-            compute.close()
-            conductor.close()
     # It warns once, and the driver does not take the missing exchange for a broker that is away.
     assert warnings.count("no exchange") == 1
     assert (of_driver.count("no exchange"), of_driver.count("after inf tries")) == (0, 0)
@@ -184,26 +193,12 @@ def test_compute_waits_for_the_exchange_after_a_restart_of_the_broker(
 def test_compute_that_starts_before_a_conductor_waits_for_the_exchange(
     secure_rabbitmq: SecureRabbitMQ, tmp_path: Path, warnings: Warnings
 ) -> None:
-    bell, url = CountingBell(), secure_rabbitmq.fresh_url()
-    conf, users = configure(tmp_path, host="victim"), Users(secure_rabbitmq, tmp_path, url.rpartition("/")[2])
-    conductor, compute = Rpc(conf, url), Rpc(conf, users.url("compute", "victim"))
-    client = conductor.client(Bell, server="victim", retry=0)
-    server = compute.server(Bell, bell, host="victim")
-
-    def is_heard() -> bool:
-        with contextlib.suppress(errors.ServiceUnavailable):
-            client.ring(service_context())
-        return bell.rings > 0
-
-    starter = threading.Thread(target=server.start)
-    starter.start()
-    try:
-        wait_for("the compute waits", lambda: warnings.count("The conductor has made no exchange yet"))
-        wait_for("the compute listens", is_heard)
-        assert warnings.count("no exchange") == 1
-    finally:
-        starter.join(60)
-        server.stop()
-        server.wait()
-        compute.close()
-        conductor.close()
+    with closing(RingingCloud(secure_rabbitmq, tmp_path)) as cloud:
+        starter = threading.Thread(target=cloud.server.start)
+        starter.start()
+        try:
+            wait_for("the compute waits", lambda: warnings.count(NO_EXCHANGE))
+            wait_for("the compute listens", cloud.is_heard)
+            assert warnings.count("no exchange") == 1
+        finally:
+            starter.join(60)
