@@ -98,6 +98,13 @@ PLACEMENT_FINDINGS = Gauge(
     "minova_placement_findings", "What the last audit of Placement found wrong, by kind.", ["kind"], registry=REGISTRY
 )
 
+UNKNOWN_IMAGES = Gauge(
+    "minova_unknown_images",
+    "Images whose bytes are in the image store, and of which the database has neither a record nor a deletion.",
+    registry=REGISTRY,
+    multiprocess_mode="max",
+)
+
 
 @contextmanager
 def timed(histogram: Histogram, *labels: str) -> Iterator[None]:

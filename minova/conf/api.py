@@ -164,5 +164,13 @@ OPTS: list[cfg.Opt] = [
         help="How users may import images: glance-direct is an upload that is staged first; web-download lets minova-api fetch an "
         "image from an address that the user names, which is off by default.",
     ),
+    cfg.IntOpt(
+        "max_automatic_image_removals",
+        default=1000,
+        min=0,
+        mutable=True,
+        help="Most images whose bytes minova-api removes in one round, once a minute, because conductors have deleted them. If there are "
+        "more, it removes none and logs an error, since the database may be wrong: raise this option to confirm. 0: any number.",
+    ),
     cfg.StrOpt("images_path", default="$state_path/images", help="Folder of the image store."),
 ]

@@ -165,10 +165,17 @@ def _finish(api: Collaborators, ctx: RequestContext, image_id: str, facts: Facts
         try:
             records.change(api, ctx, image_id, facts.given_to)
             return
-        except (errors.NotFound, errors.Forbidden):
-            # The image was deleted during the upload, when it had no bytes to delete yet; or the quota has been used up
-            # meanwhile.
+        except errors.Forbidden:
+            # The quota has been used up meanwhile: these bytes never become an image.
             api.store.delete(image_id)
+            raise
+        except errors.NotFound:
+            # The image was deleted during the upload, when it had no bytes to delete yet. If the database has no
+            # record of its deletion either, it has lost the image, and the bytes stay.
+            with api.db.read() as session:
+                was_deleted = image_rows.deleted(session, [image_id])
+            if was_deleted:
+                api.store.delete(image_id)
             raise
         except errors.ServiceUnavailable:
             if attempt == ACTIVATE_TRIES:

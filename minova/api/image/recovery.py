@@ -1,53 +1,96 @@
-"""Recovers images whose upload died: queues them again and removes their partial files. Removes bytes
-without a record.
+"""Recovers images whose upload died: queues them again and removes their partial files. Removes the bytes of images
+that have been deleted.
 """
 
 import logging
 import threading
 
-from minova import errors
+from minova import errors, metrics
 from minova.api.image.collaborators import Collaborators
 from minova.api.image.data import requeue
+from minova.api.image.removals import too_many
 from minova.context import service_context
 from minova.db.api_queries import images
 from minova.db.sql import chunked
-from minova.service import PeriodicTask, run_periodic
+from minova.service import FailureLog, PeriodicTask, run_periodic
 
 LOG = logging.getLogger(__name__)
 
 INTERVAL = 60.0  # seconds
 # Statuses in which a process writes the file of an image.
 COMING = ("saving", "importing")
+# The most ids in one line of the log.
+MAX_LOGGED = 20
 
 
 def start(api: Collaborators, stopping: threading.Event) -> None:
     """Runs at once and every minute: an upload that cannot reach the conductor leaves its image in status saving."""
-    task = PeriodicTask(name="image recovery", interval=INTERVAL, work=lambda: recover(api), at_once=True)
+    work = Recovery(api).recover
+    task = PeriodicTask(name="image recovery", interval=INTERVAL, work=work, at_once=True)
     threading.Thread(target=run_periodic, args=(task, stopping), name=task.name, daemon=True).start()
 
 
-def recover(api: Collaborators) -> None:
-    """Queues the image of each abandoned upload again and removes its file."""
-    for image_id, path in api.store.abandoned():
-        with api.db.read() as session:
-            image = images.image(session, image_id)
-        is_stuck = image is not None and image.status in COMING and not api.store.is_coming(image_id, beside=path)
-        if image is not None and is_stuck and not requeue(api, service_context(), image_id, image.status):
-            raise errors.ServiceUnavailable(f"image {image_id} is still in status {image.status}")
-        path.unlink(missing_ok=True)
-        LOG.info("Removed the broken upload %s", path.name)
-    _remove_orphans(api)
-    if api.remote is not None:
-        api.remote.recover(api)
+class Recovery:
+    def __init__(self, api: Collaborators) -> None:
+        self._api = api
+        self._unknown: frozenset[str] = frozenset()
+        self._removing = FailureLog("Removing bytes of deleted images", "No bytes of deleted images are removed")
 
+    def recover(self) -> None:
+        """Queues the image of each abandoned upload again and removes its file. Removes bytes of deleted images."""
+        api = self._api
+        for image_id, path in api.store.abandoned():
+            with api.db.read() as session:
+                image = images.image(session, image_id)
+            is_stuck = image is not None and image.status in COMING and not api.store.is_coming(image_id, beside=path)
+            if image is not None and is_stuck and not requeue(api, service_context(), image_id, image.status):
+                raise errors.ServiceUnavailable(f"image {image_id} is still in status {image.status}")
+            path.unlink(missing_ok=True)
+            LOG.info("Removed the broken upload %s", path.name)
+        self._clean()
+        if api.remote is not None:
+            api.remote.recover(api)
 
-def _remove_orphans(api: Collaborators) -> None:
-    """Removes the bytes of images that a conductor has deleted, or an API that died meanwhile. An id is never used
-    again.
-    """
-    for chunk in chunked(sorted(api.store.complete())):
-        with api.db.read() as session:
-            known = images.existing(session, chunk)
-        for image_id in set(chunk) - known:
-            api.store.delete(image_id)
+    def _clean(self) -> None:
+        """Removes the bytes of images that were deleted: a conductor has deleted their records, or an API died before
+        it removed the bytes. Bytes without a record of their image and of its deletion are left as they are: the
+        database may be older than they are, or that of another cloud.
+        """
+        deleted, unknown = self._without_record()
+        self._show(frozenset(unknown))
+        most = self._api.conf.api.max_automatic_image_removals
+        if most and len(deleted) > most:
+            self._removing.failed(too_many(len(deleted), most), level=logging.ERROR)
+            return
+        for image_id in deleted:
+            self._api.store.delete(image_id)
             LOG.info("Removed the bytes of image %s, which was deleted", image_id)
+        self._removing.worked()
+
+    def _without_record(self) -> tuple[list[str], list[str]]:
+        """Returns the images that have bytes and no record: those that were deleted, and those of which nothing is
+        known.
+        """
+        deleted: list[str] = []
+        unknown: list[str] = []
+        for chunk in chunked(sorted(self._api.store.complete())):
+            with self._api.db.read() as session:
+                # The record is read before its deletion, which one transaction replaces by the other.
+                left = set(chunk) - images.existing(session, chunk)
+                gone = images.deleted(session, left)
+            deleted.extend(sorted(gone))
+            unknown.extend(sorted(left - gone))
+        return deleted, unknown
+
+    def _show(self, unknown: frozenset[str]) -> None:
+        """Counts unknown images. Logs each of them once."""
+        metrics.UNKNOWN_IMAGES.set(len(unknown))
+        new = sorted(unknown - self._unknown)
+        self._unknown = unknown
+        if new:
+            more = f" and {len(new) - MAX_LOGGED} more" if len(new) > MAX_LOGGED else ""
+            LOG.warning(
+                "The image store holds bytes of images that the database does not know; they are left as they are: %s%s",
+                ", ".join(new[:MAX_LOGGED]),
+                more,
+            )

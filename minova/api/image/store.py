@@ -97,7 +97,7 @@ class ImageStore:
         """Yields the ids of the images whose bytes are here, except files that are younger than YOUNG."""
         for path in self._folder.glob("*"):
             with suppress(FileNotFoundError):
-                if path.suffix != ".part" and time.time() - path.stat().st_mtime > YOUNG:
+                if path.suffix != ".part" and path.is_file() and time.time() - path.stat().st_mtime > YOUNG:
                     yield path.name
 
     def abandoned(self) -> Iterator[tuple[str, Path]]:

@@ -8,7 +8,7 @@ from sqlalchemy import BigInteger, ColumnElement, cast, func, select
 from sqlalchemy.orm import Session
 
 from minova.db.api_queries import keyset
-from minova.db.models import Image, ImageMember
+from minova.db.models import DeletedImage, Image, ImageMember
 from minova.db.sql import json_field
 from minova.objects import image as objects
 
@@ -124,6 +124,11 @@ def _object(row: Image) -> objects.Image:
 def existing(session: Session, image_ids: Collection[str]) -> set[str]:
     """Returns the ids among these that have a record."""
     return set(session.scalars(select(Image.id).where(Image.id.in_(image_ids))))
+
+
+def deleted(session: Session, image_ids: Collection[str]) -> set[str]:
+    """Returns the ids among these that belonged to an image which has been deleted."""
+    return set(session.scalars(select(DeletedImage.id).where(DeletedImage.id.in_(image_ids)))) if image_ids else set()
 
 
 def of_service(session: Session, service: str) -> list[objects.Image]:

@@ -123,7 +123,7 @@ def test_a_snapshot_goes_to_glance_and_boots(
     assert [image["Status"] for image in shelved] == ["active"]
     run("server unshelve shelved --wait")
     # The conductor has written down that it is to be deleted. minova-api looks once a minute, and here now.
-    recovery.recover(region.api._app.images)
+    recovery.Recovery(region.api._app.images).recover()
     assert run("image list --name shelved-shelved -f json") == [[]]
     with region.db.read() as session:
         (record,) = images_of(session, "glance")

@@ -21,11 +21,13 @@ from minova.api.image.changes import records
 from minova.api.image.collaborators import Collaborators
 from minova.api.image.data import DEACTIVATED, OCTETS, chunks, requeue, saving
 from minova.api.image.glance.client import GlanceClient
+from minova.api.image.removals import too_many
 from minova.codecs import Decoder
 from minova.context import RequestContext, service_context
 from minova.db.api_queries import images
 from minova.db.catalogue.images import PENDING_DELETE
 from minova.objects.image import Image
+from minova.service import FailureLog
 
 LOG = logging.getLogger(__name__)
 SERVICE = "glance"
@@ -103,6 +105,9 @@ class GlanceData:
         self._client = client
         self._clock = clock
         self._look_at = 0.0
+        self._forgetting = FailureLog(
+            "Removing records of images deleted in Glance", "No record of an image is removed"
+        )
 
     def send(self, call: Call) -> None:
         image_id = call.path["image_id"]
@@ -146,19 +151,25 @@ class GlanceData:
 
     def recover(self, api: Collaborators) -> None:
         """Deletes the images in Glance that are pending_delete. Once an hour, deletes the records of images that users
-        have deleted there.
+        have deleted there, unless that is more than [api] max_automatic_image_removals: then Glance itself may be wrong.
         """
         with api.db.read() as session:
             tracked = images.of_service(session, SERVICE)
-        looks = self._clock() >= self._look_at
         for image in tracked:
             if image.status == PENDING_DELETE:
                 self._client.delete(image.id)
                 self._forget(api, service_context(), image.id)
-            elif looks and image.status == "active" and self._client.image(image.id) is None:
-                self._forget(api, service_context(), image.id)
-        if looks:
-            self._look_at = self._clock() + LOOK_AGAIN
+        if self._clock() < self._look_at:
+            return
+        gone = [image.id for image in tracked if image.status == "active" and self._client.image(image.id) is None]
+        most = api.conf.api.max_automatic_image_removals
+        if most and len(gone) > most:
+            self._forgetting.failed(too_many(len(gone), most), level=logging.ERROR)
+        else:
+            for image_id in gone:
+                self._forget(api, service_context(), image_id)
+            self._forgetting.worked()
+        self._look_at = self._clock() + LOOK_AGAIN
 
     def _forget(self, api: Collaborators, ctx: RequestContext, image_id: str) -> None:
         with suppress(errors.NotFound):

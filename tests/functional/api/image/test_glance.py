@@ -267,17 +267,17 @@ def test_what_a_conductor_deletes_goes_in_glance_and_then_here(
 ) -> None:
     api = msgspec.structs.replace(cloud.app.images, remote=GlanceData(client))
     track(cloud, ID, "active")
-    recovery.recover(api)
+    recovery.Recovery(api).recover()
     assert tracked(cloud) == [(ID, "active")]
     assert cloud.db.run(lambda session: image_rows.remove(session, ID))
     assert not cloud.db.run(lambda session: image_rows.remove(session, ID)), "it is removed already"
     assert tracked(cloud) == [(ID, "pending_delete")]
     glance.statuses = [503, 503, 503]
     with pytest.raises(errors.ServiceUnavailable):
-        recovery.recover(api)
+        recovery.Recovery(api).recover()
     assert tracked(cloud) == [(ID, "pending_delete")], "until Glance has deleted it"
     glance.requests.clear()
-    recovery.recover(api)
+    recovery.Recovery(api).recover()
     assert ("DELETE", f"/v2/images/{ID}", "notused", b"") in glance.requests
     assert tracked(cloud) == []
 
@@ -341,7 +341,7 @@ def test_a_task_that_ends_during_the_upload_leaves_nothing_in_glance(
     cloud.conductor.before = ends
     assert upload.put() == 409
     assert tracked(cloud) == [(ID, "pending_delete")]
-    recovery.recover(upload.api)
+    recovery.Recovery(upload.api).recover()
     assert ("DELETE", f"/v2/images/{ID}", "notused", b"") in glance.requests
     assert tracked(cloud) == []
 
@@ -352,12 +352,12 @@ def test_an_image_that_its_user_has_deleted_in_glance_is_forgotten(
     now = [0.0]
     api = msgspec.structs.replace(cloud.app.images, remote=GlanceData(client, lambda: now[0]))
     track(cloud, ID, "active")
-    recovery.recover(api)
+    recovery.Recovery(api).recover()
     glance.statuses = [404]
-    recovery.recover(api)
+    recovery.Recovery(api).recover()
     assert tracked(cloud) == [(ID, "active")], "looked at once an hour"
     now[0] = 4000.0
-    recovery.recover(api)
+    recovery.Recovery(api).recover()
     assert tracked(cloud) == []
 
 

@@ -231,10 +231,10 @@ def test_what_could_not_be_put_right_at_once_is_found_later(cloud: Cloud) -> Non
     assert status_of(cloud, image) == "saving"
     (left,) = files(cloud)
     assert left.endswith(".part")
-    recovery.recover(cloud.app.images)
+    recovery.Recovery(cloud.app.images).recover()
     assert files(cloud) == [left], "one that young may be about to be locked"
     make_old(cloud)
-    recovery.recover(cloud.app.images)
+    recovery.Recovery(cloud.app.images).recover()
     assert (status_of(cloud, image), files(cloud)) == ("queued", [])
     assert cloud.upload(image["id"], RAW)[0] == 204
 
@@ -252,13 +252,13 @@ def test_an_upload_whose_beginning_is_not_answered_is_found_later(cloud: Cloud) 
     assert (status_of(cloud, image), len(files(cloud))) == ("saving", 1)
     make_old(cloud)
     with cloud.app.images.store.begin(image["id"]):
-        recovery.recover(cloud.app.images)
+        recovery.Recovery(cloud.app.images).recover()
         assert status_of(cloud, image) == "saving"
     assert cloud.upload(image["id"], RAW)[0] == 409
     with cloud.app.images.store.begin(image["id"]) as broken:
         broken.keep = True
     make_old(cloud)
-    recovery.recover(cloud.app.images)
+    recovery.Recovery(cloud.app.images).recover()
     assert (status_of(cloud, image), files(cloud)) == ("queued", [])
     assert cloud.upload(image["id"], RAW)[0] == 204
 
@@ -285,7 +285,7 @@ def test_an_upload_under_way_is_left_alone(cloud: Cloud) -> None:
     image = cloud.make_image(data=None)
     with cloud.app.images.store.begin(image["id"]):
         make_old(cloud)
-        recovery.recover(cloud.app.images)
+        recovery.Recovery(cloud.app.images).recover()
         assert len(files(cloud)) == 1
     assert files(cloud) == []
 

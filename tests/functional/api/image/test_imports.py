@@ -72,7 +72,7 @@ def test_staged_bytes_count_and_go_with_their_image(cloud: Cloud) -> None:
     for data in (RAW, b"other"):
         assert stage(cloud, image, data)[0] == 409
         assert cloud.upload(image["id"], data)[0] == 409
-    recovery.recover(cloud.app.images)
+    recovery.Recovery(cloud.app.images).recover()
     assert files(cloud) == [image["id"]]
     assert cloud.ask("DELETE", f"/v2/images/{image['id']}")[0] == 204
     assert (used(cloud), files(cloud)) == (0, [])
@@ -329,7 +329,7 @@ def test_a_download_whose_process_died_is_queued_again(cloud: Cloud) -> None:
     assert record is not None
     cloud.conductor.change_image(None, record, imports._importing(record))  # type: ignore[arg-type]
     make_old(cloud)
-    recovery.recover(api)
+    recovery.Recovery(api).recover()
     assert (shown(cloud, image)["status"], files(cloud)) == ("queued", [])
 
 
@@ -350,5 +350,5 @@ def test_a_conductor_that_is_away_leaves_an_image_to_recovery(open_cloud: Cloud,
     open_cloud.conductor.before = lambda method: None
     assert shown(open_cloud, image)["status"] == "importing"
     make_old(open_cloud)
-    recovery.recover(open_cloud.app.images)
+    recovery.Recovery(open_cloud.app.images).recover()
     assert (shown(open_cloud, image)["status"], files(open_cloud)) == ("queued", [])
