@@ -183,10 +183,32 @@ class UnknownDiskFormat(MinovaError):
     """minova has not recorded the format of this disk, so it does not read the disk."""
 
 
-class HypervisorUnavailable(MinovaError):
-    """libvirt does not respond. The text names the operation."""
+class HypervisorError(MinovaError):
+    """The hypervisor, a program or a disk of the host could not do it; the text names the operation. A repetition would
+    most likely fail again.
+    """
 
     code = 503
+
+
+class HypervisorUnavailable(HypervisorError):
+    """The hypervisor does not answer, or the connection to it is lost. Whether the operation was done is not known."""
+
+
+class GuestBusy(HypervisorError):
+    """A job of the hypervisor, such as a save of the guest's memory, occupies the guest. The operation has not begun; try
+    again once the job has ended.
+
+    Not a Conflict, because Conflict means that an image was already uploaded.
+    """
+
+
+class GuestStateUnexpected(HypervisorError):
+    """The guest is not in a state in which the operation is possible: it is off, for example."""
+
+
+class SavedMemoryKept(HypervisorError):
+    """The operation would lose the guest's saved memory, and its user has not asked for that."""
 
 
 class DiskFull(MinovaError):

@@ -93,7 +93,7 @@ class DefaultNetwork:
                 yield from block.subnets(new_prefix=max(_PREFIX, block.prefixlen))
 
     def _try_out(self, network: Network, subnet: Subnet) -> None:
-        """Raises HypervisorUnavailable or HardwareNotOffered if guests of this host could not use the network."""
+        """Raises HypervisorError or HardwareNotOffered if guests of this host could not use the network."""
         if self._conf.compute_driver.partition(".")[0] == "fake":
             return
         if self._conf.libvirt.virt_type == "test":

@@ -434,7 +434,7 @@ class ComputeManager:
         def once() -> T:
             try:
                 return ask()
-            except errors.HypervisorUnavailable as error:
+            except errors.HypervisorError as error:
                 self._down_reason = str(error)
                 self._register(service_context())
                 raise errors.ServiceUnavailable(str(error)) from error
@@ -513,7 +513,7 @@ class ComputeManager:
 
     def _first_audit(self) -> None:
         for failure in self._auditor.update_available_resource(service_context()):
-            refused = (errors.ServiceUnavailable, errors.HypervisorUnavailable, errors.HostIdentityConflict)
+            refused = (errors.ServiceUnavailable, errors.HypervisorError, errors.HostIdentityConflict)
             if isinstance(failure, refused):
                 raise failure
 
@@ -528,6 +528,6 @@ class ComputeManager:
         """Returns why the hypervisor cannot be used now, or None."""
         try:
             self._driver.available_nodes()
-        except errors.HypervisorUnavailable as error:
+        except errors.HypervisorError as error:
             return str(error)
         return self._identity_conflict

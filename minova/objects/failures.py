@@ -25,7 +25,12 @@ TEXTS: Mapping[str, str] = {
     "HardwareNotOffered": "The host does not offer the hardware that the image or the flavor asks for.",
     "ComputeResourcesUnavailable": "The host has no room left for the server.",
     "DiskFull": "There is no disk space left on the host.",
+    "HypervisorError": "The hypervisor of the host could not do it.",
+    # Hosts of 0.1.0 report all errors of the hypervisor as this kind.
     "HypervisorUnavailable": "The hypervisor of the host could not do it.",
+    "GuestBusy": "Another operation on the guest has not ended yet.",
+    "GuestStateUnexpected": "The guest is not in a state in which this is possible.",
+    "SavedMemoryKept": "The memory of the guest is saved, and this would lose it. Start the server first.",
     "ServiceUnavailable": "Another service did not answer the host.",
     "NotFound": "The host does not know the server.",
     "ImageDeleted": "The image was deleted meanwhile.",

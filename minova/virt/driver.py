@@ -51,7 +51,9 @@ def last_lines(text: str, length: int | None) -> str:
 
 
 class Driver(Protocol):
-    """Methods raise HypervisorUnavailable if the hypervisor does not answer, DiskFull if the disk is full."""
+    """Methods raise HypervisorUnavailable if the hypervisor does not answer, GuestBusy if a job of it occupies the guest,
+    DiskFull if the disk is full, and HypervisorError if the hypervisor could not do it for another reason.
+    """
 
     reports_resources: ClassVar[bool]
     """False switches tracking off: claims become NopClaims."""

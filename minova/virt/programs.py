@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from minova.errors import DiskFull, HypervisorUnavailable, InvalidConfiguration
+from minova.errors import DiskFull, HypervisorError, InvalidConfiguration
 from minova.virt.disk_space import says_disk_full
 
 MB = 1 << 20
@@ -53,7 +53,7 @@ def require(packages: dict[str, str]) -> None:
             raise InvalidConfiguration(f"{name} is not installed (Debian package {package})")
     try:
         _run(["true"], Limits(), ())
-    except HypervisorUnavailable as error:
+    except HypervisorError as error:
         raise InvalidConfiguration(
             f"Programs cannot be started with limits, as root without rights (CAP_SETUID, CAP_SETGID): {error}"
         ) from error
@@ -63,7 +63,7 @@ def write_with(path: Path, command: Sequence[str], limits: Limits, *after: str, 
     """Run a program on one file: its arguments are `command`, the name of the file, and `after`. The file is created if
     needed, readable by this user only. `reading` is another descriptor that the program inherits.
 
-    Raises DiskFull, or HypervisorUnavailable with the program's error text if the program fails.
+    Raises DiskFull, or HypervisorError with the program's error text if the program fails.
     """
     handle = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     as_nobody = os.geteuid() == 0
@@ -119,7 +119,7 @@ def copy_with(
 
 def run(command: Sequence[str], limits: Limits) -> None:
     """Run a program with the rights of the service, because it opens files by their names. Raises as `write_with`, and
-    HypervisorUnavailable if the command takes longer than its limit of CPU time.
+    HypervisorError if the command takes longer than its limit of CPU time.
     """
     _wait(_started(limited(command, limits, drop_rights=False), ()), command[0], None, float(limits.cpu))
 
@@ -179,14 +179,14 @@ def _wait(process: "subprocess.Popen[str]", name: str, check: Callable[[], None]
             except subprocess.TimeoutExpired as error:
                 if until is not None and time.monotonic() >= until:
                     process.kill()
-                    raise HypervisorUnavailable(f"{name}: no end within {within:g} s") from error
+                    raise HypervisorError(f"{name}: no end within {within:g} s") from error
             _checked(process, check)
     if process.returncode == 0:
         return
     words = " ".join((complaint or output).split())[:_COMPLAINT] or f"exit code {process.returncode}"
     if says_disk_full(words):
         raise DiskFull(f"{name}: {words}")
-    raise HypervisorUnavailable(f"{name}: {words}")
+    raise HypervisorError(f"{name}: {words}")
 
 
 def _checked(process: "subprocess.Popen[str]", check: Callable[[], None] | None) -> None:

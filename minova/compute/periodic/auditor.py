@@ -59,7 +59,7 @@ class Auditor:
             return ()
         try:
             available = self._driver.available_nodes()
-        except errors.HypervisorUnavailable as error:
+        except errors.HypervisorError as error:
             self._finding_nodes.failed(error)
             return (error,)
         self._finding_nodes.worked()
@@ -70,7 +70,7 @@ class Auditor:
             try:
                 in_rows.update(self._audit(ctx, nodename, available).host_nodes)
                 audit.worked()
-            except (errors.ServiceUnavailable, errors.HypervisorUnavailable) as error:
+            except (errors.ServiceUnavailable, errors.HypervisorError) as error:
                 audit.failed(error)
                 failures.append(error)
             except errors.HostIdentityConflict as error:

@@ -23,7 +23,7 @@ _PUBLISHER = "minova"
 
 
 def write(path: Path, drive_format: str, files: Mapping[str, bytes]) -> None:
-    """Write a file that only this user can access. Raises DiskFull and HypervisorUnavailable as `programs` does, and
+    """Write a file that only this user can access. Raises DiskFull and HypervisorError as `programs` does, and
     OSError.
 
     Raises GuestDataUnacceptable if the files do not fit on the drive.

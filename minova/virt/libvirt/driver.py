@@ -32,6 +32,7 @@ from minova.virt.config_drive.builder import ConfigDrives
 from minova.virt.driver import NO_DATA, NO_ROW, GuestData, RowHost, last_lines
 from minova.virt.libvirt import diagnostics, guest_agent, power
 from minova.virt.libvirt.consoles import SerialPorts, port_of
+from minova.virt.libvirt.error_codes import meaning
 from minova.virt.libvirt.host import Host, exists, lookup, require
 from minova.virt.libvirt.host_view import HostReader, cpus_of
 from minova.virt.libvirt.networking.bridges import Bridges
@@ -209,9 +210,7 @@ class LibvirtDriver:
             if domain is not None:
                 mark = self._our_mark(domain)
                 if mark is None:
-                    raise errors.HypervisorUnavailable(
-                        f"Domain {domain.name()} has the UUID of {name}, but is not ours"
-                    )
+                    raise errors.HypervisorError(f"Domain {domain.name()} has the UUID of {name}, but is not ours")
                 if domain.isActive() and mark.attempt == attempt:
                     return
                 self._destroy(domain, instance.uuid, NO_ROW)
@@ -639,7 +638,7 @@ class LibvirtDriver:
                 views.append(self._view(domain))
             except libvirt.libvirtError as error:
                 if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:  # gone since it was listed
-                    raise errors.HypervisorUnavailable(f"Reading of domain {domain.name()}: {error}") from error
+                    raise meaning(error)(f"Reading of domain {domain.name()}: {error}") from error
         return tuple(views)
 
     def _view(self, domain: Any) -> DomainView:
@@ -672,10 +671,10 @@ class LibvirtDriver:
 
 
 def _raise_refused(what: str, refused: Mapping[str, libvirt.libvirtError]) -> None:
-    """Raises HypervisorUnavailable with the uuids and errors, if anything was refused."""
+    """Raises HypervisorError with the uuids and errors, if anything was refused."""
     if refused:
         reasons = "; ".join(f"{uuid}: {error}" for uuid, error in refused.items())
-        raise errors.HypervisorUnavailable(f"Filtering the interfaces of {what} {reasons[:1000]}")
+        raise errors.HypervisorError(f"Filtering the interfaces of {what} {reasons[:1000]}")
 
 
 def _undefine(domain: Any) -> None:

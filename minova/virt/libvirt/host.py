@@ -15,9 +15,9 @@ from typing import Any
 
 import libvirt
 
-from minova.errors import DiskFull, HypervisorUnavailable, NotFound
+from minova.errors import HypervisorUnavailable, NotFound
 from minova.outages import Outage
-from minova.virt.disk_space import says_disk_full
+from minova.virt.libvirt.error_codes import meaning
 
 LOG = logging.getLogger(__name__)
 # Seconds between keepalive messages to the daemon, and how many may stay unanswered.
@@ -85,16 +85,18 @@ class Host:
 
     @contextmanager
     def asked(self, operation: str, domain: str | None = None) -> Iterator[Any]:
-        """Yields the connection. Errors of libvirt inside the block become HypervisorUnavailable or DiskFull, with
-        operation and domain in the text.
+        """Yields the connection. Errors of libvirt inside the block become errors of minova (`error_codes`), with operation
+        and domain in the text.
         """
         what = f"{operation} of domain {domain}" if domain else operation
+        connection = None
         try:
-            yield self._connected()
+            connection = self._connected()
+            yield connection
         except libvirt.libvirtError as error:
-            if says_disk_full(str(error)):
-                raise DiskFull(f"{what}: {error}") from error
-            raise HypervisorUnavailable(f"{what}: {error}") from error
+            is_connected = connection is not None and connection.isAlive()
+            kind = meaning(error) if is_connected else HypervisorUnavailable
+            raise kind(f"{what}: {error}") from error
 
     def watch(self, lifecycle: Lifecycle, reconnected: Callable[[], None]) -> None:
         """Call `lifecycle` with domain, event and detail of each lifecycle event, on this and all later connections.

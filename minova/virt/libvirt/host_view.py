@@ -12,7 +12,7 @@ import libvirt
 import msgspec
 from oslo_config import cfg
 
-from minova.errors import HypervisorUnavailable, InvalidConfiguration
+from minova.errors import HypervisorError, InvalidConfiguration
 from minova.hardware import pci_devices, pci_spec, reserved_pages
 from minova.hardware.cpu_sets import CpuSets
 from minova.hardware.demands import require_aliases
@@ -87,11 +87,11 @@ class HostReader:
                 LOG.warning("[devices] enabled_mdev_types: this host has no mediated devices of type %s", kind)
 
     def capabilities(self, connection: Any) -> Capabilities:
-        """Raises HypervisorUnavailable if libvirt's answer does not describe a host. Logs each oddity once."""
+        """Raises HypervisorError if libvirt's answer does not describe a host. Logs each oddity once."""
         try:
             offered = capabilities.parse(connection.getCapabilities())
         except ValueError as error:
-            raise HypervisorUnavailable(f"The host of {connection.getURI()} is not known: {error}") from error
+            raise HypervisorError(f"The host of {connection.getURI()} is not known: {error}") from error
         self._log_once(offered.odd)
         return offered
 

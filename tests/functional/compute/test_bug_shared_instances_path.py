@@ -193,7 +193,7 @@ def test_while_no_conductor_answers_only_disks_of_this_host_go(tmp_path: Path) -
     disks = Disks(tmp_path)
     (tmp_path / UUID).mkdir()
     (tmp_path / UUID / "disk").touch()
-    with pytest.raises(errors.HypervisorUnavailable, match="not known yet"):
+    with pytest.raises(errors.HypervisorError, match="not known yet"):
         disks.remove(UUID, "a", RowHost(known=False))
     disks.own(UUID, "a")
     disks.remove(UUID, "b", RowHost(known=False))

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from minova.compute.images.cache import ImageCache
-from minova.errors import DiskFull, HardwareNotOffered, HypervisorUnavailable, ImageUnacceptable
+from minova.errors import DiskFull, HardwareNotOffered, HypervisorError, ImageUnacceptable
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.instance import Instance
@@ -167,9 +167,9 @@ def test_a_failed_program_is_told_in_its_words_and_leaves_nothing(disks: Disks, 
     one = instance()
     base = tmp_path / "base"
     base.touch()
-    with pytest.raises(HypervisorUnavailable, match=r"qemu-img: .*nonsense"):
+    with pytest.raises(HypervisorError, match=r"qemu-img: .*nonsense"):
         disks.make(one, Base(path=base, disk_format="nonsense", virtual_size=GB), "hv1", 1)
-    with pytest.raises(HypervisorUnavailable, match=r"Base image .*gone is missing"):
+    with pytest.raises(HypervisorError, match=r"Base image .*gone is missing"):
         disks.make(one, Base(path=tmp_path / "gone", disk_format="qcow2", virtual_size=GB), "hv1", 1)
     assert names(disks, one) == ["console.log", "owner.json"]
 

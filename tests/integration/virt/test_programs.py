@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from minova.errors import DiskFull, HypervisorUnavailable, InvalidConfiguration
+from minova.errors import DiskFull, HypervisorError, InvalidConfiguration
 from minova.virt import programs
 from minova.virt.programs import MB, NOBODY, Limits, write_with
 
@@ -61,7 +61,7 @@ def test_what_is_beyond_its_limits_fails(tmp_path: Path, program: str, why: str)
     text = f"import sys; kept = []\n{program.format(secret=str(secret))}"
     if "for _ in" in program:
         text = "import sys; kept = []\nwhile True: kept.append(open('/dev/null'))"
-    with pytest.raises(HypervisorUnavailable, match=why):
+    with pytest.raises(HypervisorError, match=why):
         told(tmp_path / "file", text, Limits(cpu=1, memory=512 * MB, file_size=8 * MB, open_files=32))
 
 
@@ -72,7 +72,7 @@ def test_a_full_disk_has_its_own_error(tmp_path: Path) -> None:
 
 
 def test_a_complaint_is_bounded(tmp_path: Path) -> None:
-    with pytest.raises(HypervisorUnavailable) as caught:
+    with pytest.raises(HypervisorError) as caught:
         told(tmp_path / "file", "import sys; sys.exit('x' * 1000000)")
     assert len(str(caught.value)) < 1100
 

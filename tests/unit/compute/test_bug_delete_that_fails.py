@@ -69,5 +69,5 @@ def test_files_that_cannot_be_removed_are_named(tmp_path: Path, monkeypatch: pyt
         raise OSError(16, "Device or resource busy", str(path))
 
     monkeypatch.setattr("shutil.rmtree", busy)
-    with pytest.raises(errors.HypervisorUnavailable, match=f"{UUID}/sub cannot be removed: Device or resource busy"):
+    with pytest.raises(errors.HypervisorError, match=f"{UUID}/sub cannot be removed: Device or resource busy"):
         Disks(tmp_path).remove(UUID, "hv1", RowHost())

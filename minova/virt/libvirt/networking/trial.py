@@ -5,18 +5,16 @@ from contextlib import closing
 import libvirt
 from oslo_config import cfg
 
-from minova.errors import HypervisorUnavailable
 from minova.objects.vif import Vif
+from minova.virt.libvirt.error_codes import meaning
 from minova.virt.libvirt.networking.networks import LocalNetworks
 from minova.virt.libvirt.settings import uri_of
 
 
 def try_network(conf: cfg.ConfigOpts, vif: Vif) -> None:
-    """Raises HypervisorUnavailable or HardwareNotOffered if a guest cannot have this interface on a local network
-    here.
-    """
+    """Raises HypervisorError or HardwareNotOffered if a guest cannot have this interface on a local network here."""
     try:
         with closing(libvirt.open(uri_of(conf))) as connection:
             LocalNetworks().try_out(connection, vif)
     except libvirt.libvirtError as error:
-        raise HypervisorUnavailable(f"libvirt at {uri_of(conf)}: {error}") from error
+        raise meaning(error)(f"libvirt at {uri_of(conf)}: {error}") from error

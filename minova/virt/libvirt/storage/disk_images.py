@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from minova.errors import HypervisorUnavailable, ImageUnacceptable
+from minova.errors import HypervisorError, ImageUnacceptable
 from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.local_disks import LocalDisk
@@ -55,7 +55,7 @@ def overlay(path: Path, base: Base, size: int, made: Callable[[int], None], fini
     inspection.
     """
     if not base.path.is_file():
-        raise HypervisorUnavailable(f"Base image {base.path} is missing")
+        raise HypervisorError(f"Base image {base.path} is missing")
     part = path.with_name(f"{path.name}.part")
     command = ["qemu-img", "create", "-q", "-u", "-f", "qcow2", "-F", base.disk_format, "-b", str(base.path)]
     try:
@@ -70,7 +70,7 @@ def overlay(path: Path, base: Base, size: int, made: Callable[[int], None], fini
 def raw_copy(path: Path, base: Base, size: int, made: Callable[[int], None], finish: Finish) -> None:
     """Make a raw disk with the content of the base image, sparse where the image has no data. `made`: see `overlay`."""
     if not base.path.is_file():
-        raise HypervisorUnavailable(f"Base image {base.path} is missing")
+        raise HypervisorError(f"Base image {base.path} is missing")
     part, source = path.with_name(f"{path.name}.part"), path.with_name("base.part")
     try:
         if base.disk_format == RAW:
@@ -147,7 +147,7 @@ def written(path: Path, write: Callable[[Path], None], let_in: Callable[[Path], 
 
 
 def preallocate(path: Path, size: int) -> None:
-    """Allocate the space for a file of this size; its length does not change. Raises DiskFull, or HypervisorUnavailable
+    """Allocate the space for a file of this size; its length does not change. Raises DiskFull, or HypervisorError
     if the file system cannot do it.
     """
     command = ["fallocate", "--keep-size", "--length", str(size)]

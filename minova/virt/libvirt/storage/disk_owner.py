@@ -19,7 +19,7 @@ from typing import BinaryIO
 import msgspec
 
 from minova.codecs import Decoder
-from minova.errors import HypervisorUnavailable, StaleAttempt
+from minova.errors import HypervisorError, StaleAttempt
 from minova.private_files import make_folder
 
 LOG = logging.getLogger(__name__)
@@ -150,7 +150,7 @@ def locked(folder: Path, *, make: bool = False) -> Iterator[OwnerFile]:
     """Yields the locked owner file of this folder; creates both if `make` is set. Raises FileNotFoundError if there is
     no folder.
 
-    Raises HypervisorUnavailable if another process holds the lock.
+    Raises HypervisorError if another process holds the lock.
     """
     until = time.monotonic() + LOCK_WITHIN
     while True:
@@ -181,7 +181,7 @@ def _lock(file: BinaryIO, folder: Path, until: float) -> None:
             return
         except BlockingIOError:
             if time.monotonic() >= until:
-                raise HypervisorUnavailable(
+                raise HypervisorError(
                     f"The disks in {folder} are in use by another process for {LOCK_WITHIN:g} s"
                 ) from None
         except OSError as error:

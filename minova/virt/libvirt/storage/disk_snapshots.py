@@ -26,7 +26,7 @@ from xml.etree import ElementTree as ET
 
 import libvirt
 
-from minova.errors import HypervisorUnavailable
+from minova.errors import HypervisorError
 from minova.virt import disk_space, programs
 from minova.virt.libvirt.guest_files import disk_formats
 from minova.virt.libvirt.storage.disk_owner import ROOT_DISK, written_formats
@@ -99,7 +99,7 @@ class DiskSnapshots:
         )
 
     def settle(self, domain: Any, check: Callable[[], None] = lambda: None) -> None:
-        """Settle as in the table above. Raises HypervisorUnavailable if the overlay is still in use; then it stays.
+        """Settle as in the table above. Raises HypervisorError if the overlay is still in use; then it stays.
         `check` is called while a guest switches to its disk; an exception of it ends the wait, not the commit.
         """
         uuid = domain.UUIDString()
@@ -152,9 +152,9 @@ def _commit(domain: Any, target: str, check: Callable[[], None]) -> None:
         domain.blockCommit(target, None, None, 0, _COMMIT)
     while not _is_ready(domain.XMLDesc(0), target):
         if not domain.blockJobInfo(target):
-            raise HypervisorUnavailable(f"The commit of the snapshot of {domain.name()} has ended early")
+            raise HypervisorError(f"The commit of the snapshot of {domain.name()} has ended early")
         if time.monotonic() >= until:
-            raise HypervisorUnavailable(f"The snapshot of {domain.name()} is not committed within {COMMIT_WITHIN:g} s")
+            raise HypervisorError(f"The snapshot of {domain.name()} is not committed within {COMMIT_WITHIN:g} s")
         check()
         time.sleep(POLL)
     domain.blockJobAbort(target, libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT)

@@ -20,7 +20,7 @@ from oslo_config import cfg
 
 from minova.errors import (
     HardwareNotOffered,
-    HypervisorUnavailable,
+    HypervisorError,
     InvalidConfiguration,
     StaleAttempt,
     UnknownDiskFormat,
@@ -92,7 +92,7 @@ _USUAL = DiskSettings()
 
 
 class Disks:
-    """The disks of one host. Methods raise DiskFull, and HypervisorUnavailable if a program fails."""
+    """The disks of one host. Methods raise DiskFull, and HypervisorError if a program fails."""
 
     def __init__(self, instances_path: Path, settings: DiskSettings = _USUAL) -> None:
         self.path = instances_path.absolute()
@@ -113,7 +113,7 @@ class Disks:
         probe = self.path / f".preallocation-{os.getpid()}"
         try:
             disk_images.preallocate(probe, MB)
-        except HypervisorUnavailable as error:
+        except HypervisorError as error:
             raise InvalidConfiguration(
                 f"[DEFAULT] preallocate_images = space: not possible in {self.path}: {error}"
             ) from error
@@ -235,12 +235,12 @@ class Disks:
         )
 
     def remove_rescue(self, instance_uuid: str) -> None:
-        """Remove the rescue disk. Idempotent. Raises HypervisorUnavailable if it cannot be removed."""
+        """Remove the rescue disk. Idempotent. Raises HypervisorError if it cannot be removed."""
         path = self.folder(instance_uuid) / RESCUE_DISK
         try:
             path.unlink(missing_ok=True)
         except OSError as error:
-            raise HypervisorUnavailable(f"{path} cannot be removed: {error.strerror or error}") from error
+            raise HypervisorError(f"{path} cannot be removed: {error.strerror or error}") from error
 
     def _share(self, folder: Path, base: Base) -> None:
         """Share the folders and the base image with QEMU's user. The console log is created here, because this process
@@ -270,7 +270,7 @@ class Disks:
     def remove(self, instance_uuid: str, host: str, row: RowHost) -> None:
         """Remove the folder with all its files, if it belongs to this host. Idempotent.
 
-        Raises HypervisorUnavailable if it cannot be removed, or if its owner is not known.
+        Raises HypervisorError if it cannot be removed, or if its owner is not known.
         """
         folder = self.folder(instance_uuid)
         try:
@@ -284,10 +284,10 @@ class Disks:
             return
         except OSError as error:
             path = error.filename or folder
-            raise HypervisorUnavailable(f"{path} cannot be removed: {error.strerror or error}") from error
+            raise HypervisorError(f"{path} cannot be removed: {error.strerror or error}") from error
 
     def _kept(self, instance_uuid: str, owner: OwnerFile, host: str, row: RowHost) -> str | None:
-        """Returns why the files must stay; None if they may be removed. Raises HypervisorUnavailable if that is unknown
+        """Returns why the files must stay; None if they may be removed. Raises HypervisorError if that is unknown
         now.
         """
         entry, own = owner.read(), owner.is_of(host)
@@ -301,7 +301,7 @@ class Disks:
         if own or (entry is None and row.known):
             return None
         if entry is None:
-            raise HypervisorUnavailable(f"Whether the disks of instance {instance_uuid} may go is not known yet")
+            raise HypervisorError(f"Whether the disks of instance {instance_uuid} may go is not known yet")
         return f"host {entry.host} has made them"
 
     def own(self, instance_uuid: str, host: str, formats: Callable[[], dict[str, str]] = dict) -> None:
@@ -338,7 +338,7 @@ class Disks:
                         LOG.info("Console log %s had more than %d bytes and was emptied", log, limit)
             except FileNotFoundError:  # removed meanwhile
                 continue
-            except (OSError, HypervisorUnavailable) as error:
+            except (OSError, HypervisorError) as error:
                 LOG.warning("Console log %s has more than %d bytes and cannot be emptied: %s", log, limit, error)
 
     def console_output(self, instance_uuid: str) -> str:

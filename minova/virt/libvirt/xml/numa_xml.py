@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 import msgspec
 
-from minova.errors import HypervisorUnavailable
+from minova.errors import HypervisorError
 from minova.hardware import cpu_spec
 from minova.hardware.errors import RealtimeMaskNotFoundOrInvalid
 from minova.objects.numa import CPUs, InstanceNUMACell, InstanceNUMATopology
@@ -37,7 +37,7 @@ def add_tuning(
     realtime: CPUs = frozenset(),
     locked: bool = False,
 ) -> None:
-    """Adds everything but <cpu>. Raises HypervisorUnavailable if the host no longer has the claimed cells,
+    """Adds everything but <cpu>. Raises HypervisorError if the host no longer has the claimed cells,
     RealtimeMaskNotFoundOrInvalid as `_emulator_cpus`.
     """
     backing = memory_backing(guest, host, realtime=bool(realtime), locked=locked)
@@ -47,7 +47,7 @@ def add_tuning(
         return
     missing = {cell.id for cell in guest.cells} - host.cpus.keys()
     if missing:
-        raise HypervisorUnavailable(f"The host has no NUMA cell {cpu_spec.write(missing)} any more")
+        raise HypervisorError(f"The host has no NUMA cell {cpu_spec.write(missing)} any more")
     domain.append(_cputune(guest, host, realtime))
     numatune = ET.SubElement(domain, "numatune")
     ET.SubElement(numatune, "memory", mode="strict", nodeset=cpu_spec.write(cell.id for cell in guest.cells))

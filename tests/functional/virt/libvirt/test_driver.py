@@ -13,7 +13,7 @@ import pytest
 from minova import conf as configuration
 from minova import virt
 from minova.compute.instances.orders import ActionEnded
-from minova.errors import HypervisorUnavailable, InvalidConfiguration, NotFound
+from minova.errors import HypervisorError, HypervisorUnavailable, InvalidConfiguration, NotFound
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.instance import Instance
@@ -108,7 +108,7 @@ def test_domains_of_another_compute_at_the_same_libvirt_are_left_alone(driver: D
     other = load(tmp_path, host="hv2")
     assert own_domains(other) == {}
     other.destroy(one.uuid)
-    with pytest.raises(HypervisorUnavailable, match="is not ours"):
+    with pytest.raises(HypervisorError, match="is not ours"):
         other.prepare(one, node, 2, None)
     assert own_domains(driver) == {one.uuid: (PowerState.SHUTDOWN, 1)}
     other.close()
@@ -148,7 +148,7 @@ def test_what_is_not_there(driver: Driver) -> None:
 
 def test_what_libvirt_refuses_names_operation_and_domain(driver: Driver) -> None:
     one = instance(flavor=Flavor(flavorid="1", name="m", vcpus=0, memory_mb=64, root_gb=1))
-    with pytest.raises(HypervisorUnavailable, match=f"Preparing of domain instance-{one.uuid}"):
+    with pytest.raises(HypervisorError, match=f"Preparing of domain instance-{one.uuid}"):
         driver.prepare(one, driver.available_nodes()[0], 1, None)
 
 
@@ -157,7 +157,7 @@ def test_an_error_about_one_domain_of_many_names_it(driver: Driver, monkeypatch:
         raise libvirt_error("out of order")
 
     monkeypatch.setattr(libvirt.virDomain, "info", broken)
-    with pytest.raises(HypervisorUnavailable, match="Reading of domain test: out of order"):
+    with pytest.raises(HypervisorError, match="Reading of domain test: out of order"):
         driver.domains()
 
 
@@ -239,7 +239,7 @@ def test_suspend_and_resume_may_come_twice(driver: Driver, guest: Instance) -> N
 def test_a_guest_that_is_off_cannot_be_suspended_or_paused(driver: Driver, guest: Instance) -> None:
     driver.power_off(guest.uuid)
     for act in (driver.suspend, driver.pause, driver.unpause):
-        with pytest.raises(HypervisorUnavailable, match=r"not (running|paused)"):
+        with pytest.raises(HypervisorError, match=r"not (running|paused)"):
             act(guest.uuid)
     assert driver.power_state(guest.uuid) is PowerState.SHUTDOWN
 
@@ -331,7 +331,7 @@ def test_rebuild_that_fails_leaves_the_domain_with_the_disk_as_it_is(
         after = load_real(tmp_path, "raw")
         with monkeypatch.context() as patch:
             patch.setattr(Disks, "_finish", refuse)
-            with pytest.raises(HypervisorUnavailable, match="no new disk"):
+            with pytest.raises(HypervisorError, match="no new disk"):
                 after.rebuild(one, image)
         assert formats_of(after, one) == ["qcow2"]
         after.rebuild(one, image)
@@ -349,7 +349,7 @@ def load_real(folder: Path, images_type: str) -> LibvirtDriver:
 
 
 def refuse(*words: object) -> None:
-    raise HypervisorUnavailable("no new disk")
+    raise HypervisorError("no new disk")
 
 
 def formats_of(driver: LibvirtDriver, one: Instance) -> list[str]:
@@ -384,7 +384,7 @@ class Aside:
         check()
         if self.failures:
             self.failures -= 1
-            raise HypervisorUnavailable("the commit takes too long")
+            raise HypervisorError("the commit takes too long")
         (self.folder / "snapshot.overlay").unlink()
 
 
@@ -424,10 +424,10 @@ def test_snapshot_that_fails_once_the_guest_writes_aside_is_ended(
 
     def set_aside(domain: object) -> None:
         Aside.set_aside(aside, domain)
-        raise HypervisorUnavailable("no answer")
+        raise HypervisorError("no answer")
 
     monkeypatch.setattr(DiskSnapshots, "set_aside", lambda _, domain, take: set_aside(domain))
-    with pytest.raises(HypervisorUnavailable, match="no answer"):
+    with pytest.raises(HypervisorError, match="no answer"):
         driver.snapshot(one, tmp_path / "copy", lambda: None)
     assert (aside.copied, driver.open_snapshots()) == ([], ())
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from minova import conf as configuration
-from minova.errors import HypervisorUnavailable, InvalidConfiguration
+from minova.errors import HypervisorError, InvalidConfiguration
 from minova.hardware import cpu_spec
 from minova.virt.libvirt.host_view import HostFacts, HostReader, host_used_mb, read_meminfo, xen_used_mb
 from tests.fakes.libvirt_host import CannedHost
@@ -308,7 +308,7 @@ def test_what_is_odd_is_told_once_and_not_in_every_audit(caplog: pytest.LogCaptu
 def test_what_is_not_of_a_host_at_all() -> None:
     connection = host("desktop")
     connection.capabilities = "<nothing/>"
-    with pytest.raises(HypervisorUnavailable, match="canned:///system is not known: the capabilities have no host"):
+    with pytest.raises(HypervisorError, match="canned:///system is not known: the capabilities have no host"):
         reader().check(connection)
 
 

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
-from minova.errors import HypervisorUnavailable
+from minova.errors import HypervisorError
 from minova.hardware.errors import RealtimeMaskNotFoundOrInvalid
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
@@ -171,7 +171,7 @@ def test_a_host_without_cells_gives_the_guest_its_own_and_pins_nothing() -> None
 
 def test_a_cell_that_the_host_has_no_more_is_an_error() -> None:
     gone = HostCells(cpus={0: frozenset({0, 1, 2, 3})})
-    with pytest.raises(HypervisorUnavailable, match="no NUMA cell 1 any more"):
+    with pytest.raises(HypervisorError, match="no NUMA cell 1 any more"):
         domain_of(PINNED, settings=msgspec.structs.replace(HOST, cells=gone))
 
 
