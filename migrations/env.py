@@ -1,7 +1,12 @@
-"""Runs the migrations on the connection that `minova.db.schema` hands in: one transaction for all of them."""
+"""Runs the migrations on the connection that `minova.db.upgrade` hands in: one transaction for all of them.
+
+MariaDB and MySQL commit each change of a table. There an interrupted upgrade is completed by the next one:
+`repeatable_ddl` skips what is there already.
+"""
 
 from alembic import context
 
+from minova.db import repeatable_ddl as _  # noqa: F401  Alembic finds its classes.
 from minova.db.models import Base
 from minova.db.schema import TABLE
 

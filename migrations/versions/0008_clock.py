@@ -28,7 +28,10 @@ def upgrade() -> None:
         **EXACT,
     )
     now = NOW.get(op.get_bind().dialect.name, MARIADB_NOW)
-    op.execute(f"INSERT INTO clock (id, value, wall) SELECT 1, {now}, {now}")
+    op.execute(
+        f"INSERT INTO clock (id, value, wall) SELECT 1, {now}, {now} FROM (SELECT 1 AS one) AS one "
+        "WHERE NOT EXISTS (SELECT id FROM clock)"
+    )
     op.add_column("workers", sa.Column("cloud_clock", sa.Boolean(), nullable=True))
     op.add_column("tasks", sa.Column("begun_at", sa.Double(), nullable=True))
     op.add_column("migrations", sa.Column("changed_at", sa.Double(), nullable=True))

@@ -19,5 +19,6 @@ def upgrade() -> None:
     )
     op.execute(
         "INSERT INTO deleted_images (id) SELECT DISTINCT image_ref FROM instances "
-        "WHERE length(image_ref) = 36 AND image_ref NOT IN (SELECT id FROM images)"
+        "WHERE length(image_ref) = 36 AND image_ref NOT IN (SELECT id FROM images) "
+        "AND image_ref NOT IN (SELECT id FROM deleted_images)"
     )

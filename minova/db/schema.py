@@ -85,7 +85,12 @@ def checked(db: Database) -> str | None:
     because it is newer.
     """
     with db.read() as session:
-        revision, oldest = _read_revision(session.connection())
+        return checked_on(session.connection())
+
+
+def checked_on(connection: Connection) -> str | None:
+    """The same, as one connection sees it."""
+    revision, oldest = _read_revision(connection)
     if revision is None:
         return None
     if not revision.isdigit():

@@ -14,42 +14,59 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.db.engine import Database
-from minova.db.schema import CHANGED, LAST_RELEASE, TABLE, checked, head, version
+from minova.db.schema import CHANGED, LAST_RELEASE, TABLE, checked_on, head, version
 from minova.private_files import make_folder
+
+# The key of PostgreSQL's advisory lock, which holds for one database. A number that no other program is likely to use.
+_TURN = 0x6D696E6F7661
+# Seconds; MariaDB wants a limit.
+_LONGEST_TURN = 30 * 86400
 
 
 def upgrade(url: str) -> str:
-    """Creates or updates the tables. Returns the revision. Data are kept. Idempotent.
+    """Creates or updates the tables. Returns the revision. Data are kept. Idempotent: an upgrade that was interrupted
+    at any point is completed by the next one.
 
     Raises SchemaMismatch if the database is newer than this minova, ServiceUnavailable if it does not answer.
     """
     db = Database(url)
     try:
         _make_folder(url)
-        revision = checked(db)
-        if revision is not None and int(revision) > int(head()):
-            return revision
-
         order = list(CHANGED)
 
         def work(session: Session) -> None:
             connection = session.connection()
+            _wait_for_turn(connection)
+            revision = checked_on(connection)
+            if revision is not None and int(revision) > int(head()):
+                return
             if revision not in (None, head()):
                 _lock(connection, order)
             _note(connection, revision)
             command.upgrade(_config(connection), "head")
             connection.execute(text(f"UPDATE {TABLE} SET oldest = :oldest"), {"oldest": LAST_RELEASE})
 
-        if db.engine.dialect.name in ("mysql", "mariadb"):
-            # This database commits each change of a table at once, so the whole upgrade cannot be repeated.
-            with db.write() as session:
-                work(session)
-        else:
-            # The upgrade gives way to running services that hold locks.
-            db.run(work)
+        # The upgrade gives way to running services that hold locks. MariaDB has committed a part of it then:
+        # `repeatable_ddl` skips that.
+        db.run(work)
         return version(db) or ""
     finally:
         db.close()
+
+
+def _wait_for_turn(connection: Connection) -> None:
+    """One upgrade at a time: a second one waits until the first has ended or its process has died, and then finds its
+    work done. On SQLite every transaction that writes waits like that.
+
+    On PostgreSQL the turn ends with the transaction. MariaDB ends a transaction at each change of a table, so there it
+    ends with the connection: `Database.close`.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _TURN})
+    elif connection.dialect.name in ("mysql", "mariadb"):
+        # The name holds for the server, not for the database, and has at most 64 characters.
+        lock = text("SELECT GET_LOCK(SHA1(CONCAT('minova upgrade ', DATABASE())), :seconds)")
+        connection.execute(lock, {"seconds": _LONGEST_TURN})
 
 
 def _note(connection: Connection, revision: str | None) -> None:
