@@ -13,7 +13,7 @@ import pytest
 from tests.cluster import wait_for
 from tests.integration.test_standalone import Standalone
 from tests.security import other_user
-from tests.servers import sandbox
+from tests.servers import kept_paths, sandbox
 from tests.servers.libvirtd import ACCOUNT, ACCOUNT_ID, CLIENT_ID, Libvirtd, socket_of
 
 pytestmark = pytest.mark.timeout(300)
@@ -44,7 +44,7 @@ def limited(folder: Path, libvirtd: Libvirtd) -> Iterator[Standalone]:
     """minova-standalone with the limits of its unit, which are those of minova-compute."""
     state, conf = folder / "state", folder / "minova.conf"
     state.mkdir(mode=0o750)
-    keep = [sandbox.ROOT, Path(sys.prefix), libvirtd.directory, folder]
+    keep = [kept_paths.ROOT, Path(sys.prefix), libvirtd.directory, folder]
     standalone = Standalone(folder)
     standalone.limit = partial(
         sandbox.command, "minova-standalone", writable=state, keep=keep, uid=MINOVA, groups=[QEMU]

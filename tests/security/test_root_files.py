@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from tests.cluster import wait_for
+from tests.servers import kept_paths
 
-ROOT = Path(__file__).resolve().parents[2]
 OTHER = 64999
 # Asks for the paths of its input; prints what became of each, and the capabilities of all threads.
 _ASK = """
@@ -53,16 +53,16 @@ def guest(instances: Path) -> Path:
     return folder
 
 
-def ask(paths: list[Path], capabilities: str = "-all,+chown") -> dict[str, Any]:
+def ask(instances: Path, paths: list[Path], capabilities: str = "-all,+chown") -> dict[str, Any]:
     """Of a process of user OTHER with these capabilities."""
     become = ["setpriv", f"--reuid={OTHER}", f"--regid={OTHER}", "--clear-groups"]
+    words = [*become, f"--inh-caps={capabilities}", f"--ambient-caps={capabilities}", sys.executable, "-c", _ASK]
     done = subprocess.run(
-        [*become, f"--inh-caps={capabilities}", f"--ambient-caps={capabilities}", sys.executable, "-c", _ASK],
+        kept_paths.command(words, keep=[kept_paths.ROOT, Path(sys.prefix), instances], uid=OTHER),
         input=json.dumps([str(path) for path in paths]),
         capture_output=True,
         text=True,
         timeout=60,
-        cwd=ROOT,
     )
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -80,7 +80,7 @@ def test_only_plain_files_of_guests_are_taken_back(instances: Path) -> None:
     foreign.touch()
     os.chown(foreign, 64055, 64055)
     refused = [folder / "disk.swap", folder / "disk.eph0", folder / "disk.config", folder / "shadow", foreign, secret]
-    found = ask([folder / "disk", folder / "console.log.0", *refused, folder / "disk"])
+    found = ask(instances, [folder / "disk", folder / "console.log.0", *refused, folder / "disk"])
     assert found["answers"][:2] == ["taken", "taken"]
     assert all(answer.startswith("ValueError") for answer in found["answers"][2:]), found["answers"]
     assert [path.stat().st_uid for path in (folder / "disk", folder / "console.log.0")] == [OTHER, OTHER]
@@ -93,6 +93,6 @@ def test_only_plain_files_of_guests_are_taken_back(instances: Path) -> None:
 def test_without_the_capability_there_is_no_helper(instances: Path) -> None:
     disk = guest(instances) / "disk"
     disk.touch()
-    found = ask([disk], "-all")
+    found = ask(instances, [disk], "-all")
     assert found["answers"] == ["PermissionError: minova-compute was started without CAP_CHOWN"]
     assert (found["helpers"], disk.stat().st_uid) == ([], 0)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.deployment import Deployment
-from tests.servers import sandbox
+from tests.servers import kept_paths, sandbox
 from tests.servers.libvirtd import CLIENT_ID
 
 pytestmark = pytest.mark.timeout(300)
@@ -74,7 +74,7 @@ def limited(fresh_rabbit_url: Callable[[], str], fresh_postgresql_url: Callable[
                 state.mkdir(exist_ok=True)
                 os.chown(state, CLIENT_ID, CLIENT_ID)
                 os.chown(service.conf_file, CLIENT_ID, CLIENT_ID)
-                keep = [sandbox.ROOT, Path(sys.prefix), folder]
+                keep = [kept_paths.ROOT, Path(sys.prefix), folder]
                 service.limit = partial(
                     sandbox.command, service.name, writable=state, keep=keep, uid=CLIENT_ID, groups=[]
                 )

@@ -20,14 +20,13 @@ from pathlib import Path
 
 import pyseccomp as seccomp
 
+from tests.servers.kept_paths import ENTER, ROOT, KeptPaths, bind, checked, mount
 from tests.servers.libvirtd import ACCOUNT_FILES, with_accounts
 
-ROOT = Path(__file__).resolve().parents[2]
 UNITS = ROOT / "etc" / "systemd"
 STATE = "/var/lib/minova"
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_MS_BIND = 4096
 _MOUNT_SETATTR, _AT_FDCWD, _AT_RECURSIVE, _RDONLY = 442, -100, 0x8000, 1
 _PR_SET_MDWE, _REFUSE_EXEC_GAIN = 65, 1
 _CLONE_NAMESPACES = 0x7E020080
@@ -47,8 +46,7 @@ def command(
         *(f"--group={gid}" for gid in groups),
         *(f"--keep={path}" for path in keep),
     ]
-    enter = ["env", f"PYTHONPATH={ROOT}", "unshare", "--mount", "--propagation=private", sys.executable, "-P", __file__]
-    return [*enter, *options, str(UNITS / f"{unit}.service"), "--", *map(str, words)]
+    return [*ENTER, __file__, *options, str(UNITS / f"{unit}.service"), "--", *map(str, words)]
 
 
 def settings(unit: Path) -> dict[str, list[str]]:
@@ -65,47 +63,32 @@ class _MountAttributes(ctypes.Structure):
     _fields_ = [(name, ctypes.c_uint64) for name in ("attr_set", "attr_clr", "propagation", "userns_fd")]
 
 
-def _checked(result: int, what: str) -> None:
-    if result != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), what)
-
-
-def _mount(source: str, target: str, kind: str | None = None, flags: int = 0, data: str | None = None) -> None:
-    words = [None if word is None else word.encode() for word in (source, target, kind)]
-    _checked(_LIBC.mount(*words, ctypes.c_ulong(flags), None if data is None else data.encode()), target)
-
-
 def _set_read_only(path: str, *, on: bool) -> None:
     attributes = _MountAttributes(attr_set=_RDONLY * on, attr_clr=_RDONLY * (not on))
     size = ctypes.c_size_t(ctypes.sizeof(attributes))
-    _checked(
+    checked(
         _LIBC.syscall(_MOUNT_SETATTR, _AT_FDCWD, path.encode(), _AT_RECURSIVE, ctypes.byref(attributes), size), path
     )
 
 
-def enter(unit: dict[str, list[str]], writable: Path, keep: list[Path]) -> None:
-    """Make the file systems of the unit."""
+def enter(unit: dict[str, list[str]], writable: Path, keep: list[Path], uid: int) -> None:
+    """Make the file systems of the unit for this user."""
     assert unit["ProtectSystem"] == ["strict"]
     assert unit["ReadWritePaths"] == [STATE]
-    kept = {path: os.open(path, os.O_PATH) for path in (*keep, writable)}
+    kept = KeptPaths((*keep, writable), uid)
     hidden = [
         path
         for path, setting in (("/tmp", "PrivateTmp"), ("/home", "ProtectHome"), ("/root", "ProtectHome"))
         if unit[setting] == ["yes"]
     ]
     for place in hidden:
-        _mount("none", place, "tmpfs", data="mode=1777" if place == "/tmp" else "mode=755")
+        mount("none", place, "tmpfs", data="mode=1777" if place == "/tmp" else "mode=755")
     if unit["PrivateDevices"] == ["yes"]:
         _new_devices()
-    for path, handle in kept.items():
-        if not path.is_dir():
-            path.mkdir(parents=True)
-        _mount(f"/proc/self/fd/{handle}", str(path), flags=_MS_BIND)
-        os.close(handle)
+    kept.show()
     _new_accounts()
     options = {"ProtectProc": "hidepid", "ProcSubset": "subset"}
-    _mount(
+    mount(
         "proc",
         "/proc",
         "proc",
@@ -124,18 +107,18 @@ def _new_accounts() -> None:
             file.write(lines)
             file.flush()
             Path(file.name).chmod(0o644)
-            _mount(file.name, original, flags=_MS_BIND)
+            bind(file.name, Path(original))
 
 
 def _new_devices() -> None:
     numbers = {name: Path(f"/dev/{name}").stat().st_rdev for name in _DEVICES}
     shared = os.open("/dev/shm", os.O_PATH)
-    _mount("none", "/dev", "tmpfs", data="mode=755")
+    mount("none", "/dev", "tmpfs", data="mode=755")
     for name, number in numbers.items():
         os.mknod(f"/dev/{name}", 0o666 | stat.S_IFCHR, number)
         Path(f"/dev/{name}").chmod(0o666)
     Path("/dev/shm").mkdir()
-    _mount(f"/proc/self/fd/{shared}", "/dev/shm", flags=_MS_BIND)
+    bind(f"/proc/self/fd/{shared}", Path("/dev/shm"))
 
 
 def allowed_calls(lines: list[str]) -> set[str]:
@@ -166,7 +149,7 @@ def allowed_calls(lines: list[str]) -> set[str]:
 
 def filter_calls(unit: dict[str, list[str]]) -> None:
     if unit["MemoryDenyWriteExecute"] == ["yes"]:
-        _checked(_LIBC.prctl(_PR_SET_MDWE, _REFUSE_EXEC_GAIN, 0, 0, 0), "PR_SET_MDWE")
+        checked(_LIBC.prctl(_PR_SET_MDWE, _REFUSE_EXEC_GAIN, 0, 0, 0), "PR_SET_MDWE")
     calls = allowed_calls(unit["SystemCallFilter"])
     rules = seccomp.SyscallFilter(seccomp.ERRNO(errno.EPERM))
     if unit["RestrictNamespaces"] == ["yes"]:
@@ -213,7 +196,7 @@ def main() -> None:
         filter_calls(unit)
         os.umask(int(unit["UMask"][0], 8))
         os.execvp(options.words[0], options.words)
-    enter(unit, options.writable, options.keep)
+    enter(unit, options.writable, options.keep, options.uid)
     again = [sys.executable, "-P", __file__, str(options.unit), "--", *options.words]
     become = [*_setpriv(unit, options.uid, options.group), *again]
     os.execvp(become[0], become)
