@@ -100,6 +100,11 @@ class Libvirtd(PrivateServer):
     def uri(self) -> str:
         return uri_of(self.directory)
 
+    @property
+    def proc_net(self) -> Path:
+        """Where the kernel shows its network namespace."""
+        return Path(f"/proc/{self.pid}/net")
+
     def prepare(self) -> None:
         if os.geteuid() != 0:
             raise ServerError("a private libvirtd needs root, to make its mount namespace")

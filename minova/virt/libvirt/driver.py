@@ -37,6 +37,7 @@ from minova.virt.libvirt.host import Host, exists, lookup, require
 from minova.virt.libvirt.host_view import HostReader, cpus_of
 from minova.virt.libvirt.networking.bridges import Bridges
 from minova.virt.libvirt.networking.filters import PortFilters
+from minova.virt.libvirt.networking.host_routes import PROC_NET, addresses_of_host, routes_of_host
 from minova.virt.libvirt.networking.hotplug import Hotplug, interfaces_of_ports
 from minova.virt.libvirt.networking.networks import LocalNetworks, interfaces_of
 from minova.virt.libvirt.settings import SYSTEM_URI, settings_from, uri_of
@@ -78,15 +79,16 @@ class LibvirtDriver:
 
     reports_resources: ClassVar[bool] = True
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, *, proc_net: Path = PROC_NET) -> None:
+        """`proc_net`: /proc/PID/net of libvirtd, if it has a network namespace of its own."""
         self._conf = conf
         self._host = Host(uri_of(conf))
         self._disks = Disks(Path(conf.instances_path), DiskSettings.of(conf))
         self._drives = ConfigDrives(conf)
         self._real: bool = conf.libvirt.virt_type != "test"
         self._snapshots = DiskSnapshots(self._disks, lambda: int(conf.free_space_reserve_mb) << 20)
-        self._networks = LocalNetworks(metadata=conf.networks.metadata_service)
-        self._filters = PortFilters()
+        self._networks = LocalNetworks(partial(routes_of_host, proc_net), metadata=conf.networks.metadata_service)
+        self._filters = PortFilters(partial(addresses_of_host, proc_net))
         mappings = conf.networks.bridge_mappings
         # Another libvirtd may be on another host or in another namespace, whose bridges cannot be seen from here.
         sees_bridges = self._real and uri_of(conf) == SYSTEM_URI

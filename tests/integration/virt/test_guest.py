@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 
 from minova import conf as configuration
-from minova import virt
 from minova.errors import HypervisorUnavailable, ImageUnacceptable
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.states import PowerState
 from minova.virt.driver import Driver
+from minova.virt.libvirt.driver import LibvirtDriver
 from minova.virt.libvirt.host import Host
+from minova.virt.libvirt.networking.host_routes import PROC_NET
 from tests.cluster import wait_for
 from tests.servers.libvirtd import Libvirtd
 
@@ -26,13 +27,14 @@ NANO = Flavor(flavorid="1", name="nano", vcpus=1, memory_mb=128, root_gb=1, swap
 HOSTILE = "</name>&\x00\u202e" + "x" * 300
 
 
-def load(folder: Path, uri: str, host: str = "hv1", **libvirt: Any) -> Driver:
+def load(folder: Path, uri: str, host: str = "hv1", *, proc_net: Path = PROC_NET, **libvirt: Any) -> Driver:
+    """`proc_net`: of a libvirtd with a network namespace of its own. The networks of this machine do not matter then."""
     conf = configuration.load([], "test", files=[])
     conf.set_override("state_path", str(folder))
     conf.set_override("host", host)
     for name, value in {"virt_type": "qemu", "connection_uri": uri, **libvirt}.items():
         conf.set_override(name, value, group="libvirt")
-    driver = virt.load(conf)
+    driver = LibvirtDriver(conf, proc_net=proc_net)
     driver.init_host(host)
     return driver
 

@@ -40,7 +40,7 @@ def server() -> Iterator[Libvirtd]:
 
 @pytest.fixture
 def driver(tmp_path: Path, server: Libvirtd) -> Iterator[Driver]:
-    driver = load(tmp_path, server.uri)
+    driver = load(tmp_path, server.uri, proc_net=server.proc_net)
     yield driver
     remove_all(driver)
     driver.close()
@@ -265,8 +265,8 @@ def test_network_is_not_remade_under_its_guests(
 
 
 def test_host_makes_no_network_in_its_own_routes(tmp_path: Path, server: Libvirtd, guest_image: Path) -> None:
-    """The routes are those of the process: this machine's, whose loopback is a route, too."""
-    driver = load(tmp_path, server.uri)
+    """The loopback is a route, too."""
+    driver = load(tmp_path, server.uri, proc_net=server.proc_net)
     own = VifSubnet(id="s", cidr="127.0.0.0/24", gateway_ip="127.0.0.7")
     one = instance(network_info=(msgspec.structs.replace(vif(15), subnets=(own,)),))
     with pytest.raises(HardwareNotOffered, match=r"127\.0\.0\.0/24 overlaps the address 127\.0\.0\.1"):

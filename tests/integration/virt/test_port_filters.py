@@ -91,7 +91,7 @@ def vif(number: int, **more: Any) -> Vif:
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory, guest_image: Path) -> Iterator[Pair]:
     with Libvirtd(networks=True) as server:
-        driver = load(tmp_path_factory.mktemp("filters"), server.uri)
+        driver = load(tmp_path_factory.mktemp("filters"), server.uri, proc_net=server.proc_net)
         names = {15: "front", 16: "back"}
         guests = [instance(hostname=name, network_info=(vif(number),)) for number, name in names.items()]
         consoles = []

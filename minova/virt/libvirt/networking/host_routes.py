@@ -10,7 +10,8 @@ import msgspec
 
 from minova.objects.addresses import Block, is_within
 
-_ROUTES, _TRIE = Path("/proc/net/route"), Path("/proc/net/fib_trie")
+# Where the kernel shows the network namespace of this process.
+PROC_NET = Path("/proc/net")
 # Names made by `objects.vif.bridge_name`.
 _OWN_BRIDGE = re.compile(r"^mn[0-9a-f]{12}$")
 _LOOPBACK = ipaddress.ip_network("127.0.0.0/8")
@@ -30,30 +31,38 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.destination}, to which this host has a route by {self.interface}"
 
 
-def routes_of_host() -> tuple[Route, ...]:
+def routes_of_host(proc_net: Path = PROC_NET) -> tuple[Route, ...]:
     """Returns the routes of the kernel's main table without the default route, and the host's addresses; not those of
-    local networks.
+    local networks. `proc_net` shows the network namespace.
     """
-    every = list(routes_in(_text(_ROUTES).splitlines()))
+    every = list(routes_in(_routes(proc_net)))
     own = [ipaddress.ip_network(route.destination) for route in every if _OWN_BRIDGE.match(route.interface)]
-    addresses = map(_address, addresses_in(_text(_TRIE), own))
+    addresses = map(_address, addresses_in(_trie(proc_net), own))
     return (*(route for route in every if not _OWN_BRIDGE.match(route.interface)), *addresses)
 
 
 def ranges_in_use() -> tuple[Route, ...]:
     """Returns the routes of `routes_of_host` and those of local networks."""
-    return (*routes_in(_text(_ROUTES).splitlines()), *map(_address, addresses_in(_text(_TRIE), [])))
+    return (*routes_in(_routes(PROC_NET)), *map(_address, addresses_in(_trie(PROC_NET), [])))
 
 
 def _address(text: str) -> Route:
     return Route(destination=text)
 
 
-def addresses_of_host() -> tuple[str, ...]:
+def addresses_of_host(proc_net: Path = PROC_NET) -> tuple[str, ...]:
     """Returns all addresses that reach the host, including its gateway addresses of local networks and the broadcast
-    addresses of its networks.
+    addresses of its networks. `proc_net` shows the network namespace.
     """
-    return tuple(addresses_in(_text(_TRIE), [_LOOPBACK], _REACHED))
+    return tuple(addresses_in(_trie(proc_net), [_LOOPBACK], _REACHED))
+
+
+def _routes(proc_net: Path) -> list[str]:
+    return _text(proc_net / "route").splitlines()
+
+
+def _trie(proc_net: Path) -> str:
+    return _text(proc_net / "fib_trie")
 
 
 def _text(path: Path) -> str:

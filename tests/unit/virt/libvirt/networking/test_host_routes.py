@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from minova.virt.libvirt.networking import host_routes
 from minova.virt.libvirt.networking.host_routes import (
     Route,
     addresses_in,
@@ -46,10 +45,9 @@ def test_addresses_are_read_without_those_of_local_networks() -> None:
     assert addresses_in(TRIE, [ipaddress.ip_network("10.77.1.0/24")]) == ["192.0.2.2"]
 
 
-def test_host_is_reached_by_broadcast_to_its_networks_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_host_is_reached_by_broadcast_to_its_networks_too(tmp_path: Path) -> None:
     (tmp_path / "fib_trie").write_text(TRIE)
-    monkeypatch.setattr(host_routes, "_TRIE", tmp_path / "fib_trie")
-    assert addresses_of_host() == ("10.77.1.1", "192.0.2.2", "192.0.2.255")
+    assert addresses_of_host(tmp_path) == ("10.77.1.1", "192.0.2.2", "192.0.2.255")
 
 
 @pytest.mark.parametrize(
