@@ -85,7 +85,7 @@ class Superseded(Conflict):
 
 
 class StaleClaim(Conflict):
-    """An allocation has a lower claim number than its consumer has already seen."""
+    """A claim has a lower number than its consumer has already seen, or its number has been decided already."""
 
 
 class ServiceUnavailable(MinovaError):

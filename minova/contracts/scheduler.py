@@ -32,7 +32,8 @@ class SchedulerApi(Protocol):
         """Choose a host for each instance and write its allocation, with up to `alternates` further hosts for each.
 
         `claim_number` rises with every call. A claim with a lower number than the consumer has already seen raises
-        StaleClaim. If no host fits, the answer is a Diagnosis, not an error.
+        StaleClaim, and so does a second delivery of a call that has been decided already. If no host fits, the answer
+        is a Diagnosis, not an error.
         """
         ...
 

@@ -101,7 +101,9 @@ class Computes:
                     for uuid, where in sorted(amiss.misplaced.items())
                 ),
             )
-        return inputs if suspects is None or inputs.node is None else self._restored(inputs, inputs.node, suspects)
+        if suspects is None or inputs.node is None:
+            return inputs
+        return self._restored(inputs, inputs.node, suspects, view)
 
     @staticmethod
     def _known_node(session: Session, row: NodeRow) -> ComputeNode:
@@ -117,11 +119,14 @@ class Computes:
             disk_allocation_ratio=ratios.get("DISK_GB", node.disk_allocation_ratio),
         )
 
-    def _restored(self, inputs: AuditInputs, node: ComputeNode, suspects: Sequence[str]) -> AuditInputs:
+    def _restored(
+        self, inputs: AuditInputs, node: ComputeNode, suspects: Sequence[str], view: HypervisorView
+    ) -> AuditInputs:
         """Repairs the allocations of the suspects on the node. Returns the inputs with the repairs, and with what could
         not be repaired.
         """
-        done, left = node_audit.restore(self._worker.run, self._worker.now(), node.uuid, suspects)
+        guests = {domain.uuid for domain in view.domains}
+        done, left = node_audit.restore(self._worker.run, self._worker.now(), node.uuid, suspects, guests)
         for drift in done:
             LOG.warning("Node %s: %s", node.hypervisor_hostname, drift)
         return msgspec.structs.replace(inputs, restored=done, conflicts=(*inputs.conflicts, *left))

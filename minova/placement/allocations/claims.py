@@ -7,7 +7,7 @@ left.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -44,8 +44,13 @@ def claim(session: Session, claims: Sequence[Claim], now: Any = None, *, all_or_
 
     `all_or_none`: writes no allocation if any claim is refused.
 
-    One claim per consumer. Idempotent. Raises StaleClaim if a claim number is lower than the highest one that its
-    consumer has seen; then the transaction must be rolled back.
+    One claim per consumer. Raises StaleClaim, after which the transaction must be rolled back, if a claim number
+
+    - is lower than the highest one that its consumer has seen;
+    - has been claimed already with another result: a message that comes twice must not move what the first one has
+      written. The same claim again changes nothing.
+
+    A refused claim does not use up its number.
     """
     if not claims:
         return {}
@@ -60,8 +65,9 @@ def claim(session: Session, claims: Sequence[Claim], now: Any = None, *, all_or_
         session, left.union((provider.id for provider in providers.values()), *below.values())
     )
     decided, refused = _decide(claims, before, providers, inventories, policies, below)
+    _refuse_second_decisions(numbered, before, decided)
     if decided and not (refused and all_or_none):
-        _write(session, decided, before, numbered.renumbered)
+        _write(session, decided, before, numbered)
         entered = {claimed.provider_uuid for claimed in claims if claimed.consumer_uuid in decided}
         node_ids = [providers[uuid].node_id for uuid in entered]
         node_ids += rows.node_ids_of(session, left - {provider.id for provider in providers.values()})
@@ -112,16 +118,25 @@ def consumers_of(session: Session, provider_uuid: str, consumer_type: str | None
     return sorted(set(session.scalars(query)))
 
 
+def require_unclaimed(session: Session, consumer_uuids: Iterable[str], claim_number: int) -> None:
+    """Raises StaleClaim if one of these consumers has seen a higher claim number, or holds something under this one."""
+    holders = rows.numbers_of_holders(session, consumer_uuids)
+    for uuid, (number, holds) in sorted(holders.items()):
+        if claim_number < number:
+            raise _too_late(uuid, claim_number, number)
+        if claim_number == number and holds:
+            raise _decided_already(uuid)
+
+
 class _Numbered(NamedTuple):
-    """By consumer: the id of its server group, if it is in one; its new claim number, if it has one."""
+    """By consumer: the id of its server group, if it is in one; its new claim number, if this claim raises it."""
 
     group_ids: dict[str, int]
     renumbered: dict[str, int]
 
 
 def _number(session: Session, claims: Sequence[Claim]) -> _Numbered:
-    """Locks the consumers, and creates missing ones. Records each claim's number and raises the generation of its
-    consumer.
+    """Locks the consumers, and creates missing ones.
 
     Raises StaleClaim if a claim comes too late.
     """
@@ -131,12 +146,28 @@ def _number(session: Session, claims: Sequence[Claim]) -> _Numbered:
         if wanted.consumer_uuid not in seen:  # the row existed, but was deleted while this waited for its lock
             raise errors.Conflict(f"Consumer {wanted.consumer_uuid} was removed at the same time.")
         if wanted.claim_number < seen[wanted.consumer_uuid]:
-            raise errors.StaleClaim(
-                f"Claim {wanted.claim_number} of {wanted.consumer_uuid} comes after {seen[wanted.consumer_uuid]}."
-            )
+            raise _too_late(wanted.consumer_uuid, wanted.claim_number, seen[wanted.consumer_uuid])
     renumbered = {c.consumer_uuid: c.claim_number for c in claims if c.claim_number != seen[c.consumer_uuid]}
-    rows.renumber(session, renumbered)
     return _Numbered(group_ids, renumbered)
+
+
+def _refuse_second_decisions(
+    numbered: _Numbered, before: Mapping[str, Holding], decided: Mapping[str, Holding]
+) -> None:
+    """What a consumer holds under the number of this claim is the answer to it: another decision is refused, also one
+    that finds no room, because the first one may have taken it.
+    """
+    for uuid, held in before.items():
+        if uuid not in numbered.renumbered and decided.get(uuid) != held:
+            raise _decided_already(uuid)
+
+
+def _too_late(uuid: str, claim_number: int, seen: int) -> errors.StaleClaim:
+    return errors.StaleClaim(f"Claim {claim_number} of {uuid} comes after {seen}.")
+
+
+def _decided_already(uuid: str) -> errors.StaleClaim:
+    return errors.StaleClaim(f"The claim of {uuid} has been decided already.")
 
 
 class _Decided(NamedTuple):
@@ -221,12 +252,14 @@ def _giving(
 
 
 def _write(
-    session: Session, decided: Mapping[str, Holding], before: Mapping[str, Holding], renumbered: Collection[str]
+    session: Session, decided: Mapping[str, Holding], before: Mapping[str, Holding], numbered: _Numbered
 ) -> None:
+    renumbered = {uuid: number for uuid, number in numbered.renumbered.items() if uuid in decided}
+    rows.renumber(session, renumbered)
     changed = {uuid: new for uuid, new in decided.items() if new != before.get(uuid, Counter())}
     given_back = {uuid: before[uuid] for uuid in changed if uuid in before}
     rows.change_used(session, rows.total(changed.values()), rows.total(given_back.values()))
     if given_back:
         rows.delete_allocations(session, given_back)
-        rows.raise_generations(session, given_back.keys() - set(renumbered))
+        rows.raise_generations(session, given_back.keys() - renumbered.keys())
     rows.insert_allocations(session, changed)

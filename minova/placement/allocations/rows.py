@@ -37,6 +37,11 @@ _LOCK_CONSUMERS = _CONSUMERS.with_for_update()
 _LOCK_CLAIMANTS = _LOCK_CONSUMERS.add_columns(
     select(InstanceGroupMember.group_id).where(InstanceGroupMember.instance_uuid == Consumer.uuid).scalar_subquery()
 )
+_NUMBERS = select(
+    Consumer.uuid,
+    Consumer.claim_number,
+    select(Allocation.consumer_uuid).where(Allocation.consumer_uuid == Consumer.uuid).exists(),
+).where(in_list(Consumer.uuid))
 _RENUMBER = (
     update(Consumer)
     .where(Consumer.uuid == bindparam("b_uuid"))
@@ -80,15 +85,12 @@ _CHILDREN = (
     .where(in_list(ResourceProvider.root_provider_id), ResourceProvider.parent_provider_id.is_not(None))
     .order_by(ResourceProvider.id)
 )
-_USE = (
+_USE_BEYOND = (
     update(Inventory)
-    .where(
-        Inventory.provider_id == bindparam("b_provider"),
-        Inventory.resource_class == bindparam("b_class"),
-        (Inventory.used + bindparam("b_n") <= Inventory.capacity) | (bindparam("b_n") < 0),
-    )
+    .where(Inventory.provider_id == bindparam("b_provider"), Inventory.resource_class == bindparam("b_class"))
     .values(used=Inventory.used + bindparam("b_n"))
 )
+_USE = _USE_BEYOND.where((Inventory.used + bindparam("b_n") <= Inventory.capacity) | (bindparam("b_n") < 0))
 _INSERT = insert(Allocation).values(updated_at=EpochNow())
 _DELETE = delete(Allocation).where(in_list(Allocation.consumer_uuid))
 
@@ -141,6 +143,12 @@ class LockedConsumers(NamedTuple):
 def lock_consumers_with_groups(session: Session, uuids: Iterable[str]) -> LockedConsumers:
     locked = session.connection().execute(_LOCK_CLAIMANTS, {"some": sorted(uuids)}).all()
     return LockedConsumers({row[0]: row[1] for row in locked}, {row[0]: row[2] for row in locked if row[2] is not None})
+
+
+def numbers_of_holders(session: Session, uuids: Iterable[str]) -> dict[str, tuple[int, bool]]:
+    """Returns the claim numbers of the consumers, and whether they hold anything. Locks nothing."""
+    found = session.connection().execute(_NUMBERS, {"some": sorted(uuids)})
+    return {uuid: (number, bool(holds)) for uuid, number, holds in found}
 
 
 def renumber(session: Session, numbers: Mapping[str, int]) -> None:
@@ -198,8 +206,9 @@ def lock_inventories(session: Session, provider_ids: Collection[int]) -> dict[Ke
     }
 
 
-def change_used(session: Session, taken: Holding, freed: Holding) -> None:
-    """Changes `used`. An increase has the condition that it fits, although the rows are locked and checked already.
+def change_used(session: Session, taken: Holding, freed: Holding, *, beyond_capacity: bool = False) -> None:
+    """Changes `used`. An increase has the condition that it fits, although the rows are locked and checked already;
+    `beyond_capacity` lifts it.
 
     Raises Conflict if the condition failed: then the locks are not correct.
     """
@@ -207,7 +216,7 @@ def change_used(session: Session, taken: Holding, freed: Holding) -> None:
     rows = [{"b_provider": p, "b_class": c, "b_n": n} for (p, c), n in sorted(deltas.items())]
     if not rows:
         return
-    result: Any = session.connection().execute(_USE, rows)
+    result: Any = session.connection().execute(_USE_BEYOND if beyond_capacity else _USE, rows)
     if result.rowcount != len(rows):
         raise errors.Conflict("An inventory changed under a lock that should have held it.")
 

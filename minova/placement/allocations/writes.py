@@ -80,9 +80,11 @@ _FORGET = delete(Consumer).where(
 )
 
 
-def replace(session: Session, wanted: Sequence[Wanted], now: Any = None) -> None:
+def replace(session: Session, wanted: Sequence[Wanted], now: Any = None, *, beyond_capacity: bool = False) -> None:
     """Raises BadRequest if there is no such provider or class, Conflict if a generation has changed or there is not
     enough capacity.
+
+    `beyond_capacity`: the amounts are in use already, so they are written whether or not they fit.
     """
     seen = lock(session, wanted)
     before = rows.holdings(session, seen)
@@ -92,8 +94,8 @@ def replace(session: Session, wanted: Sequence[Wanted], now: Any = None) -> None
     _check_names(session, wanted, providers)
     left = rows.providers_in(before.values())
     inventories = rows.lock_inventories(session, left | {provider.id for provider in providers.values()})
-    after = _decide(wanted, before, providers, inventories)
-    rows.change_used(session, rows.total(after.values()), rows.total(before.values()))
+    after = _decide(wanted, before, providers, inventories, beyond_capacity=beyond_capacity)
+    rows.change_used(session, rows.total(after.values()), rows.total(before.values()), beyond_capacity=beyond_capacity)
     _write(session, wanted, seen, before, after)
     changes.append(session, rows.node_ids_of(session, left | rows.providers_in(after.values())), now)
 
@@ -170,6 +172,8 @@ def _decide(
     before: Mapping[str, Holding],
     providers: Mapping[str, Provider],
     inventories: Mapping[Key, InventoryUsage],
+    *,
+    beyond_capacity: bool,
 ) -> dict[str, Holding]:
     """Returns what each consumer shall hold. All consumers release first, so that two can swap. Raises Conflict if it
     does not fit.
@@ -184,21 +188,27 @@ def _decide(
                 key = (providers[uuid].id, name)
                 new[key] = amount
                 taken[key] += amount
-                _check_free(uuid, name, inventories.get(key), amount, taken[key], freed[key])
+                inventory = _inventory(uuid, name, inventories.get(key))
+                if not beyond_capacity:
+                    _check_free(uuid, name, inventory, amount, taken[key], freed[key])
         if new:
             after[change.consumer_uuid] = new
     return after
 
 
-def _check_free(uuid: str, name: str, inventory: InventoryUsage | None, amount: int, taken: int, freed: int) -> None:
-    """Checks `amount` for one consumer. `taken`: by all consumers so far. `freed`: what they have released; they may
-    always take that much again.
-    """
+def _inventory(uuid: str, name: str, inventory: InventoryUsage | None) -> InventoryUsage:
     if inventory is None:
         raise errors.Conflict(
             f"Unable to allocate inventory: Inventory for '{name}' on resource provider '{uuid}' invalid: "
             f"it has no inventory of {name}."
         )
+    return inventory
+
+
+def _check_free(uuid: str, name: str, inventory: InventoryUsage, amount: int, taken: int, freed: int) -> None:
+    """Checks `amount` for one consumer. `taken`: by all consumers so far. `freed`: what they have released; they may
+    always take that much again.
+    """
     _, *units = capacity_checks(name, inventory, amount)
     reasons = [check.reason() for check in units if not check.passed]
     if reasons:

@@ -81,7 +81,8 @@ def _reallocate(session: Session, uuid: str, now: ColumnElement[float]) -> None:
         user_id=instance.user_id,
         consumer_type=audit_gather.INSTANCE,
     )
-    writes.replace(session, [wanted], now)
+    # A guest uses its own node, full or not: the node's usage must say so, so that no further server is placed there.
+    writes.replace(session, [wanted], now, beyond_capacity=verdict.finding.kind is Kind.WRONG_PROVIDER)
 
 
 def _set_used(session: Session, provider_uuid: str, resource_class: str, now: Any) -> None:

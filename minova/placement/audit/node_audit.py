@@ -5,7 +5,7 @@ does it.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from sqlalchemy import exists, literal, select, union_all
@@ -21,9 +21,6 @@ from minova.placement.audit import gather
 from minova.placement.audit.heal import heal
 from minova.placement.audit.judge import Finding, Kind, known_alternatives
 from minova.placement.providers import of_node
-
-# Not healed: moving an allocation to the host in its instance's row would be wrong if the row is wrong.
-_LEFT = frozenset({Kind.WRONG_PROVIDER})
 
 # Built once: every audit of every node runs them.
 _HERE = Allocation.provider_id.in_(of_node.TREE)
@@ -86,16 +83,20 @@ def _differing(held: Held, instances: Iterable[objects.Instance]) -> Iterable[st
 
 
 def restore(
-    run: Run, now: Any, provider_uuid: str, instance_uuids: Iterable[str]
+    run: Run, now: Any, provider_uuid: str, instance_uuids: Iterable[str], guests: Collection[str]
 ) -> tuple[tuple[Drift, ...], tuple[str, ...]]:
-    """Heals each finding in a transaction of its own. Returns what was corrected, and what stays wrong and why."""
+    """Heals each finding in a transaction of its own. Returns what was corrected, and what stays wrong and why.
+
+    `guests`: instances whose guests the node has. Only theirs is an allocation moved to the node: the row of another
+    one may be wrong.
+    """
     restored: list[Drift] = []
     left: list[str] = []
     # Wrong amounts first: the decision whether there is enough capacity depends on them.
     findings = run(lambda session: gather.wrong_used(session, provider_uuid))
     findings += [one for uuid in instance_uuids for one in _finding(run, uuid)]
     for finding in findings:
-        reason = _heal(run, now, finding)
+        reason = _heal(run, now, finding, guests)
         whose = f"{finding.consumer_uuid} {finding.detail}" if finding.consumer_uuid else finding.detail
         if reason is None:
             restored.append(Drift(figure="allocations", kept=whose, found=finding.remedy))
@@ -109,10 +110,10 @@ def _finding(run: Run, uuid: str) -> list[Finding]:
     return [verdict.finding] if verdict is not None else []
 
 
-def _heal(run: Run, now: Any, finding: Finding) -> str | None:
+def _heal(run: Run, now: Any, finding: Finding, guests: Collection[str]) -> str | None:
     """Returns why the finding was not corrected; None if it was."""
-    if finding.kind in _LEFT:
-        return "left to minova-manage placement audit --fix"
+    if finding.kind is Kind.WRONG_PROVIDER and finding.consumer_uuid not in guests:
+        return "the node has no guest of it. Left to minova-manage placement audit --fix"
     try:
         run(lambda session: heal(session, finding, now))
     except errors.Conflict as error:

@@ -69,6 +69,17 @@ class Conflicts:
         metrics.DECISIONS_REPEATED.inc(decisions)
 
 
+def _first_deliveries(queued: Sequence[_Queued]) -> list[_Queued]:
+    """Leaves out requests for instances that an earlier request of the batch is for: one claim per consumer."""
+    first: list[_Queued] = []
+    asked: set[str] = set()
+    for entry in queued:
+        if asked.isdisjoint(entry.request.instance_uuids):
+            first.append(entry)
+            asked.update(entry.request.instance_uuids)
+    return first
+
+
 class ClaimLoop:
     """`decide` is the driver's part: a pure choice of hosts from the table.
 
@@ -129,9 +140,12 @@ class ClaimLoop:
         """
         table = self.source.refresh()
         decided: list[tuple[_Queued, Decision]] = []
-        for entry in queued:
+        answers: dict[_Queued, ScheduleAnswer] = {}
+        for entry in _first_deliveries(queued):
             try:
                 decision = self._decide(table, entry.request)
+                # Made before the claim: what is claimed can be answered, and need not be decided again.
+                answers[entry] = schedule_answer(entry.request, decision)
             except Exception:
                 LOG.debug("To be decided again alone", exc_info=True)
                 continue
@@ -149,20 +163,24 @@ class ClaimLoop:
             except errors.StaleClaim:
                 return
             else:
-                for entry, decision in decided:
-                    entry.served(schedule_answer(entry.request, decision))
+                for entry, _ in decided:
+                    entry.served(answers[entry])
                 return
 
     def _decide_and_claim(self, request: Request, clashes: Clashes) -> ScheduleAnswer:
-        """Decides and claims, at most ATTEMPTS times, until a claim succeeds or no host is left.
+        """Decides and claims, at most ATTEMPTS times, until a claim succeeds or no host is left. Raises StaleClaim if
+        the request has been decided already.
 
         `clashes`: refused claims of earlier attempts of this request.
         """
         for attempt in range(ATTEMPTS):
             self.conflicts.repeated(1 if attempt else 0)
             decision = self._decide_request(request)
+            answer = schedule_answer(request, decision, clashes)
             if decision.error is not None:
-                return schedule_answer(request, decision, clashes)
+                # A second delivery of the request sees the room that the first one has taken: it must not answer "no".
+                claim_writes.require_unclaimed(self._db, request)
+                return answer
             try:
                 claim_writes.write(self._db, [(request, decision)])
             except ClaimsRefused as refused:
@@ -170,7 +188,7 @@ class ClaimLoop:
                 clashes += claim_writes.clashes(request, decision, refused)
                 request = self._with_current_group(request)
             else:
-                return schedule_answer(request, decision, clashes)
+                return answer
         LOG.warning("%s: %s", UNCLAIMED, "; ".join(clash.reason for clash in clashes))
         return unclaimed_answer(request, decision, clashes)
 

@@ -6,7 +6,7 @@ from sqlalchemy.orm import Session
 
 from minova.db.engine import Database
 from minova.objects.diagnosis import LostHost
-from minova.placement.allocations.claims import Claim, claim
+from minova.placement.allocations import claims
 from minova.scheduler.decide.decision import Decision
 from minova.scheduler.drivers.request import Request
 
@@ -23,10 +23,10 @@ class ClaimsRefused(Exception):
 
 def write(db: Database, decided: Sequence[Decided]) -> None:
     """Raises ClaimsRefused if some claims do not fit; then none is written. Raises StaleClaim if a consumer has a claim
-    with a higher number.
+    with a higher number, or with this number and another decision.
     """
-    claims = [
-        Claim(
+    wanted = [
+        claims.Claim(
             consumer_uuid=uuid,
             claim_number=request.claim_number,
             provider_uuid=selections[0].provider_uuid,
@@ -39,11 +39,17 @@ def write(db: Database, decided: Sequence[Decided]) -> None:
     ]
 
     def work(session: Session) -> None:
-        reasons = claim(session, claims, db.now(), all_or_none=True)
+        reasons = claims.claim(session, wanted, db.now(), all_or_none=True)
         if reasons:
             raise ClaimsRefused(reasons)
 
     db.run(work)
+
+
+def require_unclaimed(db: Database, request: Request) -> None:
+    """Raises StaleClaim if the request, or a later one for one of its instances, has been decided already."""
+    with db.read() as session:
+        claims.require_unclaimed(session, request.instance_uuids, request.claim_number)
 
 
 def clashes(request: Request, decision: Decision, refused: ClaimsRefused) -> tuple[LostHost, ...]:

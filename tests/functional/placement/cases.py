@@ -142,11 +142,22 @@ class ClaimCases:
             claim(db, claim_of("one", "b", claim_number=2))
         assert held(db, "one") == holding_on("a")
 
-    def test_a_refused_claim_counts_as_seen(self, db: Database) -> None:
+    def test_a_number_that_has_been_claimed_takes_no_other_decision(self, db: Database) -> None:
         hosts(db, "a", "b")
-        claim(db, claim_of("one", "a", claim_number=3, VCPU=99))
-        with pytest.raises(errors.StaleClaim):
-            claim(db, claim_of("one", "b", claim_number=2))
+        claim(db, claim_of("one", "a", claim_number=3))
+        with pytest.raises(errors.StaleClaim, match="already"):
+            claim(db, claim_of("one", "b", claim_number=3))
+        with pytest.raises(errors.StaleClaim, match="already"):
+            claim(db, claim_of("one", "a", claim_number=3, VCPU=99))
+        assert held(db, "one") == holding_on("a")
+
+    def test_a_refused_claim_does_not_use_up_its_number(self, db: Database) -> None:
+        """So that the next alternate can be claimed under it."""
+        hosts(db, "a", "b")
+        claim(db, claim_of("one", "a"))
+        assert claim(db, claim_of("one", "a", claim_number=2, VCPU=99))
+        assert claim(db, claim_of("one", "b", claim_number=2)) == {}
+        assert held(db, "one") == holding_on("b")
 
     def test_release_gives_back_all(self, db: Database) -> None:
         hosts(db, "a")

@@ -171,9 +171,9 @@ class NaivePlacement:
         return DONE
 
     def claim(self, consumer: str, provider: str, resources: Resources) -> bool:
-        """Whether it is given; its number counts as seen all the same."""
+        """Whether it is given. A refused claim does not use up its number."""
         generation, claim_number = self.rows.get(consumer, (-1, 0))
-        self.rows[consumer] = (generation + 1, claim_number + 1)
+        self.rows.setdefault(consumer, (0, claim_number + 1))
         had = self.held.get(consumer, {}).get(provider, {})
         used = self.used()
         for name, amount in resources.items():
@@ -183,6 +183,7 @@ class NaivePlacement:
                 return False
             if used[provider, name] - had.get(name, 0) + amount > self.providers[provider].inventories[name].capacity:
                 return False
+        self.rows[consumer] = (generation + 1, claim_number + 1)
         self.held[consumer] = {provider: resources}
         return True
 

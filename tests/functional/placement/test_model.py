@@ -24,7 +24,7 @@ wanted = st.tuples(st.sampled_from(CONSUMERS), st.sampled_from(HOSTS), resources
 
 
 class AllocationModel(RuleBasedStateMachine):
-    """`held`: {consumer: (host, resources)}; `seen`: the highest claim number of each."""
+    """`held`: {consumer: (host, resources)}; `seen`: the highest claim number of each that was not refused."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,11 +51,13 @@ class AllocationModel(RuleBasedStateMachine):
         expected = set()
         claims = []
         for consumer, host, asked in batch:
-            self.seen[consumer] = self.seen.get(consumer, 0) + 1
-            claims.append(claim_of(consumer, host, self.seen[consumer], **asked))
+            number = self.seen.get(consumer, 0) + 1
+            claims.append(claim_of(consumer, host, number, **asked))
             if self.fits(consumer, host, asked):
                 self.held[consumer] = (host, asked)
+                self.seen[consumer] = number
             else:
+                self.seen.setdefault(consumer, number)
                 expected.add(named(consumer))
         assert set(claim(self.db, *claims)) == expected
 
@@ -64,6 +66,18 @@ class AllocationModel(RuleBasedStateMachine):
         if self.seen.get(consumer, 0) > 0:
             with pytest.raises(errors.StaleClaim):
                 claim(self.db, claim_of(consumer, host, self.seen[consumer] - 1, **asked))
+
+    @rule(consumer=st.sampled_from(CONSUMERS), host=st.sampled_from(HOSTS), asked=resources)
+    def claim_again(self, consumer: str, host: str, asked: dict[str, int]) -> None:
+        """Under the number that it holds something for: the same claim is given, another one is not."""
+        if consumer not in self.held:
+            return
+        again = claim_of(consumer, host, self.seen[consumer], **asked)
+        if self.held[consumer] == (host, asked):
+            assert claim(self.db, again) == {}
+        else:
+            with pytest.raises(errors.StaleClaim):
+                claim(self.db, again)
 
     @rule(consumers=st.sets(st.sampled_from(CONSUMERS)))
     def release(self, consumers: set[str]) -> None:

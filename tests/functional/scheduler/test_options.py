@@ -143,7 +143,7 @@ def test_hosts_that_were_tried_are_passed_over_by_the_retry_filter_alone(db: Dat
     with_filter = manager_of(db, filter_scheduler__enabled_filters=["RetryFilter", "ComputeFilter"])
     answer = ask(with_filter, alternates=2, spec=tried)
     assert {one.host for one in answer.selections[0]} == {"h1", "h2"}
-    without = ask(manager_of(db), alternates=2, spec=tried)
+    without = ask(manager_of(db), alternates=2, spec=tried, prefix="without")
     assert {one.host for one in without.selections[0]} == {"h0", "h1", "h2"}
 
 

@@ -13,6 +13,7 @@ from minova.objects.compute_node import ComputeNode
 from minova.objects.migration import MigrationType
 from minova.objects.node_audit import NodeAudit
 from minova.objects.states import PowerState
+from minova.placement.allocations import writes
 from tests.functional.compute.migration_world import CTX, FLAVORS, World
 
 BY_NAME = {one.name: one for one in FLAVORS}
@@ -114,11 +115,50 @@ def test_an_edited_host_of_an_instance_costs_no_guest(world: World, caplog: pyte
     answer = audit(world, other)
     assert uuid in answer.power_states
     assert f"allocation on the wrong provider: {uuid}" in " ".join(answer.conflicts)
-    assert "left to minova-manage" in caplog.text
+    assert "Left to minova-manage" in caplog.text
     change(world, of_instance.values(host=host, node=host, power_state=int(PowerState.RUNNING)))
     audit(world, host)
     audit(world, other)
     in_order_again(world, host)
+
+
+def test_an_allocation_on_another_node_comes_back_to_the_node_of_the_guest(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    uuid, host = boot(world)
+    other = "b" if host == "a" else "a"
+    move_allocation(world, uuid, other)
+    answer = audit(world, host)
+    assert corrected_figures(answer) == {"allocations"}
+    assert f"{uuid} holds" in caplog.text
+    in_order_again(world, host)
+    in_order_again(world, other)
+
+
+def test_it_comes_back_to_a_node_that_is_full_meanwhile(world: World) -> None:
+    """The guest runs there, with room or without: the usage must say so."""
+    uuid, host = boot(world)
+    other = "b" if host == "a" else "a"
+    move_allocation(world, uuid, other)
+    root = select(models.ResourceProvider.id).where(models.ResourceProvider.name == host).scalar_subquery()
+    filled = update(models.Inventory).where(models.Inventory.provider_id == root)
+    full = {"total": 0, "capacity": 0}
+    change(world, filled.values(full))
+    assert corrected_figures(audit(world, host)) == {"allocations"}
+    with world.db.read() as session:
+        held = session.scalars(select(models.Allocation.provider_id).where(models.Allocation.consumer_uuid == uuid))
+        assert set(held) == {session.scalar(select(root))}
+
+
+def move_allocation(world: World, uuid: str, to: str) -> None:
+    """As a duplicated request did, with the usage of both nodes."""
+    provider = select(models.ResourceProvider.uuid).where(models.ResourceProvider.name == to)
+    with world.db.read() as session:
+        at = session.scalar(provider)
+        held = select(models.Allocation.resource_class, models.Allocation.used)
+        resources = {row[0]: row[1] for row in session.execute(held.where(models.Allocation.consumer_uuid == uuid))}
+    wanted = writes.Wanted(consumer_uuid=uuid, allocations={str(at): resources}, consumer_type="INSTANCE")
+    world.db.run(lambda session: writes.replace(session, [wanted]))
 
 
 def test_an_edited_flavor_of_an_instance(world: World, caplog: pytest.LogCaptureFixture) -> None:

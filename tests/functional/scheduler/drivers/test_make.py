@@ -156,7 +156,8 @@ def test_chance_takes_no_host_that_is_down_or_disabled(values: dict[str, Any], d
 def test_chance_asks_no_other_filter(db: Database) -> None:
     put_host(db, "h0")
     assert chosen(ask(manager_with_driver(db, "chance_scheduler"), spec=spec_of(availability_zone="nowhere"))) == ["h0"]
-    assert chosen(ask(manager_with_driver(db, "filter_scheduler"), spec=spec_of(availability_zone="nowhere"))) == []
+    nowhere = spec_of(availability_zone="nowhere")
+    assert chosen(ask(manager_with_driver(db, "filter_scheduler"), prefix="filtered", spec=nowhere)) == []
 
 
 # -- caching -----------------------------------------------------------------------------------------------------------
