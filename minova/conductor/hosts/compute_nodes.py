@@ -12,7 +12,7 @@ from minova import errors
 from minova.conductor.compute_messages import builds_of
 from minova.conductor.hosts.identity import require_nodes_stay, require_same_node
 from minova.conductor.hosts.service_removal import remove_node
-from minova.conductor.hosts.unexpected_domains import unexpected
+from minova.conductor.hosts.unexpected_domains import judge
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.contracts.base import numbers
@@ -25,6 +25,7 @@ from minova.objects.build import AuditInputs, HostInstances
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
 from minova.objects.instance import Instance
 from minova.objects.power_rules import OFF, STOPS_BY_ITSELF
+from minova.objects.removal_rules import Verdict
 from minova.objects.states import PowerState, VmState
 from minova.placement import changes
 from minova.placement.allocations import claims
@@ -72,8 +73,9 @@ class Computes:
                 require_same_node(session, host, view)
             open_builds = tasks.builds_on(session, host, nodename)
             moving = migrations.in_progress_on(session, host, nodename)
-            amiss = unexpected(session, host, view.domains)
-            deleted_at, at = instances.deleted_at(session, amiss.unexpected_domains), self._worker.at()
+            judged = judge(session, host, view.domains)
+            removable = judged.of(Verdict.REMOVE)
+            deleted_at, at = instances.deleted_at(session, removable), self._worker.at()
             held = tuple(instances.holding(session, host, nodename))
             no_row = instances.without_row(session, _unheld(view, held))
             suspects = node_audit.suspects(session, row.uuid, held) if row is not None else None
@@ -85,7 +87,7 @@ class Computes:
                 if moving
                 else (),
                 attempts=tuple(build.message for build in builds_of(session, open_builds)),
-                unexpected_domains=amiss.unexpected_domains,
+                unexpected_domains=removable,
                 deleted={uuid: (at - since).total_seconds() for uuid, since in deleted_at.items()},
                 host_nodes=compute_nodes.names_of(session, host),
                 purged=tuple(uuid for uuid, purged in no_row.items() if purged),
@@ -96,9 +98,13 @@ class Computes:
                     if not purged
                 )
                 + tuple(
-                    f"the domain of instance {uuid} is here, but its row says {f'host {where}' if name_hosts else OTHER_HOST}: both are left "
+                    f"the domain of instance {uuid} is here, but its row says {_place(judged.rows[uuid].host, name_hosts)}: both are left "
                     "as they are"
-                    for uuid, where in sorted(amiss.misplaced.items())
+                    for uuid in sorted(judged.of(Verdict.MISPLACED))
+                )
+                + tuple(
+                    f"the domain of instance {uuid} is newer than its row: both are left as they are"
+                    for uuid in sorted(judged.of(Verdict.NEWER))
                 ),
             )
         if suspects is None or inputs.node is None:
@@ -243,6 +249,12 @@ class Computes:
             for uuid, project_id, user_id in idle
         ]
         actions.end(session, list(actions.begin(session, rows).values()), at, event=False)
+
+
+def _place(host: str | None, name_hosts: bool) -> str:
+    if host is None:
+        return "no host"
+    return f"host {host}" if name_hosts else OTHER_HOST
 
 
 def _unheld(view: HypervisorView, held: Sequence[Instance]) -> set[str]:

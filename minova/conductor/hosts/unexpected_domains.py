@@ -1,83 +1,82 @@
-"""Domains that run where the tables do not expect them: which of them must be removed, and which are only reported."""
+"""Gathers what the database knows of the domains of a host, and judges which of them rows do not expect there."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from minova.db.models import Instance, Migration
+from minova.db.models import Instance, Migration, TaskStep
 from minova.db.servers import migrations, tasks
 from minova.db.sql import chunked
 from minova.objects.compute_node import DomainView
-from minova.objects.states import RESOURCE_FREE, VmState
-
-# In these states a domain may be left over on some host.
-_UNBUILT = frozenset({VmState.BUILDING, VmState.ERROR, *RESOURCE_FREE})
+from minova.objects.removal_rules import DomainRow, Verdict, verdict
+from minova.objects.states import VmState
 
 
-class Unexpected(msgspec.Struct, frozen=True):
-    """`unexpected_domains`: domains of instances that are deleted, run elsewhere, or were given up here.
+class Judged(msgspec.Struct, frozen=True):
+    """`verdicts`: of the domains that are not expected, in the order of the domains. `rows`: the rows that exist."""
 
-    `misplaced`: domains of idle instances whose last attempt was here and which no migration took away. So probably the
-    row is wrong, not the domain. {uuid: the host in the row}.
-    """
+    verdicts: dict[str, Verdict]
+    rows: dict[str, DomainRow]
 
-    unexpected_domains: tuple[str, ...]
-    misplaced: dict[str, str | None]
-
-
-def unexpected(session: Session, host: str, domains: Iterable[DomainView]) -> Unexpected:
-    """Classifies these domains of a host. A domain without a row is not included, because its owner is unknown, nor is
-    one that is being moved from or to this host.
-    """
-    attempts = {domain.uuid: domain.attempt for domain in domains}
-    rows = _elsewhere(session, host, attempts)
-    waiting = tasks.locations(session, rows)
-    moving = migrations.in_progress_of(session, rows)
-    candidates = {
-        uuid: row
-        for uuid, row in rows.items()
-        if waiting.get(uuid, tasks.Location()).host != host
-        and not (uuid in moving and host in (moving[uuid].source_compute, moving[uuid].dest_compute))
-    }
-    idle = [uuid for uuid, row in candidates.items() if row.settled and uuid not in waiting and uuid not in moving]
-    left = _left(session, host, idle)
-    misplaced = {
-        uuid: candidates[uuid].host for uuid in idle if uuid not in left and attempts[uuid] == candidates[uuid].attempt
-    }
-    return Unexpected(tuple(uuid for uuid in attempts if uuid in candidates and uuid not in misplaced), misplaced)
+    def of(self, wanted: Verdict) -> tuple[str, ...]:
+        return tuple(uuid for uuid, found in self.verdicts.items() if found is wanted)
 
 
-class _Row(msgspec.Struct, frozen=True):
-    """`settled`: the instance is built and has no task_state."""
-
-    host: str | None
-    attempt: int
-    settled: bool
+def judge(session: Session, host: str, domains: Collection[DomainView]) -> Judged:
+    rows = _rows(session, host, [domain.uuid for domain in domains])
+    verdicts = {domain.uuid: verdict(domain.attempt, domain.power_state, rows.get(domain.uuid)) for domain in domains}
+    return Judged({uuid: found for uuid, found in verdicts.items() if found is not Verdict.EXPECTED}, rows)
 
 
-def _elsewhere(session: Session, host: str, uuids: Iterable[str]) -> dict[str, _Row]:
-    """Returns the rows of these instances that name another host or are deleted."""
+def _rows(session: Session, host: str, uuids: Iterable[str]) -> dict[str, DomainRow]:
+    """Returns the rows of these instances that exist, deleted or not."""
     model, rows = Instance, {}
     columns = (model.uuid, model.host, model.attempt, model.vm_state, model.task_state, model.deleted_at)
     for chunk in chunked(list(uuids)):
         for uuid, at, attempt, vm_state, task_state, deleted_at in session.execute(
             select(*columns).where(model.uuid.in_(chunk))
         ):
-            settled = deleted_at is None and task_state is None and vm_state not in _UNBUILT
-            if deleted_at is not None or at != host:
-                rows[uuid] = _Row(at, attempt, settled)
-    return rows
+            rows[uuid] = DomainRow(
+                attempt=attempt,
+                host=at,
+                vm_state=VmState(vm_state),
+                idle=task_state is None,
+                deleted=deleted_at is not None,
+                is_here=at == host,
+            )
+    away = [uuid for uuid, row in rows.items() if not row.is_here and not row.deleted]
+    return {**rows, **_away(session, host, {uuid: rows[uuid] for uuid in away})} if away else rows
 
 
-def _left(session: Session, host: str, uuids: Iterable[str]) -> set[str]:
+def _away(session: Session, host: str, rows: Mapping[str, DomainRow]) -> dict[str, DomainRow]:
+    """Adds to rows that name another host, or none, what tasks and migrations say."""
+    working = tasks.locations(session, rows)
+    moving = migrations.in_progress_of(session, rows)
+    moved = _moved(session, host, list(rows))
+    completed = {}
+    for uuid, row in rows.items():
+        task = working.get(uuid, tasks.Location())
+        is_moving = uuid in moving and host in (moving[uuid].source_compute, moving[uuid].dest_compute)
+        completed[uuid] = msgspec.structs.replace(
+            row,
+            attempt=max(row.attempt, task.attempt),
+            idle=row.idle and uuid not in working and uuid not in moving,
+            is_here=task.host == host or is_moving,
+            schedules=task.step == TaskStep.SCHEDULE,
+            was_moved=uuid in moved,
+        )
+    return completed
+
+
+def _moved(session: Session, host: str, uuids: Collection[str]) -> set[str]:
     """Returns the instances that an ended migration took from this host or did not bring to it."""
-    uuids_left: set[str] = set()
+    moved: set[str] = set()
     model = Migration
     for chunk in chunked(list(uuids)):
         query = select(model.instance_uuid).where(
             model.instance_uuid.in_(chunk), (model.source_compute == host) | (model.dest_compute == host)
         )
-        uuids_left.update(session.scalars(query))
-    return uuids_left
+        moved.update(session.scalars(query))
+    return moved

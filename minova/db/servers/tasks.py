@@ -187,18 +187,21 @@ def builds_on(session: Session, host: str, node: str | None = None) -> Sequence[
 
 
 class Location(NamedTuple):
-    """The host and the node that a task works on."""
+    """The host and the node that a task works on, with its step and its build attempt."""
 
     host: str | None = None
     node: str | None = None
+    step: str = ""
+    attempt: int = 0
 
 
 def locations(session: Session, instance_uuids: Iterable[str]) -> dict[str, Location]:
     """Returns the locations of the tasks of these instances."""
     by_uuid: dict[str, Location] = {}
     for chunk in chunked(list(instance_uuids)):
-        query = select(Task.instance_uuid, Task.host, Task.node).where(Task.instance_uuid.in_(chunk))
-        by_uuid.update({uuid: Location(host, node) for uuid, host, node in session.execute(query)})
+        query = select(Task.instance_uuid, Task.host, Task.node, Task.step, Task.attempt)
+        found = session.execute(query.where(Task.instance_uuid.in_(chunk)))
+        by_uuid.update({uuid: Location(host, node, step, attempt) for uuid, host, node, step, attempt in found})
     return by_uuid
 
 

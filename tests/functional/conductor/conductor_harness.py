@@ -166,8 +166,12 @@ class ConductorHarness:
         values = {"vcpus": 4, "memory_mb": 4096, "local_gb": 20, **changes}
         return ComputeNode(uuid=named(name), host=name, hypervisor_hostname=f"{name}-node", id=1, **values)
 
-    def view(self, name: str, *domains: str) -> HypervisorView:
-        seen = [DomainView(uuid=d, name=d, memory_mb=512, vcpus=1, power_state=1) for d in domains]
+    def view(self, name: str, *domains: str, attempt: int = 1, power_state: int = 1) -> HypervisorView:
+        """`attempt`, `power_state`: of each of the domains."""
+        seen = [
+            DomainView(uuid=d, name=d, memory_mb=512, vcpus=1, power_state=power_state, attempt=attempt)
+            for d in domains
+        ]
         return HypervisorView(
             node=f"{name}-node",
             vcpus=4,
