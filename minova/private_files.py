@@ -30,6 +30,28 @@ def make_folder(path: Path) -> None:
     path.chmod(FOLDER_MODE)
 
 
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file in place of an earlier one. After a crash at any point, the file is the earlier or the new one, and
+    the new one once this has returned. Raises OSError.
+    """
+    half = path.with_name(f"{path.name}.part")
+    with half.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    half.rename(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Write the names in a folder to the disk, so that new and renamed files outlive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
 def close_to_others(paths: Iterable[Path]) -> None:
     """Remove the rights of all other users from files that an earlier release made. Files that belong to another user
     stay as they are.

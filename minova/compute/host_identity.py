@@ -20,7 +20,7 @@ from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.errors import InvalidConfiguration
 from minova.objects.service import HostIdentity
-from minova.private_files import make_folder
+from minova.private_files import make_folder, sync_folder
 
 FILE = "compute_id"
 LOCK = "compute.lock"
@@ -92,7 +92,7 @@ class LocalIdentity:
                 file.flush()
                 os.fsync(file.fileno())
             half.rename(path)
-            _sync_folder(self._state_path)
+            sync_folder(self._state_path)
         except OSError as error:
             with contextlib.suppress(OSError):
                 half.unlink()
@@ -171,11 +171,3 @@ def _read_uuid(path: Path) -> str | None:
         return str(uuid.UUID(text))
     except ValueError:
         raise InvalidConfiguration(f"{path} holds no UUID. Restore it from a backup.") from None
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

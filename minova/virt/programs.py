@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import msgspec
@@ -117,11 +117,14 @@ def copy_with(
         os.close(handle)
 
 
-def run(command: Sequence[str], limits: Limits) -> None:
-    """Run a program with the rights of the service, because it opens files by their names. Raises as `write_with`, and
-    HypervisorError if the command takes longer than its limit of CPU time.
+def run(command: Sequence[str], limits: Limits, *, answers: Collection[int] = (0,)) -> int:
+    """Run a program with the rights of the service, because it opens files by their names. Returns its exit code, which
+    is one of `answers`.
+
+    Raises as `write_with`, and HypervisorError if the command takes longer than its limit of CPU time.
     """
-    _wait(_started(limited(command, limits, drop_rights=False), ()), command[0], None, float(limits.cpu))
+    started = _started(limited(command, limits, drop_rights=False), ())
+    return _wait(started, command[0], None, float(limits.cpu), answers)
 
 
 def let_read(folder: Path) -> None:
@@ -168,8 +171,14 @@ def _started(command: Sequence[str], handles: Sequence[int]) -> "subprocess.Pope
     )
 
 
-def _wait(process: "subprocess.Popen[str]", name: str, check: Callable[[], None] | None, within: float | None) -> None:
-    """Wait for the program. `within` is the limit in seconds; None: no limit, as long as `check` raises nothing."""
+def _wait(
+    process: "subprocess.Popen[str]",
+    name: str,
+    check: Callable[[], None] | None,
+    within: float | None,
+    answers: Collection[int] = (0,),
+) -> int:
+    """Wait for the program and return its exit code, one of `answers`. `within` is the limit in seconds; None: no limit, as long as `check` raises nothing."""
     until = None if within is None else time.monotonic() + within
     with process:
         while True:
@@ -181,8 +190,8 @@ def _wait(process: "subprocess.Popen[str]", name: str, check: Callable[[], None]
                     process.kill()
                     raise HypervisorError(f"{name}: no end within {within:g} s") from error
             _checked(process, check)
-    if process.returncode == 0:
-        return
+    if process.returncode in answers:
+        return process.returncode
     words = " ".join((complaint or output).split())[:_COMPLAINT] or f"exit code {process.returncode}"
     if says_disk_full(words):
         raise DiskFull(f"{name}: {words}")

@@ -28,7 +28,7 @@ from minova.codecs import Decoder
 from minova.compute.images.tokens import ImageToken, in_turn
 from minova.image_tokens import SCHEME
 from minova.objects.image import Image
-from minova.private_files import make_folder
+from minova.private_files import make_folder, sync_folder
 from minova.virt import image_format, inspections
 from minova.virt.disk_space import disk_full, require_room
 from minova.virt.image_format import ImageFacts
@@ -240,7 +240,7 @@ class ImageCache:
         finally:
             part.unlink(missing_ok=True)
         _write_mark(path, facts)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
         LOG.info("Image %s is cached: %d bytes", image.id, path.stat().st_size)
 
     def _accepted(self, part: Path, path: Path, image: Image) -> ImageFacts:
@@ -439,11 +439,3 @@ def _save_mark(path: Path, mark: Mark) -> None:
     half = mark_file(path).with_suffix(".json.part")
     half.write_bytes(msgspec.json.encode(mark))
     half.rename(mark_file(path))
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -227,7 +227,7 @@ class LibvirtDriver:
             self._disks.require_owner(instance.uuid, self._ready().host)
         with self._host.asked("Starting", domain_name(instance.uuid)) as connection:
             domain = require(connection, instance.uuid)
-            self._snapshots.settle(domain)
+            self._snapshots.settle(instance.uuid, domain)
             self._plug(connection, instance)
             try:
                 domain.createWithFlags(libvirt.VIR_DOMAIN_START_PAUSED if paused else 0)
@@ -314,7 +314,7 @@ class LibvirtDriver:
         self._disks.require_owner(uuid, self._ready().host)
         with self._host.asked("Snapshot", name) as connection:
             domain = self._own(connection, uuid)
-            self._snapshots.settle(domain)
+            self._snapshots.settle(uuid, domain)
             self._snapshots.require_room(uuid, path)
         try:
             self._set_aside(instance)
@@ -349,7 +349,7 @@ class LibvirtDriver:
             return
         try:
             with self._host.asked("Commit of the snapshot", domain_name(instance_uuid)) as connection:
-                self._snapshots.settle(self._own(connection, instance_uuid), check)
+                self._snapshots.settle(instance_uuid, self._own(connection, instance_uuid), check)
         except (errors.MinovaError, OSError) as error:
             LOG.warning("The snapshot of instance %s is not committed to its disk yet: %s", instance_uuid, error)
 
@@ -397,7 +397,7 @@ class LibvirtDriver:
         with self._host.asked("Suspending", domain_name(instance_uuid)) as connection:
             domain = self._own(connection, instance_uuid)
             if domain.isActive() or not domain.hasManagedSaveImage():
-                self._snapshots.settle(domain)
+                self._snapshots.settle(instance_uuid, domain)
                 domain.managedSave()
             return power.state_of(domain.state()[0])
 
@@ -617,7 +617,8 @@ class LibvirtDriver:
                 _end(domain)
                 if domain.hasManagedSaveImage():
                     domain.managedSaveRemove()
-                self._snapshots.settle(domain)
+            # The files may hold an open snapshot although the domain that knew of it is lost.
+            self._snapshots.settle(instance.uuid, domain)
             connection.defineXML(xml)
             return attempt
 

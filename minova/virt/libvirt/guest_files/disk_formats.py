@@ -19,6 +19,9 @@ _MAGIC = b"QFI\xfb"
 _VERSIONS = {2, 3}
 # Magic, version, offset and length of the backing file's name, bits of a cluster, virtual size.
 _HEADER = struct.Struct(">4sIQIIQ")
+# Magic, number of entries of the L1 table, its offset; and the longest table of QEMU, in bytes.
+_L1 = struct.Struct(">4s32xIQ")
+_L1_LIMIT = 32 << 20
 # Limits of QEMU's docs/interop/qcow2: the name of the backing file is in the first cluster.
 _LONGEST_NAME = 1023
 _CLUSTER_BITS = range(9, 22)
@@ -65,6 +68,20 @@ def backing_file(path: Path, written_format: str) -> str | None:
     except FileNotFoundError:
         return None
     return header.backing_file if header is not None else None
+
+
+def holds_data(path: Path) -> bool:
+    """Whether a qcow2 disk has any cluster of its own, so that it differs from its backing file. True if the header
+    cannot be read.
+    """
+    with path.open("rb") as file:
+        head = file.read(_L1.size)
+        if len(head) < _L1.size:
+            return True
+        magic, entries, offset = _L1.unpack(head)
+        if magic != _MAGIC or entries * 8 > _L1_LIMIT:
+            return True
+        return any(_read_at(file, offset, entries * 8))
 
 
 class _Header(NamedTuple):

@@ -16,7 +16,7 @@ with warnings.catch_warnings():
 
 from minova.virt.libvirt.guest_files.root_files import may
 
-_NAME = re.compile(r"disk(\.\w+)?|console\.log(\.\d+)?")
+_NAME = re.compile(r"disk(\.\w+)?|snapshot\.overlay|console\.log(\.\d+)?")
 context = priv_context.PrivContext(
     "minova",
     cfg_section="privsep_guest_files",

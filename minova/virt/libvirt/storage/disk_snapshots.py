@@ -4,16 +4,22 @@
                      set_aside                          |          settle: block commit
                                                   copy: qemu-img convert
 
-The overlay beside the disk shows that a snapshot is open, and the domain's definition shows whether the guest's last
-writes are in the overlay. `settle` checks both. It may be called at any time: after a crash at any step, and before any
-other use of the disk.
+The files say which of them has the guest's last writes. The record beside them (`snapshot_record`) is written before each
+step. A domain may be lost or defined anew, so its definition is asked only where the record leaves a question. `settle`
+may be called at any time: after a crash at any step, before any other use of the disk, and before a domain is defined.
 
-    overlay   the domain          settle
-    none      any                 nothing
-    there     runs from it        block commit, and the guest goes over to the disk; the overlay is removed
-    there     off, names it       `qemu-img commit`, the domain is defined with the disk, the overlay is removed
-    there     names the disk      the overlay is removed: it was not used yet, or is committed
-    there     has saved memory    nothing: that memory belongs to the overlay
+    the guest            record                settle
+    runs from overlay    any                   block commit, record `pivoting`, the guest goes over, the overlay is removed
+    runs from its disk   pivoting, committed   the overlay is removed
+    runs from its disk   open, none            an overlay without data is removed; any other is set aside, with a warning
+    is off               open                  `qemu-img commit`, record `committed`, the overlay is removed
+    is off               committed             the overlay is removed
+    is off               pivoting, none        as `open` if the domain names the overlay. If it names the disk, as
+                                               `committed` (none: the overlay is set aside). Without a domain: the overlay
+                                               is removed if it equals the disk; if not, an operator must decide
+    has saved memory     any                   nothing: that memory belongs to the overlay
+
+Before an overlay of a guest that does not run from it is touched, its locks must show that no QEMU has it open.
 """
 
 import logging
@@ -28,9 +34,11 @@ import libvirt
 
 from minova.errors import HypervisorError
 from minova.virt import disk_space, programs
-from minova.virt.libvirt.guest_files import disk_formats
+from minova.virt.libvirt.guest_files import disk_formats, image_locks
+from minova.virt.libvirt.storage import snapshot_record
 from minova.virt.libvirt.storage.disk_owner import ROOT_DISK, written_formats
-from minova.virt.libvirt.storage.disks import OVERLAY, Disks
+from minova.virt.libvirt.storage.disks import OVERLAY, OVERLAY_RECORD, Disks
+from minova.virt.libvirt.storage.snapshot_record import Step
 
 LOG = logging.getLogger(__name__)
 # Time limit in seconds for a commit, which copies what the guest has written since the snapshot; and seconds between
@@ -84,6 +92,7 @@ class DiskSnapshots:
         written = self._format(uuid)
         size = str(disk_formats.virtual_size(disk, written))
         command = ["qemu-img", "create", "-q", "-u", "-f", "qcow2", "-F", written, "-b", str(disk)]
+        snapshot_record.write(overlay.parent, Step.OPEN)
         programs.write_with(overlay, command, programs.Limits(), size)
         self._disks.share_written(overlay)
         take(_snapshot_xml(domain.XMLDesc(0), disk, overlay), _TAKE)
@@ -98,30 +107,89 @@ class DiskSnapshots:
             path, disk, ["qemu-img", "convert", "-q", "-f", written, "-O", "qcow2", str(disk)], limits, check
         )
 
-    def settle(self, domain: Any, check: Callable[[], None] = lambda: None) -> None:
-        """Settle as in the table above. Raises HypervisorError if the overlay is still in use; then it stays.
+    def settle(self, instance_uuid: str, domain: Any | None, check: Callable[[], None] = lambda: None) -> None:
+        """Settle as in the table above. `domain` is None if there is none. Raises HypervisorError if the overlay is still
+        in use, or if an operator must decide; then it stays.
+
         `check` is called while a guest switches to its disk; an exception of it ends the wait, not the commit.
         """
-        uuid = domain.UUIDString()
-        disk, overlay = self._disks.folder(uuid) / ROOT_DISK, self._overlay(uuid)
+        folder, overlay = self._disks.folder(instance_uuid), self._overlay(instance_uuid)
         if not overlay.exists():
+            snapshot_record.remove(folder)
             return
-        if domain.isActive():
+        if domain is not None and domain.isActive():
             target = _target_of(domain.XMLDesc(0), overlay)
             if target is not None:
                 _commit(domain, target, check)
-        if not domain.isActive() and domain.hasManagedSaveImage():
+                snapshot_record.write(folder, Step.PIVOTING)
+                domain.blockJobAbort(target, libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT)
+        self._disks.take_back(overlay)
+        if domain is not None and not domain.isActive() and domain.hasManagedSaveImage():
             return
-        inactive = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
-        if _target_of(inactive, overlay) is not None:
-            if not domain.isActive():
-                self._commit_offline(overlay)
-            domain.connect().defineXML(_with_disk(inactive, overlay, disk, self._format(uuid)))
+        if image_locks.is_open(overlay):
+            raise HypervisorError(f"A QEMU still has {overlay} open: it is left as it is until that guest is off")
+        if domain is not None and domain.isActive():
+            self._leave_running(domain, folder)
+        else:
+            self._settle_off(instance_uuid, domain, folder)
+        self._name_disk(instance_uuid, domain)
         overlay.unlink(missing_ok=True)
+        snapshot_record.remove(folder)
+
+    def _leave_running(self, domain: Any, folder: Path) -> None:
+        """The guest runs from its disk: keep what its overlay has, unless the guest has it, too."""
+        if snapshot_record.read(folder) in {Step.PIVOTING, Step.COMMITTED}:
+            return
+        if disk_formats.holds_data(folder / OVERLAY):
+            _set_aside_for_good(folder, f"{domain.name()} was started from its disk by other means than minova")
+
+    def _settle_off(self, instance_uuid: str, domain: Any | None, folder: Path) -> None:
+        step = snapshot_record.read(folder)
+        if step is Step.COMMITTED:
+            return
+        if step is Step.OPEN or self._is_newer(instance_uuid, domain, step):
+            self._commit_offline(folder / OVERLAY)
+            snapshot_record.write(folder, Step.COMMITTED)
+
+    def _is_newer(self, instance_uuid: str, domain: Any | None, step: Step | None) -> bool:
+        """Whether the overlay of a guest that is off has its last writes, where the record does not say it. Raises
+        HypervisorError if that cannot be known.
+        """
+        folder = self._disks.folder(instance_uuid)
+        if domain is None:
+            self._require_equal(folder, self._format(instance_uuid))
+            return False
+        if _target_of(_inactive(domain), folder / OVERLAY) is not None:
+            return True
+        if step is None and disk_formats.holds_data(folder / OVERLAY):
+            _set_aside_for_good(
+                folder, "no record says whether its writes are on the disk, and the domain names the disk"
+            )
+        return False
+
+    def _require_equal(self, folder: Path, written: str) -> None:
+        """Raises HypervisorError if the overlay differs from the disk."""
+        disk, overlay = folder / ROOT_DISK, folder / OVERLAY
+        self._disks.take_back(disk)
+        command = ["qemu-img", "compare", "-q", "-f", "qcow2", "-F", written, str(overlay), str(disk)]
+        if programs.run(command, programs.Limits(cpu=24 * 3600), answers=(0, 1)):
+            raise HypervisorError(
+                f"The domain of instance {folder.name} is lost, and nothing says whether {overlay} or {disk} has its last "
+                f"writes. To keep those of the overlay: qemu-img commit -f qcow2 {overlay}. Then, or to keep those of the "
+                f"disk, remove {OVERLAY} and {OVERLAY_RECORD} and start the server"
+            )
+
+    def _name_disk(self, instance_uuid: str, domain: Any | None) -> None:
+        """Define the domain with the disk if it names the overlay."""
+        overlay = self._overlay(instance_uuid)
+        if domain is None or _target_of(inactive := _inactive(domain), overlay) is None:
+            return
+        disk = self._disks.folder(instance_uuid) / ROOT_DISK
+        domain.connect().defineXML(_with_disk(inactive, overlay, disk, self._format(instance_uuid)))
 
     def _commit_offline(self, overlay: Path) -> None:
         """Commits the overlay to its backing disk. Idempotent."""
-        self._disks.take_back(overlay)
+        self._disks.take_back(overlay.with_name(ROOT_DISK))
         size = disk_formats.virtual_size(overlay, disk_formats.QCOW2)
         limits = programs.Limits(cpu=24 * 3600, file_size=size + size // 8 + 64 * MB)
         programs.run(["qemu-img", "commit", "-q", "-d", "-f", "qcow2", str(overlay)], limits)
@@ -144,8 +212,8 @@ def _allocated(path: Path) -> int:
 
 
 def _commit(domain: Any, target: str, check: Callable[[], None]) -> None:
-    """Commit the overlay and switch the guest to the disk. If a killed process has started a commit, wait for that
-    one.
+    """Commit the overlay, until the guest can go over to the disk. If a killed process has started a commit, wait for
+    that one.
     """
     until = time.monotonic() + COMMIT_WITHIN
     if not domain.blockJobInfo(target):
@@ -157,7 +225,19 @@ def _commit(domain: Any, target: str, check: Callable[[], None]) -> None:
             raise HypervisorError(f"The snapshot of {domain.name()} is not committed within {COMMIT_WITHIN:g} s")
         check()
         time.sleep(POLL)
-    domain.blockJobAbort(target, libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT)
+
+
+def _set_aside_for_good(folder: Path, why: str) -> None:
+    """Rename the overlay, so that nothing uses it any more and nothing in it is lost."""
+    number = 1
+    while (kept := folder / f"snapshot.kept-{number}").exists():
+        number += 1
+    (folder / OVERLAY).rename(kept)
+    LOG.warning("Writes of a guest may be in %s alone, which is kept: %s", kept, why)
+
+
+def _inactive(domain: Any) -> str:
+    return str(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE))
 
 
 def _disks_of(xml: str) -> list[ET.Element]:

@@ -44,7 +44,7 @@ CONSOLE_BYTES = 100 * 1024
 DRIVE = "disk.config"
 RESCUE_DISK, SWAP_DISK = "disk.rescue", "disk.swap"
 # Lies beside the root disk during a snapshot. Not named disk.*, since it is not a disk of the flavor.
-OVERLAY = "snapshot.overlay"
+OVERLAY, OVERLAY_RECORD = "snapshot.overlay", "snapshot.json"
 _PACKAGES = {
     "qemu-img": "qemu-utils",
     **{f"mkfs.{file_system}": "e2fsprogs" for file_system in FORMATS},
@@ -187,6 +187,8 @@ class Disks:
         with disk_full(what), disk_owner.locked(folder, make=True) as owner:
             self._require_room(what, base, root_size + sum(disk.size_mb * MB for disk in local.values()))
             taken = owner.take(entry)
+            for name in (OVERLAY, OVERLAY_RECORD):  # they belong to the disk that is replaced
+                (folder / name).unlink(missing_ok=True)
             self._share(folder, base)
             made = lambda disk: owner.write(msgspec.structs.replace(taken, disk=disk))  # noqa: E731
             root = folder / disk_owner.ROOT_DISK

@@ -378,7 +378,7 @@ class Aside:
         check()
         self.copied.append(instance_uuid)
 
-    def settle(self, domain: object, check: Callable[[], None] = lambda: None) -> None:
+    def settle(self, instance_uuid: str, domain: object, check: Callable[[], None] = lambda: None) -> None:
         if not (self.folder / "snapshot.overlay").exists():
             return
         check()

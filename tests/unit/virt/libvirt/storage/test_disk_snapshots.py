@@ -43,6 +43,6 @@ def test_long_commit_tells_that_it_goes_on_and_can_be_left(tmp_path: Path) -> No
             raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        DiskSnapshots(Disks(tmp_path), lambda: 0).settle(Guest(overlay), check)
+        DiskSnapshots(Disks(tmp_path), lambda: 0).settle(UUID, Guest(overlay), check)
     # The next call goes on with it.
     assert overlay.exists()
