@@ -55,6 +55,16 @@ class Distribution(LoadScopeScheduling):  # type: ignore[misc]  # of a library w
                 return scope
         return nodeid if nodeid.startswith(SEPARATE) else nodeid.partition("::")[0]
 
+    def remove_node(self, node: WorkerController) -> str | None:
+        """A test in which its worker died has failed. It is not begun again beside the others, on the worker that follows."""
+        units = self.assigned_work[node].values()
+        crashed = next(((unit, test) for unit in units for test, ended in unit.items() if not ended), None)
+        if crashed is not None:
+            unit, test = crashed
+            unit[test] = True
+        following: str | None = super().remove_node(node)
+        return following if crashed is None else crashed[1]
+
     def _assign_work_unit(self, node: WorkerController) -> None:
         """Put the next file for this worker in front, and assign it."""
         waits = int(node.gateway.id.removeprefix("gw")) % COMPUTING_WORKERS != COMPUTING_WORKERS - 1
