@@ -72,6 +72,10 @@ class StaleAttempt(Conflict):
     """A compute reports on a build attempt that it no longer owns (fence of section 4 of the design)."""
 
 
+class GuestIsNewer(StaleAttempt):
+    """The host has a guest of a later attempt: the database that requests this one is older. The guest stays."""
+
+
 class HostIdentityConflict(Conflict):
     """The compute is not the one that its host's rows describe. The text says what to do."""
 

@@ -19,6 +19,7 @@ from minova.compute.instances.abandonment import Gate
 from minova.compute.instances.actions import InstanceActions, UnreportedResults
 from minova.compute.instances.background import Background
 from minova.compute.instances.builds import FRESH_CLAIM, Builder, Images
+from minova.compute.instances.guest_records import GuestRecords
 from minova.compute.instances.interfaces import Interfaces
 from minova.compute.instances.operations import Operations
 from minova.compute.instances.orders import Progress
@@ -50,6 +51,7 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Runnin
         identity=LocalIdentity.of(conf),
         learn_levels=rpc.levels.learn,
         results=UnreportedResults(Path(conf.state_path) / "actions"),
+        records=GuestRecords(Path(conf.state_path) / "guests"),
     )
     return Service("minova-compute", manager, lambda: rpc.server(ComputeApi, manager, host=conf.host), stopping)
 
@@ -70,6 +72,7 @@ def make_manager(
     learn_levels: Callable[[Mapping[str, str]], None] = lambda levels: None,
     fresh_claim: float = FRESH_CLAIM,
     results: UnreportedResults | None = None,
+    records: GuestRecords | None = None,
 ) -> ComputeManager:
     """Makes a ComputeManager with everything that it delegates to.
 
@@ -81,6 +84,7 @@ def make_manager(
     `fresh_claim`: see Builder.
     `results`: results of actions that no conductor has received yet; None: there are none, and new ones are lost with
       the process.
+    `records`: of this host's guests; None: there are none, and new ones are lost with the process.
     """
     ticks = ticks or clock or time.monotonic
     clock = clock or time.time
@@ -112,6 +116,7 @@ def make_manager(
             clock=ticks,
             repeat=repeat,
         ),
+        records=records,
     )
     background = Background(workers, builder)
     progress = Progress(host, guarded_conductor, clock=ticks, repeat=repeat)

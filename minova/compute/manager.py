@@ -487,7 +487,8 @@ class ComputeManager:
             instance.uuid for instance in known.instances if instance.task_state is None and instance.uuid in own_uuids
         )
         self.collaborators.snapshots.clean()
-        adoption = adopt(known, domains)
+        built = {uuid: record.attempt for uuid, record in self._builder.domains.records.all().items()}
+        adoption = adopt(known, domains, built)
         for message in adoption.finished:
             LOG.info("Adopting the running domain of instance %s", message.instance.uuid)
             outcome = Outcome(end=End.SUCCEEDED, power_state=PowerState.RUNNING)

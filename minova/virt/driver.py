@@ -93,7 +93,8 @@ class Driver(Protocol):
     ) -> None:
         """Make disks and define the domain, marked with its attempt; nothing runs yet. Idempotent.
 
-        Raises StaleAttempt if a later attempt on another host has made the disks on shared storage.
+        Raises StaleAttempt if a later attempt on another host has made the disks on shared storage. Raises GuestIsNewer
+        if a later attempt has made the domain; then nothing is changed.
         """
         ...
 

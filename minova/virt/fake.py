@@ -217,6 +217,8 @@ class FakeDriver:
             known = self._domains.get(instance.uuid)
             if known is not None and known.attempt == attempt:
                 return
+            if known is not None and known.attempt > attempt:
+                raise errors.GuestIsNewer(f"The domain of {instance.uuid} is of attempt {known.attempt}, not {attempt}")
             flavor = instance.flavor
             self._write(
                 Domain(

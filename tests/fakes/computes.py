@@ -14,6 +14,7 @@ from minova import errors
 from minova.cmd.compute import make_manager as make_compute_manager
 from minova.compute.images.tokens import ImageToken
 from minova.compute.instances.actions import UnreportedResults
+from minova.compute.instances.guest_records import GuestRecords
 from minova.compute.manager import ComputeManager
 from minova.context import service_context
 from minova.objects.flavor import Flavor
@@ -89,8 +90,8 @@ class NoWait(threading.Event):
 class Compute:
     """`manager` runs on `hypervisor` and asks `conductor`; `run` lets its background work happen. `ticks`: its monotonic clock.
 
-    `fresh_claim` 0: each build asks whether its attempt is still this host's before the domain starts. `results`: a folder for
-    those of actions; None: they do not outlive the process.
+    `fresh_claim` 0: each build asks whether its attempt is still this host's before the domain starts. `results`, `records`: folders
+    for results of actions and records of guests; None: they do not outlive the process.
     """
 
     def __init__(
@@ -100,9 +101,11 @@ class Compute:
         *,
         fresh_claim: float = 0.0,
         results: Path | None = None,
+        records: Path | None = None,
         **options: Any,
     ) -> None:
         self.results = results
+        self.records = records
         self.fresh_claim = fresh_claim
         self.conductor = conductor or FakeConductor()
         self.hypervisor = hypervisor or Hypervisor(NODE)
@@ -126,6 +129,7 @@ class Compute:
             stopping=NoWait(),
             fresh_claim=self.fresh_claim,
             results=UnreportedResults(self.results),
+            records=GuestRecords(self.records),
         )
 
     def start(self) -> "Compute":

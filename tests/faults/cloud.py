@@ -20,6 +20,7 @@ from minova.compute.host_identity import LocalIdentity
 from minova.compute.images.tokens import ImageToken
 from minova.compute.instances.actions import UnreportedResults
 from minova.compute.instances.builds import Images
+from minova.compute.instances.guest_records import GuestRecords
 from minova.compute.manager import ComputeManager
 from minova.conductor.hosts import rename
 from minova.conductor.manager import ConductorManager
@@ -156,6 +157,7 @@ class Cloud:
             uploads=Uploads(self._client(ConductorApi, process, "conductor")),
             identity=identity,
             results=UnreportedResults(self.folder / self.machines[process.name] / "actions"),
+            records=GuestRecords(self.folder / self.machines[process.name] / "guests"),
             clock=lambda: self.world.wall(process.name),
             ticks=lambda: self.world.now,
             spawn=self.world.spawn(process),

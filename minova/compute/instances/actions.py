@@ -26,6 +26,7 @@ from minova.compute.tracker.nodes import Nodes
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.failures import kind_of
+from minova.objects.guest_record import EndedAction
 from minova.objects.instance import Instance
 from minova.objects.server_actions import SHELVE_OFFLOAD, ServerAction
 from minova.objects.states import PowerState, TaskState
@@ -177,7 +178,7 @@ class InstanceActions:
 
     def _run(self, ctx: RequestContext, action: ServerAction, action_id: int, order: Order) -> None:
         uuid = order.instance.uuid
-        result = self._results.of(uuid, action_id)
+        result = self._results.of(uuid, action_id) or self._ended_before(ctx, action_id, order.instance)
         if result is None:
             try:
                 self._conductor.begin_action(ctx, instance_uuid=uuid, action_id=action_id, host=self._host)
@@ -189,12 +190,52 @@ class InstanceActions:
             except ActionEnded as error:
                 LOG.info("%s of instance %s ends: %s", action.name, uuid, error)
                 return
+            self._record(ctx, action, order.instance, result)
             self._results.keep(result)
         if result.reason is None:
             self._report_success(ctx, action, result)
         else:
             self._report_failure(ctx, result, result.reason)
         self._results.forget(uuid)
+
+    def _ended_before(self, ctx: RequestContext, action_id: int, instance: Instance) -> Result | None:
+        """Returns the result of an action that a restored database requests again, or that it requests of a guest which
+        is newer than its row: such a guest is left as it is.
+        """
+        uuid, record = instance.uuid, self._domains.records.of(instance.uuid)
+        if record is None:
+            return None
+        result = Result(instance_uuid=uuid, action_id=action_id, power_state=self._power_state_if_known(uuid))
+        ended = record.action(action_id, ctx.request_id)
+        if ended is not None:
+            LOG.warning("%s of instance %s has ended here before; it is only reported", ended.kind, uuid)
+            fields = {"reason": ended.reason, "kind": ended.failure, "untouched": ended.untouched}
+            return msgspec.structs.replace(result, **fields)
+        if instance.attempt < record.attempt:
+            reason = (
+                f"The guest on {self._host} is newer than the database. To settle it: minova-manage unexpected list"
+            )
+            return msgspec.structs.replace(result, reason=reason, untouched=True)
+        return None
+
+    def _record(self, ctx: RequestContext, action: ServerAction, instance: Instance, result: Result) -> None:
+        """Records the end of the action beside the guest, before a conductor hears of it."""
+        if action is SHELVE_OFFLOAD and result.reason is None:
+            return  # the guest is removed
+        after = instance
+        if result.reason is None:
+            power_state = PowerState(result.power_state or PowerState.NOSTATE)
+            vm_state = action.after_success(instance.vm_state)
+            after = msgspec.structs.replace(instance, vm_state=vm_state, task_state=None, power_state=power_state)
+        ended = EndedAction(
+            id=result.action_id,
+            request_id=ctx.request_id,
+            kind=action.kind,
+            reason=result.reason,
+            failure=result.kind,
+            untouched=result.untouched,
+        )
+        self._domains.records.ended(after, ended)
 
     def _act(self, action: ServerAction, action_id: int, order: Order) -> Result:
         """Raises ActionEnded if the action is not wanted any more."""

@@ -29,7 +29,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """The report of an ended attempt to the conductor; it is repeated until the conductor has it.
 
     `kind` is one of `objects/failures.py`. If `fault_of_host` is False, the failure does not count against the host,
-    because other builds may succeed here.
+    because other builds may succeed here. `found`: the attempt had built its guest before, so that this is not its
+    first report.
     """
 
     end: End
@@ -38,6 +39,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = INTERNAL_ERROR
     retriable: bool = True
     fault_of_host: bool = True
+    found: bool = False
 
 
 class _Seen(msgspec.Struct, frozen=True, kw_only=True):

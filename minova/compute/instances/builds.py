@@ -17,6 +17,7 @@ from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.images.tokens import ImageToken
 from minova.compute.instances.attempts import Attempts, End, Outcome
 from minova.compute.instances.domains import Domains
+from minova.compute.instances.guest_records import GuestRecords, with_long_fields
 from minova.compute.instances.plugging import Plugging
 from minova.compute.instances.report_queue import ReportQueue
 from minova.compute.tracker.nodes import Nodes
@@ -26,10 +27,11 @@ from minova.objects.build import BuildMessage
 from minova.objects.compute_node import DomainView
 from minova.objects.failures import CAUSED_BY_REQUEST, kind_of
 from minova.objects.flavor import Flavor
+from minova.objects.guest_record import GuestRecord
 from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.power_rules import must_stop
-from minova.objects.states import PowerState, TaskState, is_being_built
+from minova.objects.states import PowerState, TaskState, VmState, is_being_built
 from minova.virt.driver import Driver, GuestData, RowHost
 from minova.virt.image_format import unfit
 from minova.virt.inspections import inspect_once
@@ -76,13 +78,14 @@ class Builder:
         repeat: ConductorRetry | None = None,
         fresh_claim: float = FRESH_CLAIM,
         plugging: Plugging | None = None,
+        records: GuestRecords | None = None,
     ) -> None:
         self._fresh_claim = fresh_claim
         self.attempts = Attempts()
         self._check = check
         # {instance uuid: its last attempt when its removal was requested}
         self._cancelled: dict[str, int] = {}
-        self.domains = Domains(driver)
+        self.domains = Domains(driver, records)
         self._reports = ReportQueue(host, conductor, repeat)
         self._host = host
         self._driver = driver
@@ -128,7 +131,7 @@ class Builder:
         begun = self._clock()
         try:
             with metrics.timed(metrics.BUILD_SECONDS):
-                power_state = self._build(ctx, message)
+                power_state, found = self._build(ctx, message)
         except errors.StaleAttempt as error:
             LOG.info("Attempt %d of instance %s is not ours any more: %s", attempt, instance_uuid, error)
             return Outcome(end=End.STALE)
@@ -139,27 +142,48 @@ class Builder:
             LOG.exception("Attempt %d of instance %s failed", attempt, instance_uuid)
             return Outcome(end=End.FAILED, reason=str(error) or type(error).__name__)
         LOG.info("Took %.2f seconds to build instance %s", self._clock() - begun, instance_uuid)
-        return Outcome(end=End.SUCCEEDED, power_state=power_state)
+        return Outcome(end=End.SUCCEEDED, power_state=power_state, found=found)
 
-    def _build(self, ctx: RequestContext, message: BuildMessage) -> PowerState:
+    def _build(self, ctx: RequestContext, message: BuildMessage) -> tuple[PowerState, bool]:
+        """Returns the guest's state, and whether the guest was found, built before by the same attempt."""
         self._require_wanted(message)
         tracker = self._nodes.tracker(message.node)
         known = tracker.holds(message.instance.uuid)
         if known is not None and not is_being_built(known.vm_state):
             raise errors.StaleAttempt(f"instance {known.uuid} is {known.vm_state} here")
+        found = self._found(message)
         # Use the requested topology: an earlier attempt may have fitted it to another host.
         wanted = msgspec.structs.replace(message.instance, numa_topology=message.request_spec.numa_topology)
         step = self._first_step(message.instance.image)
         asked_at = self._clock()
         with tracker.instance_claim(ctx, wanted, message.attempt, message.limits, step) as claim:
+            if found is not None:
+                return found, True
             try:
                 # The image of a shelved server differs from the image of its row.
                 instance = msgspec.structs.replace(claim.instance, image=message.instance.image)
-                return self._spawn(ctx, message, instance, asked_at)
+                power_state = self._spawn(ctx, message, instance, asked_at)
+                self.domains.records.keep(record_of(message, instance, power_state))
+                return power_state, False
+            except errors.GuestIsNewer:
+                raise
             except BaseException:
                 # Clean up before the claim is given back: the domain's resources must be free by then.
                 self.clean_up(ctx, message.instance.uuid)
                 raise
+
+    def _found(self, message: BuildMessage) -> PowerState | None:
+        """Returns the state of the guest that this attempt has made here before, or None. Raises StaleAttempt if a later
+        attempt has made one: the database that requests this one is older than the guest.
+        """
+        record = self.domains.records.of(message.instance.uuid)
+        if record is None or record.attempt < message.attempt:
+            return None
+        if record.attempt > message.attempt:
+            raise errors.GuestIsNewer(
+                f"a guest of attempt {record.attempt} is here, which is newer; minova-manage unexpected list shows it"
+            )
+        return self._driver.power_state(message.instance.uuid)
 
     def _first_step(self, image: Image | None) -> TaskState:
         """Returns the first step of the build, which the claim sets: without a download the build spawns soon after the
@@ -215,9 +239,12 @@ class Builder:
             elif outcome.end is End.FAILED:
                 self._failed(ctx, message, outcome)
         except errors.StaleAttempt as error:
-            LOG.info("Instance %s was given up meanwhile and is removed: %s", message.instance.uuid, error)
             stale = Outcome(end=End.STALE)
             self.attempts.end(message.instance.uuid, message.attempt, message.node, stale)
+            if outcome.found:
+                LOG.warning("Instance %s was built before and is left to the audit: %s", message.instance.uuid, error)
+                return
+            LOG.info("Instance %s was given up meanwhile and is removed: %s", message.instance.uuid, error)
             if self.clean_up(ctx, message.instance.uuid):
                 self._nodes.release(ctx, message.instance.uuid)
         except Exception as error:  # noqa: BLE001  - whatever came back, the audit goes on from here
@@ -273,6 +300,7 @@ class Builder:
         may still run from the disks.
         """
         self._driver.destroy(instance_uuid, self._row_of_removal(ctx, instance_uuid))
+        self.domains.records.forget(instance_uuid)
         self._nodes.release(ctx, instance_uuid)
 
     def remove_left(self, ctx: RequestContext, instance_uuid: str) -> None:
@@ -348,6 +376,25 @@ class Builder:
             state = self._driver.power_state(domain.uuid)
             if row is not None and state is not None and must_stop(row.vm_state, state):
                 self._driver.power_off(domain.uuid)
+
+
+def record_of(message: BuildMessage, instance: Instance, power_state: PowerState) -> GuestRecord:
+    """Returns the record of a guest that was just built."""
+    built = msgspec.structs.replace(
+        instance, vm_state=VmState.ACTIVE, task_state=None, power_state=power_state, attempt=message.attempt
+    )
+    carried = {
+        "requested_networks": message.requested_networks,
+        "security_groups": message.security_groups,
+        "block_device_mapping": message.block_device_mapping,
+    }
+    return GuestRecord(
+        instance=with_long_fields(built, message.instance),
+        attempt=message.attempt,
+        node=message.node,
+        request_spec=message.request_spec,
+        carried=carried,
+    )
 
 
 def data_of(message: BuildMessage) -> GuestData:

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from oslo_concurrency import lockutils
 
+from minova.compute.instances.guest_records import GuestRecords
 from minova.errors import ServiceUnavailable
 from minova.virt.driver import Driver, RowHost
 
@@ -16,10 +17,14 @@ LOG = logging.getLogger(__name__)
 
 
 class Domains:
-    """Removes domains; remembers those that could not be removed, to try them again. Safe for threads."""
+    """Removes domains; remembers those that could not be removed, to try them again. Safe for threads.
 
-    def __init__(self, driver: Driver) -> None:
+    `records`: of the guests; a removed guest has none.
+    """
+
+    def __init__(self, driver: Driver, records: GuestRecords | None = None) -> None:
         self._driver = driver
+        self.records = records or GuestRecords()
         self._left: set[str] = set()
         self._lock = threading.Lock()
         self._by_instance = lockutils.Semaphores()
@@ -45,6 +50,7 @@ class Domains:
         with self._lock:
             self._left.add(instance_uuid)
         self._driver.destroy(instance_uuid, row)
+        self.records.forget(instance_uuid)
         with self._lock:
             self._left.discard(instance_uuid)
 

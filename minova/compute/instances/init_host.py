@@ -2,7 +2,7 @@
 again. Pure.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -27,14 +27,21 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
     switched_off: tuple[Instance, ...] = ()
 
 
-def adopt(known: HostInstances, domains: Iterable[DomainView]) -> Adoption:
-    """Sort the open attempts of this host by their domains. The audit handles domains without an open attempt."""
+def adopt(known: HostInstances, domains: Iterable[DomainView], built: Mapping[str, int] = {}) -> Adoption:
+    """Sort the open attempts of this host by their domains. The audit handles domains without an open attempt, and
+    begins each attempt again whose guest was built, which only claims and reports it.
+
+    `built`: {instance uuid: attempt} of guests that were built here. Their domains are not half built, even if the
+    database, restored from a backup, says that they are.
+    """
     by_uuid = {domain.uuid: domain for domain in domains}
     finished = []
     half_built = []
     for message in known.attempts:
         domain = by_uuid.get(message.instance.uuid)
-        if domain is None:
+        if domain is None or max(built.get(domain.uuid, -1), domain.attempt or 0) > message.attempt:
+            continue
+        if built.get(domain.uuid) == message.attempt:
             continue
         if domain.attempt == message.attempt and domain.power_state == PowerState.RUNNING:
             finished.append(message)

@@ -215,6 +215,8 @@ class LibvirtDriver:
                     raise errors.HypervisorError(f"Domain {domain.name()} has the UUID of {name}, but is not ours")
                 if domain.isActive() and mark.attempt == attempt:
                     return
+                if mark.attempt > attempt:
+                    raise errors.GuestIsNewer(f"Domain {domain.name()} is of attempt {mark.attempt}, not {attempt}")
                 self._destroy(domain, instance.uuid, NO_ROW)
             connection.defineXML(xml)
             self._plug(connection, instance)

@@ -1,0 +1,113 @@
+"""Records of this host's guests, from which the database can know them again, and the actions that have ended here.
+
+build done ----> record: instance, request, attempt
+action ended --> record: instance with its new state, the action      then the report to the conductor
+guest removed -> no record
+
+A record is written before the report to the conductor. So whatever state a restored database has, the host knows what
+was done here, and does not do it again.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from minova.codecs import Decoder
+from minova.objects.guest_record import MAX_ACTIONS, EndedAction, GuestRecord
+from minova.objects.instance import Instance
+from minova.private_files import make_folder
+
+LOG = logging.getLogger(__name__)
+_RECORD = Decoder(GuestRecord)
+# Fields of an instance that change without an action of its host.
+_OF_USERS = ("display_name", "hostname", "metadata", "availability_zone", "network_info")
+
+
+class GuestRecords:
+    """Safe for threads. With a folder the records outlive the process: one file for each guest."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._records: dict[str, GuestRecord] = {record.instance.uuid: record for record in self._read()}
+
+    def of(self, instance_uuid: str) -> GuestRecord | None:
+        return self._records.get(instance_uuid)
+
+    def all(self) -> Mapping[str, GuestRecord]:
+        with self._lock:
+            return dict(self._records)
+
+    def keep(self, record: GuestRecord) -> None:
+        """A record that cannot be written to the folder is logged and kept in memory."""
+        with self._lock:
+            if self._records.get(record.instance.uuid) != record:
+                self._records[record.instance.uuid] = record
+                self._write(record)
+
+    def ended(self, instance: Instance, action: EndedAction) -> None:
+        """Records the end of an action, with the instance as it is afterwards."""
+        known = self.of(instance.uuid)
+        if known is None:
+            known = GuestRecord(instance=instance, attempt=instance.attempt, node=instance.node or "")
+        actions = (*known.actions, action)[-MAX_ACTIONS:]
+        self.keep(msgspec.structs.replace(known, instance=with_long_fields(instance, known.instance), actions=actions))
+
+    def learn(self, instances: Iterable[Instance]) -> None:
+        """Takes over what users have changed since the records were written, from rows that are not older than them."""
+        for instance in instances:
+            known = self.of(instance.uuid)
+            if known is None:
+                record = GuestRecord(instance=instance, attempt=instance.attempt, node=instance.node or "")
+                self.keep(record)
+            else:
+                changed = {name: getattr(instance, name) for name in _OF_USERS}
+                self.keep(msgspec.structs.replace(known, instance=msgspec.structs.replace(known.instance, **changed)))
+
+    def forget(self, instance_uuid: str) -> None:
+        with self._lock:
+            if self._records.pop(instance_uuid, None) is None or self._folder is None:
+                return
+            try:
+                self._path(self._folder, instance_uuid).unlink(missing_ok=True)
+            except OSError as error:
+                LOG.warning("The record of guest %s cannot be removed: %s", instance_uuid, error)
+
+    def _write(self, record: GuestRecord) -> None:
+        if self._folder is None:
+            return
+        path = self._path(self._folder, record.instance.uuid)
+        half = path.with_suffix(".part")
+        try:
+            make_folder(self._folder)
+            with half.open("wb") as file:
+                file.write(msgspec.json.encode(record))
+                file.flush()
+                os.fsync(file.fileno())
+            half.rename(path)
+        except OSError as error:
+            LOG.warning("The record of guest %s cannot be written to %s: %s", record.instance.uuid, path, error)
+
+    def _path(self, folder: Path, instance_uuid: str) -> Path:
+        return folder / f"{instance_uuid}.json"
+
+    def _read(self) -> Iterable[GuestRecord]:
+        for path in sorted(self._folder.glob("*.json")) if self._folder is not None else ():
+            try:
+                yield _RECORD.from_json(path.read_bytes())
+            except (OSError, msgspec.MsgspecError) as error:
+                LOG.warning("%s is left out: %s", path, error)
+
+
+def with_long_fields(instance: Instance, known: Instance) -> Instance:
+    """Messages of actions may leave out long fields that only a build needs: these stay as they are known."""
+    kept = {
+        name: getattr(known, name)
+        for name in ("user_data", "key_data")
+        if getattr(instance, name) is None and getattr(known, name) is not None
+    }
+    return msgspec.structs.replace(instance, **kept) if kept else instance
