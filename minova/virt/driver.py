@@ -122,12 +122,22 @@ class Driver(Protocol):
         ...
 
     def power_off(self, instance_uuid: str) -> None:
-        """Stop the domain at once and keep its disks. Does nothing if there is no domain, or if it is not ours."""
+        """Stop the domain at once and keep its disks. Does nothing if there is no domain, or if it is not ours. Raises
+        GuestBusy while its memory is being saved.
+        """
         ...
 
     def shut_down(self, instance_uuid: str, timeout: float, cancelled: threading.Event) -> bool:
         """Signal the guest to shut itself down. Returns whether it is off within `timeout` seconds; returns True also
         once `cancelled` is set.
+        """
+        ...
+
+    def start(self, instance: Instance) -> PowerState:
+        """Run the guest of a stopped instance. One that runs is left running, the CPUs of a paused one go on, and one whose
+        memory is saved goes on from it. Any other is defined anew and boots, as by `hard_reboot`.
+
+        Raises StaleAttempt if another host has made its disks since.
         """
         ...
 
@@ -169,7 +179,7 @@ class Driver(Protocol):
 
     def prepare_rescue(self, instance: Instance, image: Image, image_path: Path | None) -> None:
         """Make the disk of this image from which `rescue` boots; the guest is left as it is. Raises ImageUnacceptable
-        or DiskFull.
+        or DiskFull, and SavedMemoryKept if the guest's memory is saved.
         """
         ...
 
@@ -243,7 +253,8 @@ class Driver(Protocol):
         ...
 
     def rebuild(self, instance: Instance, image_path: Path | None, data: GuestData = NO_DATA) -> None:
-        """Make the disks of a domain anew from the instance's image and define it anew; it is off then. Idempotent.
+        """Make the disks of a domain anew from the instance's image and define it anew; it is off then, and its saved
+        memory is removed. Idempotent.
 
         Raises StaleAttempt if another host has made its disks since. Raises ImageUnacceptable or DiskFull if a disk
         cannot be made.

@@ -271,6 +271,14 @@ class FakeDriver:
         self.power_off(instance_uuid)
         return True
 
+    def start(self, instance: Instance) -> PowerState:
+        with self._lock:
+            self._begin("start")
+            domain = self._domains.get(instance.uuid)
+            if domain is not None and domain.power_state in {PowerState.RUNNING, PowerState.PAUSED}:
+                return self._turn_to(instance.uuid, PowerState.RUNNING)
+            return self.hard_reboot(instance)
+
     def hard_reboot(self, instance: Instance) -> PowerState:
         with self._lock:
             self._begin("hard_reboot")

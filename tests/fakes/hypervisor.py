@@ -174,8 +174,15 @@ class Hypervisor:
             self.turn(instance_uuid, PowerState.SHUTDOWN)
         return self.shuts_down or cancelled.is_set()
 
+    def start(self, instance: Instance) -> PowerState:
+        self._note("start")
+        return self._run(instance)
+
     def hard_reboot(self, instance: Instance) -> PowerState:
         self._note("hard_reboot")
+        return self._run(instance)
+
+    def _run(self, instance: Instance) -> PowerState:
         if instance.uuid not in self._domains:
             self.add_domain(instance.uuid, instance.node or "", instance.flavor.memory_mb, attempt=instance.attempt)
         self.turn(instance.uuid, PowerState.RUNNING)

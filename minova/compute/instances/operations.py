@@ -73,9 +73,7 @@ class Operations:
         self._plugging = plugging or Plugging(host, conductor)
         self._by_kind: Mapping[str, Operation] = {
             known.STOP.kind: self._stop,
-            # As in Nova, a hard reboot: whatever domain was left, the guest runs as its instance says, and from its own
-            # disk.
-            known.START.kind: self._hard_reboot,
+            known.START.kind: self._start,
             known.REBOOT_SOFT.kind: self._reboot_soft,
             known.REBOOT_HARD.kind: self._hard_reboot,
             known.PAUSE.kind: lambda order: driver.pause(order.instance.uuid),
@@ -90,18 +88,23 @@ class Operations:
             known.ATTACH_INTERFACE.kind: self._attach_interface,
             known.DETACH_INTERFACE.kind: self._detach_interface,
             known.SOFT_DELETE.kind: self._stop,
-            # A hard reboot too: the guest may have been rescued when it was deleted.
-            known.RESTORE.kind: self._hard_reboot,
+            known.RESTORE.kind: self._start,
             known.CREATE_IMAGE.kind: snapshots.take,
             known.CREATE_BACKUP.kind: snapshots.take,
             known.SHELVE.kind: self._shelve,
             known.SHELVE_OFFLOAD.kind: self._offload,
-            known.UNSHELVE.kind: self._hard_reboot,
+            known.UNSHELVE.kind: self._start,
         }
 
     def run(self, kind: str, order: Order) -> PowerState:
         """Raises the errors of the driver."""
         return self._by_kind[kind](order)
+
+    def _start(self, order: Order) -> PowerState:
+        """As in Nova, a guest that is off is defined anew: whatever domain was left, it runs as its instance says, and from
+        its own disk, though it may have been rescued before. Unlike Nova, one whose memory is saved goes on from it.
+        """
+        return self._driver.start(self._plugging.bound_if_lost(order.ctx, order.instance))
 
     def _stop(self, order: Order) -> PowerState:
         self._power_off(order)

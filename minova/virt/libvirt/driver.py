@@ -30,7 +30,7 @@ from minova.objects.states import PowerState
 from minova.objects.vif import GroupMembers, Vif
 from minova.virt.config_drive.builder import ConfigDrives
 from minova.virt.driver import NO_DATA, NO_ROW, GuestData, RowHost, last_lines
-from minova.virt.libvirt import diagnostics, guest_agent, power
+from minova.virt.libvirt import diagnostics, guest_agent, jobs, power
 from minova.virt.libvirt.consoles import SerialPorts, port_of
 from minova.virt.libvirt.error_codes import meaning
 from minova.virt.libvirt.host import Host, exists, lookup, require
@@ -229,6 +229,7 @@ class LibvirtDriver:
             self._disks.require_owner(instance.uuid, self._ready().host)
         with self._host.asked("Starting", domain_name(instance.uuid)) as connection:
             domain = require(connection, instance.uuid)
+            jobs.require_free(domain)
             self._snapshots.settle(instance.uuid, domain)
             self._plug(connection, instance)
             try:
@@ -277,17 +278,37 @@ class LibvirtDriver:
         with self._host.asked("Stopping", domain_name(instance_uuid)) as connection:
             domain = lookup(connection, instance_uuid)
             if domain is not None and self._our_mark(domain) is not None:
+                jobs.require_not_saving(domain)
                 _end(domain)
 
+    def start(self, instance: Instance) -> PowerState:
+        with self._host.asked("Starting", domain_name(instance.uuid)) as connection:
+            domain = lookup(connection, instance.uuid)
+            if domain is not None and self._our_mark(domain) is not None:
+                jobs.require_free(domain)
+                if _runs(domain):
+                    return power.state_of(domain.state()[0])
+                if not domain.isActive() and domain.hasManagedSaveImage():
+                    return self.power_on(instance)
+        return self._run_anew(instance, drop_memory=False)
+
     def hard_reboot(self, instance: Instance) -> PowerState:
+        return self._run_anew(instance, drop_memory=True)
+
+    def _run_anew(self, instance: Instance, *, drop_memory: bool) -> PowerState:
         if self._real:
             self._disks.require_owner(instance.uuid, self._ready().host)
-        self._define_anew(instance, self._disks.plan(instance) if self._real else ())
+        self._define_anew(instance, self._disks.plan(instance) if self._real else (), drop_memory=drop_memory)
         if self._real:
             self._disks.remove_rescue(instance.uuid)
         return self.power_on(instance)
 
     def prepare_rescue(self, instance: Instance, image: Image, image_path: Path | None) -> None:
+        with self._host.asked("Rescuing", domain_name(instance.uuid)) as connection:
+            domain = lookup(connection, instance.uuid)
+            if domain is not None:
+                jobs.require_free(domain)
+                _require_no_memory(domain)
         if self._real:
             self._disks.require_owner(instance.uuid, self._ready().host)
             self._disks.make_rescue(instance.uuid, Base.of(instance, image_path, image))
@@ -299,7 +320,7 @@ class LibvirtDriver:
             root, *others = self._disks.plan(instance)
             drives = [disk for disk in others if Path(disk.path).name == DRIVE]
             disks = (self._disks.rescue_disk(instance.uuid), root, *drives)
-        self._define_anew(instance, disks)
+        self._define_anew(instance, disks, drop_memory=False)
         return self.power_on(instance)
 
     def snapshot(self, instance: Instance, path: Path, check: Callable[[], None]) -> None:
@@ -316,6 +337,7 @@ class LibvirtDriver:
         self._disks.require_owner(uuid, self._ready().host)
         with self._host.asked("Snapshot", name) as connection:
             domain = self._own(connection, uuid)
+            jobs.require_free(domain)
             self._snapshots.settle(uuid, domain)
             self._snapshots.require_room(uuid, path)
         try:
@@ -357,16 +379,16 @@ class LibvirtDriver:
 
     def rebuild(self, instance: Instance, image_path: Path | None, data: GuestData = NO_DATA) -> None:
         if not self._real:
-            self._define_anew(instance, ())
+            self._define_anew(instance, (), drop_memory=True)
             return
         host = self._ready().host
         self._disks.require_owner(instance.uuid, host)
         base = Base.of(instance, image_path)
         # Define it with the existing disks: the new ones may have other formats, and may never be made.
-        attempt = self._define_anew(instance, self._disks.plan(instance))
+        attempt = self._define_anew(instance, self._disks.plan(instance), drop_memory=True)
         self._disks.remove_rescue(instance.uuid)
         self._disks.make(instance, base, host, attempt, self._write_drive(instance, data))
-        self._define_anew(instance, self._disks.plan(instance))
+        self._define_anew(instance, self._disks.plan(instance), drop_memory=True)
 
     def _write_drive(self, instance: Instance, data: GuestData) -> WriteDrive:
         return WriteDrive(partial(self._drives.write, instance=instance, data=data), self._drives.is_cd)
@@ -384,6 +406,7 @@ class LibvirtDriver:
     def pause(self, instance_uuid: str) -> PowerState:
         with self._host.asked("Pausing", domain_name(instance_uuid)) as connection:
             domain = self._own(connection, instance_uuid)
+            jobs.require_free(domain)
             if power.state_of(domain.state()[0]) is not PowerState.PAUSED:
                 domain.suspend()
             return power.state_of(domain.state()[0])
@@ -391,6 +414,7 @@ class LibvirtDriver:
     def unpause(self, instance_uuid: str) -> PowerState:
         with self._host.asked("Unpausing", domain_name(instance_uuid)) as connection:
             domain = self._own(connection, instance_uuid)
+            jobs.require_free(domain)
             if power.state_of(domain.state()[0]) is not PowerState.RUNNING:
                 domain.resume()
             return power.state_of(domain.state()[0])
@@ -398,6 +422,8 @@ class LibvirtDriver:
     def suspend(self, instance_uuid: str) -> PowerState:
         with self._host.asked("Suspending", domain_name(instance_uuid)) as connection:
             domain = self._own(connection, instance_uuid)
+            # A process that died in a suspend has left its save running. Once that has ended, the guest is saved.
+            jobs.require_free(domain)
             if domain.isActive() or not domain.hasManagedSaveImage():
                 self._snapshots.settle(instance_uuid, domain)
                 domain.managedSave()
@@ -411,6 +437,10 @@ class LibvirtDriver:
         """Signals by ACPI, repeatedly, since the guest may not listen yet."""
         until = time.monotonic() + timeout
         next_signal = 0.0
+        with self._host.asked("Shutting down", domain_name(instance_uuid)) as connection:
+            domain = lookup(connection, instance_uuid)
+            if domain is not None:
+                jobs.require_not_saving(domain)
         while self._is_active(instance_uuid):
             now = time.monotonic()
             if now >= until:
@@ -605,9 +635,10 @@ class LibvirtDriver:
             serial_port=None if self._serial_ports is None else self._serial_ports.take(instance.uuid),
         )
 
-    def _define_anew(self, instance: Instance, disks: Sequence[Disk]) -> int:
-        """End the domain, remove its saved memory, and define it with these disks; it is off then. Returns its
-        attempt.
+    def _define_anew(self, instance: Instance, disks: Sequence[Disk], *, drop_memory: bool) -> int:
+        """End the domain and define it with these disks; it is off then. Returns its attempt.
+
+        `drop_memory`: remove its saved memory, at the word of its user. Otherwise raises SavedMemoryKept if there is any.
         """
         with self._host.asked("Defining anew", domain_name(instance.uuid)) as connection:
             domain = lookup(connection, instance.uuid)
@@ -616,6 +647,8 @@ class LibvirtDriver:
             # Make the XML before the domain is ended: a host that cannot define it leaves the guest as it is.
             xml = self._xml_of(instance, node, attempt, disks)
             if domain is not None:
+                if not drop_memory:
+                    _require_no_memory(domain)
                 _end(domain)
                 if domain.hasManagedSaveImage():
                     domain.managedSaveRemove()
@@ -688,7 +721,27 @@ def _undefine(domain: Any) -> None:
     except libvirt.libvirtError as error:
         if error.get_error_code() not in {libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_INVALID_ARG}:
             raise
+        if domain.hasManagedSaveImage():
+            domain.managedSaveRemove()
         domain.undefine()
+
+
+def _runs(domain: Any) -> bool:
+    """Whether the guest runs. The CPUs of one that was paused, or sleeps, go on."""
+    state = domain.state()[0]
+    if state == libvirt.VIR_DOMAIN_PAUSED:
+        domain.resume()
+    elif state == libvirt.VIR_DOMAIN_PMSUSPENDED:
+        domain.pMWakeup(0)
+    return power.state_of(state) in {PowerState.RUNNING, PowerState.PAUSED, PowerState.SUSPENDED}
+
+
+def _require_no_memory(domain: Any) -> None:
+    """Raises SavedMemoryKept if the guest is off and its memory is saved."""
+    if not domain.isActive() and domain.hasManagedSaveImage():
+        raise errors.SavedMemoryKept(
+            f"The memory of domain {domain.name()} is saved. Start the server to go on from it, or reboot it hard to lose it"
+        )
 
 
 def _end(domain: Any) -> None:

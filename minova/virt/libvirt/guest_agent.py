@@ -10,7 +10,7 @@ import libvirt
 from minova import errors
 from minova.objects.image import Image
 from minova.objects.image_properties import flag
-from minova.virt.disk_space import says_disk_full
+from minova.virt.libvirt.error_codes import meaning
 
 LOG = logging.getLogger(__name__)
 # Time limits in seconds for a guest to change a password, and to freeze its file systems, which flushes their unwritten
@@ -62,7 +62,7 @@ def take_snapshot(domain: libvirt.virDomain, xml: str, flags: int, image: Image 
             domain.agentSetResponseTimeout(QUIESCE_TIMEOUT, 0)
             domain.snapshotCreateXML(xml, flags | _SNAPSHOT_QUIESCED)
         except libvirt.libvirtError as error:
-            if says_disk_full(str(error)):
+            if meaning(error) in {errors.DiskFull, errors.GuestBusy}:
                 raise
             if requires_quiesce(image):
                 raise errors.QuiesceFailed(f"The guest could not be quiesced: {error}") from error

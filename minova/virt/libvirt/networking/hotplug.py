@@ -13,9 +13,10 @@ from xml.etree import ElementTree as ET
 
 import libvirt
 
-from minova.errors import InterfaceAttachFailed, InterfaceDetachFailed
+from minova.errors import GuestBusy, InterfaceAttachFailed, InterfaceDetachFailed
 from minova.objects.network import FLAT, LOCAL
 from minova.objects.vif import Vif, filter_name, network_name
+from minova.virt.libvirt.error_codes import meaning
 from minova.virt.libvirt.host import lookup
 from minova.virt.libvirt.networking.filters import PortFilters
 from minova.virt.libvirt.networking.networks import LocalNetworks
@@ -103,7 +104,7 @@ class Hotplug:
         try:
             domain.attachDeviceFlags(xml, _LIVE)
         except libvirt.libvirtError as error:
-            if not domain.connect().isAlive():
+            if not domain.connect().isAlive() or meaning(error) is GuestBusy:
                 raise
             if domain.isActive():  # a guest that has just ended gets it at its next start
                 raise InterfaceAttachFailed(f"the guest cannot take the interface while it runs: {error}") from error

@@ -1,0 +1,100 @@
+"""A start removed the memory that a suspend had saved, and so did a rescue."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import libvirt
+import pytest
+
+from minova.errors import GuestBusy, SavedMemoryKept
+from minova.objects.image import Image
+from minova.objects.instance import Instance
+from minova.objects.states import PowerState
+from minova.virt.driver import Driver
+from minova.virt.libvirt import jobs
+from tests.fakes.libvirt_errors import libvirt_error
+from tests.functional.virt.libvirt.test_driver import domain_of, instance, load
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Iterator[Driver]:
+    driver = load(tmp_path)
+    yield driver
+    for domain in driver.domains():
+        if domain.ours:
+            driver.destroy(domain.uuid)
+    driver.close()
+
+
+@pytest.fixture
+def guest(driver: Driver) -> Instance:
+    made = instance(node="n", attempt=3)
+    driver.prepare(made, "n", 3, None)
+    driver.power_on(made)
+    return made
+
+
+def test_start_goes_on_from_saved_memory(driver: Driver, guest: Instance) -> None:
+    driver.suspend(guest.uuid)
+    before = domain_of(driver, guest.uuid).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    changed = instance(uuid=guest.uuid, node="n", attempt=3, display_name="renamed")
+    assert driver.start(changed) is PowerState.RUNNING
+    # It was not defined anew, which removes the memory, and libvirt has used it up.
+    assert domain_of(driver, guest.uuid).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE) == before
+    assert not domain_of(driver, guest.uuid).hasManagedSaveImage()
+
+
+@pytest.mark.parametrize("before", ["running", "paused", "off", "gone"])
+def test_start_runs_the_guest_and_ends_none(driver: Driver, guest: Instance, before: str) -> None:
+    ended = []
+    bring_about: dict[str, Callable[[], Any]] = {
+        "running": lambda: None,
+        "paused": lambda: driver.pause(guest.uuid),
+        "off": lambda: driver.power_off(guest.uuid),
+        "gone": lambda: driver.destroy(guest.uuid),
+    }
+    bring_about[before]()
+    driver.watch(lambda uuid, state: ended.append(uuid) if state is PowerState.SHUTDOWN else None)
+    for _ in range(2):
+        assert driver.start(guest) is PowerState.RUNNING
+    assert driver.power_state(guest.uuid) is PowerState.RUNNING
+    assert ended == []
+
+
+def test_rescue_keeps_saved_memory_and_says_how_to_go_on(driver: Driver, guest: Instance) -> None:
+    driver.suspend(guest.uuid)
+    for act in (lambda: driver.prepare_rescue(guest, Image(id="rescuer"), None), lambda: driver.rescue(guest)):
+        with pytest.raises(SavedMemoryKept, match="Start the server"):
+            act()
+    assert domain_of(driver, guest.uuid).hasManagedSaveImage()
+
+
+class Saving:
+    """A domain whose memory is being saved, or about which libvirt does not answer for its job."""
+
+    def __init__(self, error: libvirt.libvirtError | None = None) -> None:
+        self._error = error
+
+    def name(self) -> str:
+        return "guest"
+
+    def isActive(self) -> bool:  # noqa: N802
+        return True
+
+    def jobInfo(self) -> list[int]:  # noqa: N802
+        if self._error is not None:
+            raise self._error
+        return [libvirt.VIR_DOMAIN_JOB_UNBOUNDED]
+
+    def jobStats(self) -> dict[str, int]:  # noqa: N802
+        return {"operation": libvirt.VIR_DOMAIN_JOB_OPERATION_SAVE}
+
+
+def test_guest_whose_memory_is_being_saved_is_busy() -> None:
+    for require in (jobs.require_free, jobs.require_not_saving):
+        with pytest.raises(GuestBusy, match="guest"):
+            require(Saving())
+    locked = Saving(libvirt_error("cannot acquire state change lock", libvirt.VIR_ERR_OPERATION_TIMEOUT))
+    with pytest.raises(GuestBusy, match="guest"):
+        jobs.require_free(locked)
