@@ -20,6 +20,7 @@ from minova.compute.instances.actions import InstanceActions, UnreportedResults
 from minova.compute.instances.background import Background
 from minova.compute.instances.builds import FRESH_CLAIM, Builder, Images
 from minova.compute.instances.guest_records import GuestRecords
+from minova.compute.instances.guest_starts import GuestStarts
 from minova.compute.instances.interfaces import Interfaces
 from minova.compute.instances.operations import Operations
 from minova.compute.instances.orders import Progress
@@ -93,7 +94,7 @@ def make_manager(
         conductor = cast(ConductorApi, IdentifiedConductor(conductor, identity))
     gate = Gate()
     guarded, guarded_conductor = gate.guard(driver), gate.guard(conductor)
-    workers = Workers(conf.max_concurrent_builds, spawn)
+    workers = Workers(conf.max_concurrent_builds, spawn, conf.max_concurrent_guest_starts)
     repeat = ConductorRetry(_pause_of(stopping))
     monitors = Monitors(conf.compute_monitors, guarded, source=conf.compute_driver, clock=clock)
     nodes = Nodes(settings_from(conf, host), guarded, guarded_conductor, monitors.metrics, repeat)
@@ -142,6 +143,9 @@ def make_manager(
         repeat=repeat,
         results=results,
     )
+    guest_starts = GuestStarts(
+        guarded, workers, builder.domains, power_states, builder.plugging, pause=_pause_of(stopping), clock=ticks
+    )
     interfaces = Interfaces(host, guarded, guarded_conductor, builder.domains, actions.is_unreported, clock=ticks)
     collaborators = Collaborators(
         gate=gate,
@@ -157,6 +161,7 @@ def make_manager(
         actions=actions,
         snapshots=snapshots,
         auditor=auditor,
+        guest_starts=guest_starts,
         interfaces=interfaces,
         periodic_tasks=PeriodicTasks(
             conf,

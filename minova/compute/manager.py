@@ -17,6 +17,7 @@ from minova.compute.instances.actions import InstanceActions
 from minova.compute.instances.attempts import End, Outcome
 from minova.compute.instances.background import Background
 from minova.compute.instances.builds import Builder
+from minova.compute.instances.guest_starts import GuestStarts
 from minova.compute.instances.init_host import adopt
 from minova.compute.instances.interfaces import Interfaces
 from minova.compute.instances.power_states import PowerStates
@@ -70,6 +71,7 @@ class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
     actions: InstanceActions
     snapshots: Snapshots
     auditor: Auditor
+    guest_starts: GuestStarts
     periodic_tasks: PeriodicTasks
     interfaces: Interfaces
 
@@ -498,19 +500,7 @@ class ComputeManager:
             LOG.info("Undoing the half-built domain of instance %s", instance_uuid)
             self._builder.clean_up(ctx, instance_uuid)
         if self._resumes_guests:
-            self._resume_guests(adoption.switched_off)
-
-    def _resume_guests(self, instances: Sequence[Instance]) -> None:
-        """Start guests again after a reboot of the host. An instance whose start fails is `stopped` from the first
-        audit on.
-        """
-        for instance in instances:
-            LOG.info("Instance %s ran when it was last seen: it is started again", instance.uuid)
-            try:
-                with self._builder.domains.locked(instance.uuid):
-                    self._driver.hard_reboot(instance)
-            except errors.MinovaError as error:
-                LOG.warning("Instance %s could not be started again: %s", instance.uuid, error)
+            self.collaborators.guest_starts.begin(ctx, adoption.switched_off)
 
     def _first_audit(self) -> None:
         for failure in self._auditor.update_available_resource(service_context()):

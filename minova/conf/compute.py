@@ -69,6 +69,13 @@ OPTS: list[cfg.Opt] = [
         help="At the start of minova-compute, run guests again that are off and ran when they were last seen, as after a reboot of "
         "the host. Otherwise their servers become SHUTOFF. A guest that shut itself down while minova-compute was away runs again, too.",
     ),
+    cfg.IntOpt(
+        "max_concurrent_guest_starts",
+        default=4,
+        min=0,
+        help="Guests that start at the same time by resume_guests_state_on_host_boot; 0 is unlimited. minova-compute serves requests "
+        "meanwhile.",
+    ),
     cfg.StrOpt(
         "running_deleted_instance_action",
         default="reap",

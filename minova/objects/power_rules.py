@@ -12,11 +12,19 @@ They apply only to idle instances: an instance with a task is left to the task.
     shelved
     any other pair                      only the power state changes
 
-A host that starts with `resume_guests_state_on_host_boot` starts guests whose row is `active`, that were running when
-they were last seen, and that are off now.
+A host that starts with `resume_guests_state_on_host_boot` starts guests that were running when they were last seen and are
+off now:
+
+    row                  its task                                then
+    active               none, or one that needs a running       it is started
+                         guest or leaves it running
+    rescued              none                                    it is started from its rescue disk
+    active, rescued      one that stops or starts the guest      nothing: its host repeats the task
+    any other            any                                     nothing, as in Nova: a paused guest becomes `stopped`
 """
 
-from minova.objects.states import PowerState, VmState
+from minova.objects.server_actions import CHANGE_PASSWORD, CREATE_BACKUP, CREATE_IMAGE, PAUSE, SUSPEND
+from minova.objects.states import PowerState, TaskState, VmState
 
 OFF = frozenset({PowerState.SHUTDOWN, PowerState.CRASHED})
 # If an idle instance in one of these states is found off, it becomes `stopped`.
@@ -31,6 +39,21 @@ def must_stop(vm_state: VmState, power_state: PowerState) -> bool:
     return vm_state in {VmState.STOPPED, VmState.SOFT_DELETED, VmState.SHELVED} and power_state in _ON
 
 
-def must_resume(vm_state: VmState, in_row: PowerState, now: PowerState) -> bool:
-    """Whether a starting host that resumes its guests must start the domain of an instance in these states again."""
-    return vm_state is VmState.ACTIVE and in_row is PowerState.RUNNING and now in OFF
+# A guest was running when its host went down during one of these tasks, and its host does not start it when it repeats
+# the task.
+_RUNS_DURING = frozenset(
+    {
+        None,
+        *(
+            step
+            for action in (PAUSE, SUSPEND, CREATE_IMAGE, CREATE_BACKUP, CHANGE_PASSWORD)
+            for step in action.progress
+        ),
+    }
+)
+
+
+def must_resume(vm_state: VmState, task_state: TaskState | None, in_row: PowerState, now: PowerState) -> bool:
+    """Whether a starting host that resumes its guests must start the guest of an instance in these states again."""
+    ran = vm_state in {VmState.ACTIVE, VmState.RESCUED} and in_row is PowerState.RUNNING
+    return ran and task_state in _RUNS_DURING and now in OFF

@@ -19,7 +19,7 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
     `finished`: the domain runs, and only the report is missing.
     `half_built`: the domain is undone, and the first audit begins the build again, as it does for builds without a
     domain.
-    `switched_off`: idle instances whose guests ran when they were last seen and are off now.
+    `switched_off`: instances whose guests ran when they were last seen and are off now, or whose domains are lost.
     """
 
     finished: tuple[BuildMessage, ...] = ()
@@ -50,9 +50,12 @@ def adopt(known: HostInstances, domains: Iterable[DomainView], built: Mapping[st
     switched_off = tuple(
         instance
         for instance in known.instances
-        if instance.task_state is None
-        and (domain := by_uuid.get(instance.uuid)) is not None
-        and domain.ours
-        and must_resume(instance.vm_state, instance.power_state, PowerState(domain.power_state))
+        if ((domain := by_uuid.get(instance.uuid)) is None or domain.ours)
+        and must_resume(
+            instance.vm_state,
+            instance.task_state,
+            instance.power_state,
+            PowerState.SHUTDOWN if domain is None else PowerState(domain.power_state),
+        )
     )
     return Adoption(finished=tuple(finished), half_built=tuple(half_built), switched_off=switched_off)

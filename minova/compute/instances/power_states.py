@@ -20,12 +20,30 @@ class PowerStates:
         self._now = now
         self._conductor = conductor
         self._waiting: dict[str, PowerState] = {}
+        self._held: set[str] = set()
         self._lock = threading.Lock()
         self._sending = threading.Lock()
 
     def changed(self, instance_uuid: str, state: PowerState) -> None:
         with self._lock:
-            self._waiting[instance_uuid] = state
+            if instance_uuid not in self._held:
+                self._waiting[instance_uuid] = state
+
+    def hold(self, instance_uuid: str) -> None:
+        """Report no state of this instance until `release`: its guest is about to be started, and the report that it is off
+        would stop the instance.
+        """
+        with self._lock:
+            self._held.add(instance_uuid)
+            self._waiting.pop(instance_uuid, None)
+
+    def release(self, instance_uuid: str) -> None:
+        """Report the instance's state again, beginning with the state of now."""
+        with self._lock:
+            self._held.discard(instance_uuid)
+        state = self._now(instance_uuid)
+        if state is not None:
+            self.changed(instance_uuid, state)
 
     def compare(self, in_rows: Mapping[str, PowerState], now: Callable[[str], PowerState | None]) -> None:
         """Queue the states of instances that still differ from their rows. `in_rows` comes from an observation that may

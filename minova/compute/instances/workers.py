@@ -183,12 +183,14 @@ class InstanceQueues:
 
 
 class Workers:
-    """Runs builds and removals in pools of this host, or by `spawn` if it is given."""
+    """Runs builds, removals and starts of guests in pools of this host, or by `spawn` if it is given."""
 
-    def __init__(self, max_concurrent_builds: int, spawn: Spawn | None) -> None:
+    def __init__(self, max_concurrent_builds: int, spawn: Spawn | None, max_concurrent_guest_starts: int = 0) -> None:
         self._builds = Pool("builds", max_concurrent_builds)
         self._removals = Pool("removals", REMOVALS, STUCK_AFTER)
+        self._guest_starts = Pool("guest starts", max_concurrent_guest_starts)
         self._queues = InstanceQueues()
+        self._for_guest_starts: Spawn = spawn or self._guest_starts.spawn
         self._for_builds: Spawn = spawn or self._builds.spawn
         self._for_removals: Spawn = spawn or self._removals.spawn
         # The conductor repeats its request while a removal waits for its turn.
@@ -197,6 +199,10 @@ class Workers:
     def build(self, instance_uuid: str, work: Work) -> None:
         self._queues.add(instance_uuid, self._for_builds, work)
 
+    def start_guest(self, instance_uuid: str, work: Work) -> None:
+        """Start a guest after a boot of the host. Other work for the instance waits until that has ended."""
+        self._queues.add(instance_uuid, self._for_guest_starts, work)
+
     def remove(self, what: tuple[str, str], work: Work) -> None:
         """Run a removal or an action. `what` is the kind of work and its instance; the same work is in progress once at
         a time.
@@ -204,13 +210,14 @@ class Workers:
         self._once(what, work, lambda whole: self._queues.add(what[1], self._for_removals, whole))
 
     def hurry(self, instance_uuid: str) -> None:
-        """Let a cancelled build that waits for a thread end in a thread of removals."""
+        """Let a cancelled build, or the start of a guest, that waits for a thread end in a thread of removals."""
         self._queues.hurry(instance_uuid, self._for_removals)
 
     def stop(self, seconds: float) -> int:
         """Begin no more work, and wait up to `seconds` for running work. Returns how many pieces of work still run."""
         until = time.monotonic() + seconds
-        # Both pools must refuse new work before this waits for either.
-        self._removals.stop(0.0)
-        still = self._builds.stop(until)
-        return still + self._removals.stop(until)
+        pools = (self._guest_starts, self._builds, self._removals)
+        # All pools must refuse new work before this waits for any.
+        for pool in pools:
+            pool.stop(0.0)
+        return sum(pool.stop(until) for pool in pools)

@@ -260,7 +260,12 @@ class LibvirtDriver:
 
     def own_disks(self, instance_uuids: Iterable[str]) -> None:
         for instance_uuid in instance_uuids if self._real else ():
-            self._disks.own(instance_uuid, self._ready().host, partial(self._disk_formats, instance_uuid))
+            try:
+                self._disks.own(instance_uuid, self._ready().host, partial(self._disk_formats, instance_uuid))
+            except errors.HypervisorUnavailable:
+                raise
+            except (OSError, errors.HypervisorError) as error:  # the other guests of the host go on
+                LOG.error("The owner of the disks of instance %s cannot be recorded: %s", instance_uuid, error)
 
     def _disk_formats(self, instance_uuid: str) -> dict[str, str]:
         """Returns the formats of disks as an earlier release recorded them, only in the domain."""

@@ -437,34 +437,81 @@ def test_a_domain_that_runs_is_adopted_not_built_again(compute: Compute) -> None
     assert compute.hypervisor.calls.count("prepare") == 1
 
 
+ROWS = ("ran", "paused", "suspended", "rescued", "stopped")
+BUSY = {
+    "saved": known.CREATE_IMAGE,
+    "backed up": known.CREATE_BACKUP,
+    "to be suspended": known.SUSPEND,
+    "to be stopped": known.STOP,
+    "to be rebooted": known.REBOOT_HARD,
+}
+RUN_AGAIN = {"ran", "rescued", "saved", "backed up", "to be suspended"}
+
+
+def after_a_power_cut(*, resumes: bool) -> Compute:
+    """Every guest was switched off with its host, which starts again."""
+    compute = Compute(resume_guests_state_on_host_boot=resumes).start()
+    for name in (*ROWS, *BUSY):
+        compute.boot(name)
+    for name in ROWS[1:]:
+        compute.conductor._write(name, vm_state=VmState(name), power_state=RUNNING)
+    for number, (name, action) in enumerate(BUSY.items(), 1):
+        compute.conductor.commit_action(name, action, number)
+    for name, (node, domain) in compute.hypervisor._domains.items():
+        compute.hypervisor._domains[name] = (node, msgspec.structs.replace(domain, power_state=PowerState.SHUTDOWN))
+    return compute
+
+
+def running(compute: Compute) -> set[str]:
+    return {name for name, state in compute.domains().items() if state is RUNNING}
+
+
 @pytest.mark.parametrize("resumes", [True, False])
 def test_guests_that_a_reboot_of_the_host_switched_off_run_again_if_configured(resumes: bool) -> None:
-    compute = Compute(resume_guests_state_on_host_boot=resumes).start()
-    for name in ("ran", "paused", "suspended", "rescued", "stopped", "busy"):
-        compute.boot(name)
-    for name in ("paused", "suspended", "rescued", "stopped"):
-        compute.conductor._write(name, vm_state=VmState(name), power_state=RUNNING)
-    compute.conductor.commit_action("busy", known.STOP, 1)
-    for name in ("ran", "paused", "suspended", "rescued", "stopped", "busy"):
-        compute.hypervisor._domains[name] = (
-            NODE,
-            msgspec.structs.replace(compute.hypervisor._domains[name][1], power_state=PowerState.SHUTDOWN),
-        )
+    compute = after_a_power_cut(resumes=resumes)
     compute.restart()
     compute.run()
     compute.manager.report_changes()
-    assert [name for name, state in compute.domains().items() if state is RUNNING] == (["ran"] if resumes else [])
+    assert running(compute) == (RUN_AGAIN if resumes else set())
     assert compute.conductor.instances["ran"].vm_state is (VmState.ACTIVE if resumes else VmState.STOPPED)
 
 
-def test_a_guest_that_does_not_start_again_does_not_keep_the_service_from_starting() -> None:
-    compute = Compute(resume_guests_state_on_host_boot=True).start()
-    compute.boot("i")
-    compute.hypervisor.turn("i", PowerState.SHUTDOWN)
-    with compute.hypervisor_fails("hard_reboot", error=errors.DiskFull("no space")):
-        compute.restart()
+def test_rescued_guest_runs_again_from_its_rescue_disk() -> None:
+    compute = after_a_power_cut(resumes=True)
+    compute.restart().run()
+    assert compute.hypervisor.calls.count("rescue") == 1
+    assert compute.conductor.instances["rescued"].vm_state is VmState.RESCUED
+
+
+def test_start_of_the_service_does_not_wait_for_the_guests_and_reports_none_of_them_as_off() -> None:
+    compute = after_a_power_cut(resumes=True)
+    compute.restart()
+    # The service is up: an audit, a comparison of power states and a heartbeat come before the first guest.
+    assert running(compute) == set()
+    compute.manager.heartbeat()
+    compute.manager.update_available_resource()
     compute.manager.report_changes()
+    for name in RUN_AGAIN:
+        assert compute.conductor.instances[name].vm_state is (VmState.RESCUED if name == "rescued" else VmState.ACTIVE)
+    compute.run()
+    compute.manager.report_changes()
+    assert running(compute) == RUN_AGAIN
+    assert compute.conductor.instances["ran"].power_state is RUNNING
+
+
+@pytest.mark.parametrize("error", [errors.DiskFull("no space"), OSError(5, "Input/output error", "disk")])
+def test_a_guest_that_does_not_start_again_keeps_no_other_from_starting(error: Exception) -> None:
+    compute = Compute(resume_guests_state_on_host_boot=True).start()
+    for name in ("i", "j"):
+        compute.boot(name)
+        compute.hypervisor.turn(name, PowerState.SHUTDOWN)
+    with compute.hypervisor_fails("start", error=error, times=1):
+        compute.restart()
+        compute.run()
+    compute.manager.report_changes()
+    assert compute.domains() == {"i": PowerState.SHUTDOWN, "j": RUNNING}
     assert compute.conductor.instances["i"].vm_state is VmState.STOPPED
+    assert compute.conductor.instances["j"].vm_state is VmState.ACTIVE
 
 
 def test_a_half_built_domain_is_undone_first(compute: Compute) -> None:

@@ -460,3 +460,16 @@ def test_diagnostics_are_what_libvirt_counts(driver: Driver) -> None:
     assert [cpu.id for cpu in counted.cpus] == list(range(one.flavor.vcpus))
     with pytest.raises(NotFound):
         driver.diagnostics(str(uuid.uuid4()))
+
+
+def test_disks_that_cannot_be_read_keep_no_other_instance_from_its_owner(
+    running: tuple[LibvirtDriver, Instance], caplog: pytest.LogCaptureFixture
+) -> None:
+    driver, one = running
+    broken = str(uuid.uuid4())
+    (driver._disks.folder(broken) / "owner.json").mkdir(parents=True)
+    owner = driver._disks.folder(one.uuid) / "owner.json"
+    owner.unlink()
+    driver.own_disks([broken, one.uuid])
+    assert owner.exists()
+    assert broken in caplog.text
