@@ -211,6 +211,12 @@ class GuestStateUnexpected(HypervisorError):
     """The guest is not in a state in which the operation is possible: it is off, for example."""
 
 
+class BaseImageLost(HypervisorError):
+    """The image on which a server's disk is based is gone from its host and cannot be fetched again. The text names the
+    file.
+    """
+
+
 class SavedMemoryKept(HypervisorError):
     """The operation would lose the guest's saved memory, and its user has not asked for that."""
 

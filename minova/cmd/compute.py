@@ -18,6 +18,7 @@ from minova.compute.images.uploads import ImageUploads, Uploads
 from minova.compute.instances.abandonment import Gate
 from minova.compute.instances.actions import InstanceActions, UnreportedResults
 from minova.compute.instances.background import Background
+from minova.compute.instances.base_images import BaseImages
 from minova.compute.instances.builds import FRESH_CLAIM, Builder, Images
 from minova.compute.instances.guest_records import GuestRecords
 from minova.compute.instances.guest_starts import GuestStarts
@@ -132,9 +133,12 @@ def make_manager(
         background=background,
         ticks=ticks,
     )
+    bases = BaseImages(host, guarded, guarded_conductor, images)
     actions = InstanceActions(
         host,
-        Operations(conf, host, guarded, guarded_conductor, images, snapshots, progress, builder, builder.plugging),
+        Operations(
+            conf, host, guarded, guarded_conductor, images, snapshots, progress, builder, builder.plugging, bases
+        ),
         guarded.power_state,
         guarded_conductor,
         nodes,
@@ -144,7 +148,7 @@ def make_manager(
         results=results,
     )
     guest_starts = GuestStarts(
-        guarded, workers, builder.domains, power_states, builder.plugging, pause=_pause_of(stopping), clock=ticks
+        guarded, workers, builder.domains, power_states, builder.plugging, bases, pause=_pause_of(stopping), clock=ticks
     )
     interfaces = Interfaces(host, guarded, guarded_conductor, builder.domains, actions.is_unreported, clock=ticks)
     collaborators = Collaborators(

@@ -265,6 +265,12 @@ class Driver(Protocol):
         """Send a non-maskable interrupt to the guest's kernel. Raises NotFound if there is no domain."""
         ...
 
+    def lost_base(self, instance_uuid: str) -> Path | None:
+        """Returns the base image of the instance's root disk if that file is gone, so that the disk cannot be opened.
+        None if it is there, or if the disk has none.
+        """
+        ...
+
     def bases_in_use(self) -> frozenset[str]:
         """Returns file names of cached base images on which disks of instances here are based. Raises UnknownDiskFormat
         if that cannot be determined.

@@ -393,6 +393,10 @@ class FakeDriver:
                 self.turn(instance_uuid, state)
         return state
 
+    def lost_base(self, instance_uuid: str) -> Path | None:
+        """Returns None: fake guests have no disks."""
+        return None
+
     def bases_in_use(self) -> frozenset[str]:
         return frozenset()
 

@@ -48,6 +48,7 @@ class Hypervisor:
         self.guest_data: dict[str, GuestData] = {}
         self.closed = False
         self.bases: frozenset[str] = frozenset()
+        self.lost_bases: dict[str, Path] = {}
         self.cpus: CpuTimes | None = None
         self.shared = False
         self.present_bridges: dict[str, str] = {}
@@ -265,6 +266,10 @@ class Hypervisor:
         self._note(operation)
         self.turn(instance_uuid, state)
         return state
+
+    def lost_base(self, instance_uuid: str) -> Path | None:
+        self._note("lost_base")
+        return self.lost_bases.get(instance_uuid)
 
     def bases_in_use(self) -> frozenset[str]:
         self._note("bases_in_use")

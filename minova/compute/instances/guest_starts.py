@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from minova import errors
+from minova.compute.instances.base_images import BaseImages
 from minova.compute.instances.domains import Domains
 from minova.compute.instances.plugging import Plugging
 from minova.compute.instances.power_states import PowerStates
@@ -38,6 +39,7 @@ class GuestStarts:
         domains: Domains,
         power_states: PowerStates,
         plugging: Plugging,
+        bases: BaseImages,
         *,
         pause: Callable[[float], bool],
         clock: Callable[[], float] = time.monotonic,
@@ -47,6 +49,7 @@ class GuestStarts:
         self._domains = domains
         self._power_states = power_states
         self._plugging = plugging
+        self._bases = bases
         self._pause = pause
         self._clock = clock
 
@@ -81,6 +84,7 @@ class GuestStarts:
         until = self._clock() + PATIENCE
         while True:
             try:
+                self._bases.restore(ctx, instance)
                 plugged = self._plugging.bound_if_lost(ctx, instance)
                 run = self._driver.rescue if instance.vm_state is VmState.RESCUED else self._driver.start
                 run(plugged)

@@ -16,6 +16,7 @@ from oslo_config import cfg
 
 from minova import errors
 from minova.compute.images.tokens import ImageToken
+from minova.compute.instances.base_images import BaseImages
 from minova.compute.instances.builds import Images, checked_file
 from minova.compute.instances.orders import ActionEnded, Order, Progress
 from minova.compute.instances.plugging import Plugging
@@ -35,6 +36,23 @@ ACTION_MARGIN = 60.0
 
 
 Operation = Callable[[Order], PowerState]
+# They open the guest's disk, or are about to.
+_OPEN_THE_DISK = frozenset(
+    action.kind
+    for action in (
+        known.START,
+        known.REBOOT_SOFT,
+        known.REBOOT_HARD,
+        known.RESUME,
+        known.RESCUE,
+        known.UNRESCUE,
+        known.RESTORE,
+        known.UNSHELVE,
+        known.CREATE_IMAGE,
+        known.CREATE_BACKUP,
+        known.SHELVE,
+    )
+)
 
 
 class Disks(Protocol):
@@ -61,6 +79,7 @@ class Operations:
         progress: Progress,
         disks: Disks,
         plugging: Plugging | None = None,
+        bases: BaseImages | None = None,
     ) -> None:
         self._conf = conf
         self._host = host
@@ -71,6 +90,7 @@ class Operations:
         self._snapshots = snapshots
         self._disks = disks
         self._plugging = plugging or Plugging(host, conductor)
+        self._bases = bases or BaseImages(host, driver, conductor, images)
         self._by_kind: Mapping[str, Operation] = {
             known.STOP.kind: self._stop,
             known.START.kind: self._start,
@@ -98,7 +118,17 @@ class Operations:
 
     def run(self, kind: str, order: Order) -> PowerState:
         """Raises the errors of the driver."""
+        if kind in _OPEN_THE_DISK:
+            self._restore_base(order)
         return self._by_kind[kind](order)
+
+    def _restore_base(self, order: Order) -> None:
+        """Fetch a base image that is gone, before the guest is changed: one that runs has the file still open."""
+        with order.preparing():
+            try:
+                self._bases.restore(order.ctx, order.instance, order.require_wanted)
+            except errors.StaleAttempt as error:
+                raise ActionEnded(str(error)) from error
 
     def _start(self, order: Order) -> PowerState:
         """As in Nova, a guest that is off is defined anew: whatever domain was left, it runs as its instance says, and from

@@ -227,6 +227,7 @@ class LibvirtDriver:
         """Raises NotFound if there is no domain, StaleAttempt if another host has made its disks since."""
         if self._real:
             self._disks.require_owner(instance.uuid, self._ready().host)
+            self._disks.share_base(instance.uuid)
         with self._host.asked("Starting", domain_name(instance.uuid)) as connection:
             domain = require(connection, instance.uuid)
             jobs.require_free(domain)
@@ -475,6 +476,9 @@ class LibvirtDriver:
     def diagnostics(self, instance_uuid: str) -> GuestDiagnostics:
         with self._host.asked("Diagnostics", domain_name(instance_uuid)) as connection:
             return diagnostics.diagnostics(self._own(connection, instance_uuid), self._conf.libvirt.virt_type)
+
+    def lost_base(self, instance_uuid: str) -> Path | None:
+        return self._disks.lost_base(instance_uuid) if self._real else None
 
     def bases_in_use(self) -> frozenset[str]:
         return self._disks.bases_in_use()

@@ -254,6 +254,25 @@ class Disks:
         log.touch(mode=0o600)
         self._qemu.write(log)
 
+    def lost_base(self, instance_uuid: str) -> Path | None:
+        """Returns the base image of the root disk if the file is gone; None if it is there, or if the disk has none."""
+        base = self._base(instance_uuid)
+        return None if base is None or base.exists() else base
+
+    def share_base(self, instance_uuid: str) -> None:
+        """Let QEMU read the base image of the root disk: it may have been fetched again."""
+        base = self._base(instance_uuid)
+        if base is not None and base.exists():
+            self._qemu.read(base)
+
+    def _base(self, instance_uuid: str) -> Path | None:
+        folder = self.folder(instance_uuid)
+        root = folder / disk_owner.ROOT_DISK
+        self._qemu.take_back(root)
+        # A disk without a recorded format is not read.
+        name = disk_formats.backing_file(root, disk_owner.written_formats(folder).get(root.name) or disk_formats.RAW)
+        return None if name is None else Path(name)
+
     def share_written(self, path: Path) -> None:
         """Share a file with QEMU's user for writing."""
         self._qemu.write(path)
@@ -386,7 +405,10 @@ class Disks:
                     f"No format is written down for {path}: its own host does that when its minova-compute starts; "
                     "remove the file if it belongs to no instance"
                 )
-            backing.add(disk_formats.backing_file(path, written))
+            try:
+                backing.add(disk_formats.backing_file(path, written))
+            except OSError as error:
+                raise UnknownDiskFormat(f"{path} cannot be read: {error.strerror}") from error
         return frozenset(Path(name).name for name in backing if name)
 
     def _files(self) -> Iterator[tuple[Path, str | None]]:

@@ -90,3 +90,28 @@ def test_a_disk_that_cannot_be_read_stops_the_clean_up_and_not_the_base(tmp_path
     (tmp_path / UUID / "disk").mkdir(parents=True)
     with pytest.raises(OSError, match="disk"):
         disks.bases_in_use()
+
+
+def test_base_of_a_root_disk_is_lost_once_its_file_is_gone(tmp_path: Path) -> None:
+    base = tmp_path / "_base" / "abc"
+    disks = folder_with(tmp_path, {"disk": qcow2(str(base))})
+    assert disks.lost_base(UUID) == base
+    base.touch()
+    assert disks.lost_base(UUID) is None
+
+
+@pytest.mark.parametrize("files", [{}, {"disk": qcow2("")}, {"disk": b""}])
+def test_disk_without_a_base_has_lost_none(tmp_path: Path, files: dict[str, bytes]) -> None:
+    assert folder_with(tmp_path, files).lost_base(UUID) is None
+
+
+def test_raw_disk_has_lost_no_base_whatever_the_guest_writes_into_it(tmp_path: Path) -> None:
+    disks = folder_with(tmp_path, {"disk": qcow2("/gone")}, {"disk": "raw"})
+    assert disks.lost_base(UUID) is None
+
+
+def test_disk_that_cannot_be_read_counts_as_one_whose_base_is_not_known(tmp_path: Path) -> None:
+    disks = folder_with(tmp_path, {})
+    (tmp_path / UUID / "disk").mkdir()
+    with pytest.raises(UnknownDiskFormat, match="cannot be read"):
+        disks.bases_in_use()
