@@ -12,7 +12,9 @@ OneLine = Annotated[str, msgspec.Meta(pattern=r"\A[^\x00-\x1f\x7f-\x9f\u2028\u20
 
 
 class RequestContext(msgspec.Struct, frozen=True, kw_only=True):
-    """`process`: the compute process that sends the message (`HostIdentity.process`); None for every other sender.
+    """`cloud`: the identity of the sender's cloud; None if the sender does not know it, or is of a release before 0.2.0.
+
+    `process`: the compute process that sends the message (`HostIdentity.process`); None for every other sender.
 
     `sender`: the broker user that sent the message, as validated by the broker; None if the broker has validated none.
     It is never taken from the message itself. No service derives rights from the other fields, because the API has
@@ -23,6 +25,7 @@ class RequestContext(msgspec.Struct, frozen=True, kw_only=True):
     user_id: OneLine = ""
     project_id: OneLine = ""
     is_admin: bool = False
+    cloud: OneLine | None = None
     process: OneLine | None = None
     sender: OneLine | None = None
 

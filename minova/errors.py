@@ -104,6 +104,10 @@ class NoAnswer(ServiceUnavailable):
     """
 
 
+class AnotherCloud(ServiceUnavailable):
+    """The called service belongs to another cloud: two clouds use one virtual host of the message broker."""
+
+
 class PeerTooOld(ServiceUnavailable):
     """The called service is of an older release and lacks the method or an argument. Use another way, or try again once
     it is upgraded.

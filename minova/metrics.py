@@ -97,6 +97,12 @@ DECISIONS_REPEATED = Counter(
 PLACEMENT_FINDINGS = Gauge(
     "minova_placement_findings", "What the last audit of Placement found wrong, by kind.", ["kind"], registry=REGISTRY
 )
+SAFE_MODE = Gauge(
+    "minova_safe_mode",
+    "1 while the service changes nothing, because its database has lost changes or belongs to another cloud.",
+    registry=REGISTRY,
+    multiprocess_mode="livemax",
+)
 
 UNKNOWN_IMAGES = Gauge(
     "minova_unknown_images",

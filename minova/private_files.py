@@ -7,6 +7,7 @@ a group: minova-compute shares the folders of disks with QEMU's group.
 import logging
 import os
 import stat
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -32,14 +33,19 @@ def make_folder(path: Path) -> None:
 
 def replace_file(path: Path, content: bytes) -> None:
     """Write a file in place of an earlier one. After a crash at any point, the file is the earlier or the new one, and
-    the new one once this has returned. Raises OSError.
+    the new one once this has returned. Several processes may write the same file. Raises OSError; then the file is the
+    earlier one.
     """
-    half = path.with_name(f"{path.name}.part")
-    with half.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    half.rename(path)
+    half = path.with_name(f"{path.name}.{os.getpid()}-{threading.get_ident()}.part")
+    try:
+        with half.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        half.rename(path)
+    except OSError:
+        half.unlink(missing_ok=True)
+        raise
     sync_folder(path.parent)
 
 

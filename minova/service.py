@@ -18,6 +18,7 @@ import msgspec
 from minova import errors
 from minova.context import service_context
 from minova.log import bound_request
+from minova.safe_mode import SafeMode
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -32,16 +33,29 @@ STOP_NOTICED = 0.2
 class PeriodicTask(msgspec.Struct, frozen=True, kw_only=True):
     """`work` runs every `interval` seconds, jittered by a tenth. It may return a new interval for the following runs.
     After an error, the next try comes after `interval` at the latest.
+
+    `in_safe_mode`: it also runs in safe mode, because it removes nothing and changes no server, guest or image.
     """
 
     name: str
     interval: float
     work: Callable[[], float | None]
     at_once: bool = False
+    in_safe_mode: bool = False
+
+
+def unless_safe(task: PeriodicTask, safe_mode: SafeMode) -> PeriodicTask:
+    """Returns the task as it runs in a process with this safe mode: most tasks are skipped while it is on."""
+    if task.in_safe_mode:
+        return task
+    return msgspec.structs.replace(task, work=lambda: task.work() if safe_mode.reason is None else None)
 
 
 class Manager(Protocol):
-    """What a service's package provides. Each method is called once, in this order."""
+    """What a service's package provides. Each method is called once, in this order.
+
+    A manager may have a `safe_mode`; most of its periodic tasks are skipped while that is on.
+    """
 
     def init_host(self) -> None: ...
 
@@ -96,7 +110,9 @@ class Service:
         self._server = self._make_server()
         self._server.start()
         self._manager.post_start_hook()
-        for task in self._manager.periodic_tasks():
+        safe_mode: SafeMode = getattr(self._manager, "safe_mode", None) or SafeMode()
+        for each in self._manager.periodic_tasks():
+            task = unless_safe(each, safe_mode)
             thread = threading.Thread(target=run_periodic, args=(task, self.stopping), name=task.name, daemon=True)
             thread.start()
             self._threads.append(thread)

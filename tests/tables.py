@@ -1,10 +1,11 @@
 """Databases with minova's tables and nothing in them. The tables are made once in each process of tests, and copied: to make
-them takes longer than most tests. The cloud clock of each begins when it is copied.
+them takes longer than most tests. The cloud clock of each begins when it is copied, and each is of a cloud of its own.
 """
 
 import sqlite3
 import tempfile
 import time
+import uuid
 from collections.abc import Callable
 from contextlib import closing
 from functools import cache
@@ -18,6 +19,7 @@ from sqlalchemy.orm import Session
 from minova.db import models
 from minova.db.engine import Database
 from minova.db.models.clock import ROW, Clock, EpochNow
+from minova.db.models.cloud import Cloud
 from minova.db.upgrade import upgrade
 
 # By the names of their tables.
@@ -40,6 +42,7 @@ def delete_rows(url: str) -> None:
     with db.write() as session:
         _delete(session)
         session.execute(insert(Clock).values(id=ROW, value=EpochNow(), wall=EpochNow()))
+        session.execute(insert(Cloud).values(id=ROW, uuid=str(uuid.uuid4()), history=str(uuid.uuid4())))
     db.close()
 
 
@@ -101,6 +104,8 @@ def _make(url: str, make: Callable[[str], object], now: float | None = None) -> 
     file.write_bytes(_sqlite_file(make))
     with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute("UPDATE clock SET value = :now, wall = :now", {"now": time.time() if now is None else now})
+        names = {"uuid": str(uuid.uuid4()), "history": str(uuid.uuid4())}
+        connection.execute("UPDATE cloud SET uuid = :uuid, history = :history", names)
 
 
 @cache

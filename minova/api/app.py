@@ -31,9 +31,12 @@ from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.db.engine import Database
 from minova.hardware.demands import require_aliases
+from minova.safe_mode import SafeMode
 
 PLACEMENT = "/placement"
 NETWORK = "/network"
+# The header of answers in safe mode.
+SAFE_MODE = "X-Minova-Safe-Mode"
 # The first segments of the Compute API's paths. Any other segment in this position is a project id.
 COMPUTE_RESOURCES = frozenset(
     route.path.split("/")[2] for route in ComputeDefinition.routes if route.path.startswith("/v2.1/")
@@ -54,6 +57,8 @@ class App:
 
     `downloads`: the application for computes that have a token for an image.
     `images`: the collaborators of the Image API, for its background work.
+
+    In safe mode each answer has the header SAFE_MODE with the reason.
     """
 
     def __init__(
@@ -75,6 +80,14 @@ class App:
         self._description = description
 
     def __call__(self, env: dict[str, Any], start_response: Any) -> Any:
+        reason = self.images.safe_mode.reason
+        if reason is None:
+            return self._route(env, start_response)
+        return self._route(
+            env, lambda status, headers, *more: start_response(status, [*headers, (SAFE_MODE, reason)], *more)
+        )
+
+    def _route(self, env: dict[str, Any], start_response: Any) -> Any:
         path = env["PATH_INFO"]
         env[CLIENT_PATH] = f"{env.get('SCRIPT_NAME', '')}{path}"
         if self._placement is not None and (path == PLACEMENT or path.startswith(f"{PLACEMENT}/")):
@@ -168,21 +181,26 @@ def make_app(
     compute: Callable[[str], ComputeApi],
     placement_writes: Callable[[], Database] | None = None,
     failures: FailureTable | None = None,
+    safe_mode: SafeMode | None = None,
 ) -> App:
     """`placement_writes` opens the database to which Placement writes; None: Placement is not served here.
     `failures`: a table of failed logins that workers share.
+    `safe_mode`: of the process.
 
     Raises InvalidConfiguration if the options for authentication contradict each other, a policy cannot be used, or a
     PCI alias or network is invalid.
     """
     authenticate = authenticator(conf, failures)
     policy = Policy(conf)
-    placement = None if placement_writes is None else make_placement(conf, authenticate, db, placement_writes, policy)
+    safe_mode = safe_mode or SafeMode()
+    placement = None
+    if placement_writes is not None:
+        placement = make_placement(conf, authenticate, db, placement_writes, policy, safe_mode)
     require_aliases(conf.pci.alias)
     allowed_networks(conf)  # raises now for an invalid network
     # A quarter of the threads may wait; the others serve requests that are answered at once.
     waiting = WaitingRequests(max(1, conf.api.threads // 4))
-    images = ImageCollaborators(conf=conf, db=db, conductor=conductor, store=image_store(conf))
+    images = ImageCollaborators(conf=conf, db=db, conductor=conductor, store=image_store(conf), safe_mode=safe_mode)
     servers = ComputeCollaborators(
         conf=conf, db=db, conductor=conductor, compute=compute, waiting=waiting, image_proxy=BuiltInProxy(images)
     )

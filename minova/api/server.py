@@ -3,6 +3,7 @@
 import logging
 import socket
 import threading
+from collections.abc import Callable
 
 from oslo_config import cfg
 
@@ -10,6 +11,8 @@ from minova.api.access.origin import is_loopback
 from minova.api.app import App
 from minova.api.image import recovery
 from minova.api.listener.service import HttpService, Listen, limits_of
+from minova.db.cloud_watch import INTERVAL
+from minova.service import PeriodicTask, run_periodic
 
 LOG = logging.getLogger(__name__)
 
@@ -37,17 +40,28 @@ def listen_of(conf: cfg.ConfigOpts, inherited: socket.socket | None = None) -> L
 
 
 class ApiService(HttpService):
-    """`inherited`: the socket that this worker shares with others."""
+    """`inherited`: the socket that this worker shares with others.
+    `look`: looks periodically whose the database is, and whether it has lost changes.
+    """
 
-    def __init__(self, conf: cfg.ConfigOpts, app: App, inherited: socket.socket | None = None) -> None:
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        app: App,
+        inherited: socket.socket | None = None,
+        look: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__("minova-api", app, listen_of(conf, inherited))
         self._conf = conf
         self._app = app
+        self._look = look
         self._stopping = threading.Event()
 
     def start(self) -> None:
         super().start()
         self._conf.register_mutate_hook(lambda *_: self.reload())
+        task = PeriodicTask(name="watch cloud", interval=INTERVAL, work=self._look)
+        threading.Thread(target=run_periodic, args=(task, self._stopping), name=task.name, daemon=True).start()
         recovery.start(self._app.images, self._stopping)
         api = self._conf.api
         if api.auth_strategy != "noauth" and not api.ssl_cert_file and not is_loopback(api.osapi_compute_listen):

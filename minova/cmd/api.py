@@ -2,22 +2,32 @@
 itself.
 """
 
+import logging
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn, cast
 
 from oslo_config import cfg
 
+from minova import errors
 from minova.api.app import make_app
 from minova.api.listener.workers import Worker, Workers, inherited
 from minova.api.repeated_calls import RepeatingConductor
 from minova.api.server import ApiService, listen_of
 from minova.cmd import clients, database
 from minova.cmd.launch import launch
+from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
+from minova.db.cloud_watch import CloudWatch
+from minova.db.engine import Database
 from minova.hardware.pci_alias import parse_aliases
 from minova.messaging.rpc import Rpc
-from minova.service import Running
+from minova.objects.cloud import Seen
+from minova.service import Running, until_available
+from minova.witness import Witness
+
+LOG = logging.getLogger(__name__)
 
 # -P: Python imports nothing from the folder in which the process is started.
 COMMAND = ("-P", "-c", "from minova.cmd.api import main; main()")
@@ -34,8 +44,26 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event, worker: W
     compute = clients.compute(rpc, retry=tries)
     writes = (lambda: database.opened(conf)) if conf.placement.in_api else None
     failures = None if worker is None else worker.failures
-    app = make_app(conf, db, cast(ConductorApi, conductor), compute, writes, failures)
-    return ApiService(conf, app, None if worker is None else worker.listening)
+    app = make_app(conf, db, cast(ConductorApi, conductor), compute, writes, failures, rpc.safe_mode)
+    watch = _watch(conf, db, rpc, first)
+    until_available("database", watch.look, stopping)  # before anything is served or removed
+    return ApiService(conf, app, None if worker is None else worker.listening, watch.look)
+
+
+def _watch(conf: cfg.ConfigOpts, db: Database, rpc: Rpc, conductor: ConductorApi) -> CloudWatch:
+    """What the API has seen of its cloud is kept beside the image store: the bytes there belong to that cloud. An API
+    that meets another database serves reads.
+    """
+    store = Path(conf.api.images_path)
+    witness = Witness(store.with_name(f"{store.name}.cloud"))
+
+    def tell(seen: Seen) -> None:
+        try:
+            conductor.api_has_seen(service_context(), place=conf.host, seen=seen)
+        except errors.MinovaError as error:  # the next look tells it again
+            LOG.debug("No conductor was told what this API has seen of its cloud: %s", error)
+
+    return CloudWatch("api", db, rpc.safe_mode, witness, tell=tell, learn=rpc.cloud.learn)
 
 
 def alone(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:

@@ -30,6 +30,7 @@ from minova.compute.instances.power_states import PowerStates
 from minova.compute.instances.snapshots import Snapshots
 from minova.compute.instances.workers import Spawn, Workers
 from minova.compute.manager import Collaborators, ComputeManager
+from minova.compute.membership import Membership
 from minova.compute.periodic.auditor import Auditor
 from minova.compute.periodic.periodic_tasks import PeriodicTasks
 from minova.compute.tracker.monitors import Monitors
@@ -37,9 +38,11 @@ from minova.compute.tracker.nodes import Nodes, settings_from
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.messaging.rpc import Rpc
+from minova.safe_mode import SafeMode
 from minova.service import Running, Service
 from minova.virt.driver import Driver
 from minova.virt.libvirt.guest_files import root_files
+from minova.witness import Witness
 
 
 def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Running:
@@ -52,6 +55,9 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Runnin
         stopping=stopping,
         identity=LocalIdentity.of(conf),
         learn_levels=rpc.levels.learn,
+        safe_mode=rpc.safe_mode,
+        witness=Witness(Path(conf.state_path) / "cloud-compute"),
+        learn_cloud=rpc.cloud.learn,
         results=UnreportedResults(Path(conf.state_path) / "actions"),
         records=GuestRecords(Path(conf.state_path) / "guests"),
     )
@@ -75,6 +81,9 @@ def make_manager(
     fresh_claim: float = FRESH_CLAIM,
     results: UnreportedResults | None = None,
     records: GuestRecords | None = None,
+    safe_mode: SafeMode | None = None,
+    witness: Witness | None = None,
+    learn_cloud: Callable[[str], None] = lambda uuid: None,
 ) -> ComputeManager:
     """Makes a ComputeManager with everything that it delegates to.
 
@@ -87,7 +96,11 @@ def make_manager(
     `results`: results of actions that no conductor has received yet; None: there are none, and new ones are lost with
       the process.
     `records`: of this host's guests; None: there are none, and new ones are lost with the process.
+    `safe_mode`: of the process.
+    `witness`: what this host has seen of its cloud; None: it ends with the process.
+    `learn_cloud`: receives the identity of the host's cloud.
     """
+    safe_mode = safe_mode or SafeMode()
     ticks = ticks or clock or time.monotonic
     clock = clock or time.time
     stopping = stopping or threading.Event()
@@ -96,7 +109,7 @@ def make_manager(
     gate = Gate()
     guarded, guarded_conductor = gate.guard(driver), gate.guard(conductor)
     workers = Workers(conf.max_concurrent_builds, spawn, conf.max_concurrent_guest_starts)
-    repeat = ConductorRetry(_pause_of(stopping))
+    repeat = ConductorRetry(_pause_of(stopping), safe_mode=safe_mode)
     monitors = Monitors(conf.compute_monitors, guarded, source=conf.compute_driver, clock=clock)
     nodes = Nodes(settings_from(conf, host), guarded, guarded_conductor, monitors.metrics, repeat)
     power_states = PowerStates(host, guarded_conductor, guarded.power_state)
@@ -120,7 +133,7 @@ def make_manager(
         ),
         records=records,
     )
-    background = Background(workers, builder)
+    background = Background(workers, builder, safe_mode)
     progress = Progress(host, guarded_conductor, clock=ticks, repeat=repeat)
     snapshots = Snapshots(
         conf, host, guarded, guarded_conductor, uploads or ImageUploads(conf), progress, repeat=repeat
@@ -180,7 +193,14 @@ def make_manager(
         ),
     )
     return ComputeManager(
-        conf, collaborators, host=host, stopping=stopping, identity=identity, learn_levels=learn_levels
+        conf,
+        collaborators,
+        host=host,
+        stopping=stopping,
+        identity=identity,
+        learn_levels=learn_levels,
+        safe_mode=safe_mode,
+        membership=Membership(safe_mode, witness or Witness(None), learn=learn_cloud, ticks=ticks),
     )
 
 

@@ -4,6 +4,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from oslo_config import cfg
@@ -23,6 +24,7 @@ from minova.conductor.hosts.broker_probe import BrokerProbe
 from minova.conductor.hosts.compute_nodes import Computes
 from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.hosts.services import Services
+from minova.conductor.hosts.witnesses import Witnesses
 from minova.conductor.image_tokens import ImageTokens
 from minova.conductor.manager import BINARY, Collaborators, ConductorManager
 from minova.conductor.network.attachments import Attachments
@@ -63,7 +65,9 @@ from minova.messaging.rpc import Rpc
 from minova.objects.service import SERVICE_VERSION
 from minova.objects.service import Service as ServiceRecord
 from minova.objects.vif import NEUTRON
+from minova.safe_mode import SafeMode
 from minova.service import Running, Service
+from minova.witness import Witness
 
 if TYPE_CHECKING:
     from minova.conductor.network.neutron import NeutronPorts
@@ -72,6 +76,8 @@ if TYPE_CHECKING:
 def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Running:
     parse_aliases(conf.pci.alias, pci_in_placement=conf.filter_scheduler.pci_in_placement)  # stops the start if wrong
     db = database.connect(conf, stopping)
+    witness = Witness(Path(conf.state_path) / "cloud-conductor")
+    database.join_cloud(db, rpc, witness, stopping)
     database.follow_levels(conf, db, rpc)
     rpc.warn_of_unknown_senders()
     manager = make_manager(
@@ -86,6 +92,8 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Runnin
         levels=rpc.levels.known,
         leases=database.of_its_own(conf),
         dry_runs=clients.dry_runs(rpc),
+        safe_mode=rpc.safe_mode,
+        witness=witness,
     )
     rpc.reconnects.on_reconnect(manager.broker_is_back)
     server = lambda: rpc.server(ConductorApi, manager, host=conf.host)  # noqa: E731
@@ -108,6 +116,8 @@ def make_manager(
     levels: Callable[[], Mapping[str, str]] = dict,
     leases: Database | None = None,
     dry_runs: SchedulerApi | None = None,
+    safe_mode: SafeMode | None = None,
+    witness: Witness | None = None,
 ) -> ConductorManager:
     """Makes a ConductorManager with everything that it delegates to.
 
@@ -120,6 +130,7 @@ def make_manager(
     `ticks`: its monotonic clock; None uses `clock` if that is given. Leases use the cloud clock.
     `spawn`: runs work in the background; None: the worker has threads of its own.
     `notifier`: None: no notifications are sent.
+    `safe_mode`: of the process. `witness`: what this conductor has seen of its cloud.
     """
     ticks = ticks or clock or time.monotonic
     clock = clock or time.time
@@ -135,7 +146,10 @@ def make_manager(
         spawn=spawn,
         observe=None if notifier is None else Notifications(conf, notifier, host=host, clock=clock).observe,
         wait=stopping.wait,
+        safe_mode=safe_mode,
+        witness=witness,
     )
+    witnesses = Witnesses(worker)
     image_tokens = ImageTokens(worker, ticks)
     computes = ComputeClient(compute, token_for=image_tokens.token_for)
     down_time = float(conf.service_down_time)
@@ -168,9 +182,10 @@ def make_manager(
     collaborators = Collaborators(
         worker=worker,
         services=Services(
-            conf, worker, liveness, own=_record(host), clock=ticks, broker_is_up=probe.is_up, levels=levels
+            conf, worker, liveness, witnesses, own=_record(host), clock=ticks, broker_is_up=probe.is_up, levels=levels
         ),
         broker_probe=probe,
+        witnesses=witnesses,
         compute_nodes=Computes(worker, levels),
         audit_results=Audits(worker),
         servers=Servers(conf, worker, builds, quotas, NetworkBackends(backends), levels),

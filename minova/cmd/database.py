@@ -4,12 +4,15 @@ import threading
 
 from oslo_config import cfg
 
+from minova import errors
+from minova.db import cloud
 from minova.db.engine import Database, Timeouts
 from minova.db.hosts import services
 from minova.db.schema import require_schema
 from minova.db.tls import connection_url
 from minova.messaging.rpc import Rpc
 from minova.service import until_available
+from minova.witness import Witness
 
 
 def connect(conf: cfg.ConfigOpts, stopping: threading.Event, *, readonly: bool = False) -> Database:
@@ -19,6 +22,28 @@ def connect(conf: cfg.ConfigOpts, stopping: threading.Event, *, readonly: bool =
     if not readonly:
         database.hold_ballast()
     return database
+
+
+def join_cloud(db: Database, rpc: Rpc, witness: Witness, stopping: threading.Event) -> None:
+    """Let all messages of this process name the database's cloud. Waits while the database has no identity, as while a
+    dump is being imported.
+
+    Raises InvalidConfiguration if this service belongs to another cloud.
+    """
+
+    def ask() -> str:
+        with db.read() as session:
+            row = cloud.record(session, db.now())
+        if row is None:
+            raise errors.ServiceUnavailable("it holds no identity of a cloud: is a dump being imported?")
+        return row.uuid
+
+    rpc.cloud.uuid = until_available("database", ask, stopping)
+    if witness.seen is not None and witness.seen.uuid != rpc.cloud.uuid:
+        raise errors.InvalidConfiguration(
+            f"This service belongs to the cloud {witness.seen.uuid}, and the database at [database] connection to the cloud "
+            f"{rpc.cloud.uuid}. Nothing was changed. {witness.remedy}."
+        )
 
 
 def follow_levels(conf: cfg.ConfigOpts, db: Database, rpc: Rpc) -> None:

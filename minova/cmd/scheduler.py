@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NoReturn
 
 from oslo_config import cfg
@@ -14,14 +15,24 @@ from minova.messaging.rpc import Rpc
 from minova.scheduler.malloc import keep_memory
 from minova.scheduler.manager import SchedulerManager
 from minova.service import Running, Service
+from minova.witness import Witness
 
 
 def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Running:
     keep_memory()
     db = database.connect(conf, stopping)
+    witness = Witness(Path(conf.state_path) / "cloud-scheduler")
+    database.join_cloud(db, rpc, witness, stopping)
     database.follow_levels(conf, db, rpc)
     manager = SchedulerManager(
-        conf, db, clients.conductor(rpc), host=conf.host, stopping=stopping, notifier=Notifier(conf)
+        conf,
+        db,
+        clients.conductor(rpc),
+        host=conf.host,
+        stopping=stopping,
+        notifier=Notifier(conf),
+        safe_mode=rpc.safe_mode,
+        witness=witness,
     )
     return Service("minova-scheduler", manager, lambda: rpc.server(SchedulerApi, manager, host=conf.host), stopping)
 

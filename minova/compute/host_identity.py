@@ -20,7 +20,7 @@ from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.errors import InvalidConfiguration
 from minova.objects.service import HostIdentity
-from minova.private_files import make_folder, sync_folder
+from minova.private_files import make_folder, replace_file
 
 FILE = "compute_id"
 LOCK = "compute.lock"
@@ -85,17 +85,9 @@ class LocalIdentity:
     def adopt(self, compute_id: str) -> None:
         """Write the identity to the disk, before the host is registered with it."""
         path = self._state_path / FILE
-        half = path.with_name(f"{FILE}.{self.process}")
         try:
-            with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-                file.write(f"{compute_id}\n")
-                file.flush()
-                os.fsync(file.fileno())
-            half.rename(path)
-            sync_folder(self._state_path)
+            replace_file(path, f"{compute_id}\n".encode())
         except OSError as error:
-            with contextlib.suppress(OSError):
-                half.unlink()
             raise InvalidConfiguration(f"{path} cannot be written: {error.strerror}") from error
         self.compute_id = compute_id
 

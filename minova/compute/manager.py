@@ -5,6 +5,7 @@ import math
 import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import msgspec
@@ -23,6 +24,7 @@ from minova.compute.instances.interfaces import Interfaces
 from minova.compute.instances.power_states import PowerStates
 from minova.compute.instances.snapshots import Snapshots
 from minova.compute.instances.workers import Workers
+from minova.compute.membership import Membership
 from minova.compute.periodic.auditor import Auditor
 from minova.compute.periodic.periodic_tasks import PeriodicTasks
 from minova.compute.tracker.nodes import Nodes, settings_from
@@ -31,6 +33,7 @@ from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.objects import server_actions as known
 from minova.objects.build import BuildMessage
+from minova.objects.cloud import CloudState, is_shown
 from minova.objects.console import ConsoleAddress, ConsoleType
 from minova.objects.diagnostics import GuestDiagnostics
 from minova.objects.failures import kind_of
@@ -40,6 +43,7 @@ from minova.objects.node_audit import NodeAudit
 from minova.objects.service import SERVICE_VERSION, Service, ServiceInstructions
 from minova.objects.states import PowerState
 from minova.objects.vif import GroupMembers
+from minova.safe_mode import SafeMode
 from minova.service import PeriodicTask, until_available
 from minova.virt.driver import Driver, GuestData
 
@@ -82,6 +86,7 @@ class ComputeManager:
     `stopping` ends the waits of the start.
     `identity` is None if the host has no identity; then its processes cannot be distinguished.
     `learn_levels` receives the versions of other services, which the conductor sends.
+    `safe_mode`: of the process. `membership`: of this host in a cloud.
     """
 
     def __init__(
@@ -93,8 +98,13 @@ class ComputeManager:
         stopping: threading.Event,
         identity: LocalIdentity | None = None,
         learn_levels: Callable[[Mapping[str, str]], None] = lambda levels: None,
+        safe_mode: SafeMode,
+        membership: Membership,
     ) -> None:
         self.host = host
+        self.safe_mode = safe_mode
+        self._membership = membership
+        self._adoption_due = False
         self.collaborators = collaborators
         self._identity = identity
         self._node_names: tuple[str, ...] = ()
@@ -294,7 +304,7 @@ class ComputeManager:
 
     def init_host(self) -> None:
         """Connect to the hypervisor, register, adopt running domains. While the hypervisor is away, the service reports
-        that.
+        that. In safe mode the adoption waits for its end.
         """
         ctx = service_context()
         if self._identity is not None:
@@ -303,10 +313,12 @@ class ComputeManager:
         self._down_reason = None
         self._with_retries("Registration", lambda: self._register(ctx))
         self._driver.watch(self._power_states.changed)
-        self._with_retries("Adoption of domains", lambda: self._adopt(ctx))
+        self._with_retries("Adoption of domains", lambda: self._first_adoption(ctx))
 
     def pre_start_hook(self) -> None:
-        """Run the first audit, so that the nodes are known before a message can come."""
+        """Run the first audit, so that the nodes are known before a message can come. In safe mode none is executed, and
+        the audit waits for its end.
+        """
         self._with_retries("First audit", self._first_audit)
 
     def post_start_hook(self) -> None:
@@ -314,7 +326,7 @@ class ComputeManager:
 
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
         tasks = [
-            PeriodicTask(name="heartbeat", interval=self._heartbeat_interval, work=self.heartbeat),
+            PeriodicTask(name="heartbeat", interval=self._heartbeat_interval, work=self.heartbeat, in_safe_mode=True),
             PeriodicTask(name="report_changes", interval=REPORT_INTERVAL, work=self.report_changes),
         ]
         if self._audit_interval > 0:
@@ -382,21 +394,51 @@ class ComputeManager:
         self._down_reason = self._probe()
         self._audit_due |= was_down and self._down_reason is None
         try:
-            instructions = self._conductor.heartbeat(ctx, host=self.host, binary=BINARY, down_reason=self._down_reason)
+            instructions = self._beat(ctx)
         except errors.NotFound:
             instructions = self._register(ctx)
         except errors.Superseded:
             if (entered := self._register_or_give_up(ctx)) is None:
                 return self._heartbeat_interval
             instructions = entered
-        if self._audit_due:
-            LOG.info("The hypervisor is back")
-            failures = self._auditor.update_available_resource(ctx)
-            self._note_conflicts(failures)
-            self._audit_due = bool(failures)
+        except errors.AnotherCloud as error:
+            self._membership.refused(error)
+            raise
+        if self.safe_mode.reason is None:
+            self._catch_up(ctx)
         self._least_audit_interval = instructions.audit_interval
         self._learn_levels(instructions.levels)
         return instructions.heartbeat_interval
+
+    def _beat(self, ctx: RequestContext) -> ServiceInstructions:
+        instructions = self._conductor.heartbeat(ctx, host=self.host, binary=BINARY, down_reason=self._down_reason)
+        self._take_cloud(self._compared(ctx, instructions.cloud))
+        return instructions
+
+    def _compared(self, ctx: RequestContext, state: CloudState | None) -> CloudState | None:
+        """Returns what a conductor says of the cloud after it has compared what this host has seen, if that is needed."""
+        seen = self._membership.seen
+        if state is None or seen is None or is_shown(seen, state):
+            return state
+        try:
+            return self._conductor.service_has_seen(ctx, host=self.host, binary=BINARY, seen=seen)
+        except errors.PeerTooOld:  # during an upgrade: a conductor of release 0.1.0 compares nothing
+            return None
+
+    def _take_cloud(self, state: CloudState | None) -> None:
+        if self._membership.take(state):
+            self._adoption_due = self._audit_due = True
+
+    def _catch_up(self, ctx: RequestContext) -> None:
+        """Do what has waited for the end of safe mode, or for the hypervisor."""
+        if self._adoption_due:
+            self._adopt(ctx)
+            self._adoption_due = False
+        if self._audit_due:
+            LOG.info("The hypervisor is back, or safe mode has ended")
+            failures = self._auditor.update_available_resource(ctx)
+            self._note_conflicts(failures)
+            self._audit_due = bool(failures)
 
     def _register_or_give_up(self, ctx: RequestContext) -> ServiceInstructions | None:
         """Register again after another process was registered for this host. If that process no longer lives, this one
@@ -443,8 +485,17 @@ class ComputeManager:
             except errors.HostInUse as error:
                 # Once that process is gone, this one takes its place.
                 raise errors.ServiceUnavailable(str(error)) from error
+            except errors.ServiceUnavailable:
+                self._learn_of_safe_mode()
+                raise
 
         return until_available(what, once, self._stopping)
+
+    def _learn_of_safe_mode(self) -> None:
+        """A conductor may have refused a call because safe mode has begun since the registration."""
+        if self._is_registered:
+            with suppress(errors.MinovaError):
+                self._beat(service_context())
 
     def _connect(self) -> None:
         self._driver.init_host(self.host)
@@ -465,6 +516,7 @@ class ComputeManager:
             self._identity.is_registered = instructions.epoch > 0
             self._nodes.registered(self._identity.compute_id, instructions.epoch)
         self._driver.recognise(instructions.former_hosts)
+        self._is_registered = True
         return instructions
 
     def _ask_to_register(self, ctx: RequestContext) -> ServiceInstructions:
@@ -476,10 +528,18 @@ class ComputeManager:
             down_reason=self._down_reason,
             identity=self._identity.described(self._node_names) if self._identity is not None else None,
             version=SERVICE_VERSION,
+            seen=self._membership.seen,
         )
         instructions = self._conductor.register_service(ctx, service=service)
+        self._take_cloud(instructions.cloud)
         self._learn_levels(instructions.levels)
         return instructions
+
+    def _first_adoption(self, ctx: RequestContext) -> None:
+        if self.safe_mode.reason is None:
+            self._adopt(ctx)
+        else:
+            self._adoption_due = True
 
     def _adopt(self, ctx: RequestContext) -> None:
         known = self._conductor.instances_of_host(ctx, host=self.host)
@@ -503,6 +563,9 @@ class ComputeManager:
             self.collaborators.guest_starts.begin(ctx, adoption.switched_off)
 
     def _first_audit(self) -> None:
+        if self.safe_mode.reason is not None:
+            self._audit_due = True
+            return
         for failure in self._auditor.update_available_resource(service_context()):
             refused = (errors.ServiceUnavailable, errors.HypervisorError, errors.HostIdentityConflict)
             if isinstance(failure, refused):

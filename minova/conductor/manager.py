@@ -22,6 +22,7 @@ from minova.conductor.hosts.audit_results import Audits
 from minova.conductor.hosts.broker_probe import BrokerProbe
 from minova.conductor.hosts.compute_nodes import Computes
 from minova.conductor.hosts.services import FLUSH_INTERVAL, Services
+from minova.conductor.hosts.witnesses import END_INTERVAL, Witnesses
 from minova.conductor.image_tokens import REFRESH_INTERVAL, ImageTokens
 from minova.conductor.network import attachments
 from minova.conductor.network.networks import Networks, Subnets
@@ -50,6 +51,7 @@ from minova.messaging.rpc_access import own_host
 from minova.objects.aggregate import Aggregate
 from minova.objects.build import AuditInputs, BuildReport, HostInstances, InstanceClaim, ReportAnswer
 from minova.objects.capacity import Capacity
+from minova.objects.cloud import CloudState, Seen
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
 from minova.objects.console import ConsoleGrant
 from minova.objects.diagnosis import ScheduleAnswer
@@ -102,6 +104,7 @@ class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
     services: Services
     broker_probe: BrokerProbe
     compute_nodes: Computes
+    witnesses: Witnesses
     audit_results: Audits
     servers: Servers
     dry_runs: DryRuns
@@ -148,6 +151,7 @@ class ConductorManager:
     ) -> None:
         self.host = host
         self.worker = collaborators.worker
+        self.safe_mode = self.worker.safe_mode
         self.collaborators = collaborators
         self._conf = conf
         self._db = db
@@ -164,21 +168,41 @@ class ConductorManager:
         """Does nothing."""
 
     def post_start_hook(self) -> None:
-        """Take over the tasks that this conductor's predecessor, or another conductor, has left."""
-        until_available("Taking over tasks", self.collaborators.reconcile.take_over, self._stopping)
+        """Take over the tasks that this conductor's predecessor, or another conductor, has left. In safe mode they stay
+        as they are.
+        """
+        work = self.collaborators.reconcile.take_over
+        until_available("Taking over tasks", lambda: self.safe_mode.reason or work(), self._stopping)
 
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
         work = self.collaborators.reconcile
         tasks = [
-            PeriodicTask(name="advance_clock", interval=ADVANCE_INTERVAL, work=self._db.advance_clock),
-            PeriodicTask(name="flush_heartbeats", interval=FLUSH_INTERVAL, work=self.collaborators.services.flush),
+            PeriodicTask(name="advance_clock", interval=ADVANCE_INTERVAL, work=self._advance_clock, in_safe_mode=True),
+            PeriodicTask(
+                name="flush_heartbeats",
+                interval=FLUSH_INTERVAL,
+                work=self.collaborators.services.flush,
+                in_safe_mode=True,
+            ),
             PeriodicTask(name="flush_audits", interval=FLUSH_INTERVAL, work=self.collaborators.audit_results.flush),
             PeriodicTask(
                 name="ping_broker",
                 interval=self.collaborators.broker_probe.interval,
                 work=self.collaborators.broker_probe.ping,
+                in_safe_mode=True,
             ),
-            PeriodicTask(name="renew_lease", interval=self.worker.renew_interval, work=self.worker.renew),
+            PeriodicTask(
+                name="renew_lease",
+                interval=self.worker.renew_interval,
+                work=self.worker.renew,
+                in_safe_mode=True,
+            ),
+            PeriodicTask(
+                name="end_safe_mode",
+                interval=END_INTERVAL,
+                work=self.collaborators.witnesses.end_safe_mode,
+                in_safe_mode=True,
+            ),
             PeriodicTask(name="take_over", interval=self.worker.renew_interval, work=work.take_over),
             PeriodicTask(
                 name="process_due_tasks",
@@ -239,8 +263,12 @@ class ConductorManager:
     def _end_stale_migrations(self) -> None:
         self.collaborators.migrations.end_stale(float(self._conf.conductor.build_timeout))
 
+    def _advance_clock(self) -> None:
+        if not self.worker.history.is_foreign:
+            self._db.advance_clock()
+
     def _register(self) -> None:
-        self._db.advance_clock()
+        self._advance_clock()
         self.worker.register()
         self.collaborators.services.flush()
         try:
@@ -479,6 +507,9 @@ class ConductorManager:
     def remove_image_member(self, ctx: RequestContext, image_id: str, member_id: str) -> None:
         self.collaborators.images.remove_member(image_id, member_id)
 
+    def api_has_seen(self, ctx: RequestContext, place: str, seen: Seen) -> None:
+        self.collaborators.witnesses.hear(place, seen)
+
     # -- calls of metadata services --------------------------------------------------------------------------------
 
     def metadata_of_address(self, ctx: RequestContext, host: str, address: str) -> GuestMetadata:
@@ -522,6 +553,9 @@ class ConductorManager:
         self, ctx: RequestContext, host: str, binary: str, down_reason: str | None = None
     ) -> ServiceInstructions:
         return self.collaborators.services.heartbeat(host, binary, down_reason, ctx.process)
+
+    def service_has_seen(self, ctx: RequestContext, host: str, binary: str, seen: Seen) -> CloudState | None:
+        return self.collaborators.witnesses.judged(host, binary, seen)
 
     def service_stopped(self, ctx: RequestContext, host: str, binary: str, process: str) -> None:
         self.collaborators.services.service_stopped(host, binary, process)

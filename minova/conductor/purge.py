@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.tasks.worker import Worker
-from minova.db import purge
+from minova.db import cloud, purge
 from minova.db.networks import ports
 from minova.db.quotas import give
 from minova.db.servers import request_specs, tasks
@@ -115,6 +115,7 @@ class Purge:
 
         def workers(session: Session, limit: int) -> int:
             tasks.forget_workers(session, self._now() - 3600.0)
+            cloud.forget_counters(session, self._now())
             return 0
 
         return [

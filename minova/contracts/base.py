@@ -11,6 +11,9 @@ broken) and HISTORY. During an upgrade, releases of different age talk to each o
 - `@call(encoded={"claim_number": "claim_no"})` keeps the name on the wire of an argument that was renamed in the code.
 - New fields of structs have defaults. Receivers ignore unknown fields inside structs, and refuse unknown arguments.
 
+`@call(in_safe_mode=True)` marks a method that is served in safe mode, because it removes nothing and changes no server,
+guest or image. Every other method is refused then (minova/safe_mode.py).
+
 `called_by`, at the contract or at the part of it that has the method, defines which services may call a method. Servers
 check it if services have users of their own at the broker (minova/messaging/rpc_access.py). Without `called_by` no
 service may call the method.
@@ -49,6 +52,7 @@ class Mark(msgspec.Struct, frozen=True):
     added: Mapping[str, str]
     encoded: Mapping[str, str]
     of_no_host: bool = False
+    in_safe_mode: bool = False
 
 
 class Audience(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +75,7 @@ class Method(msgspec.Struct, frozen=True):
     `encoded`: the names on the wire that differ from those in the code.
     `defaults`: the values of the arguments that may be omitted.
     `of_no_host`: no argument names the host that the caller speaks for, and the answer depends on the caller.
+    `in_safe_mode`: also served in safe mode.
     """
 
     name: str
@@ -83,6 +88,7 @@ class Method(msgspec.Struct, frozen=True):
     defaults: Mapping[str, Any]
     audience: Audience = Audience()
     of_no_host: bool = False
+    in_safe_mode: bool = False
 
     def request(self, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         """Returns the lowest version that can serve these arguments, and the arguments to send, by their names on the
@@ -115,6 +121,7 @@ def call(
     added: Mapping[str, str] = ...,
     encoded: Mapping[str, str] = ...,
     of_no_host: bool = ...,
+    in_safe_mode: bool = ...,
 ) -> Callable[[F], F]: ...
 
 
@@ -125,9 +132,10 @@ def call(
     added: Mapping[str, str] | None = None,
     encoded: Mapping[str, str] | None = None,
     of_no_host: bool = False,
+    in_safe_mode: bool = False,
 ) -> Any:
     """Marks a method whose caller waits for the answer or the error."""
-    return _marked(method, Mark("call", since, added or {}, encoded or {}, of_no_host))
+    return _marked(method, Mark("call", since, added or {}, encoded or {}, of_no_host, in_safe_mode))
 
 
 @typing.overload
@@ -136,7 +144,11 @@ def cast(method: F) -> F: ...
 
 @typing.overload
 def cast(
-    *, since: str = FIRST, added: Mapping[str, str] = ..., encoded: Mapping[str, str] = ...
+    *,
+    since: str = FIRST,
+    added: Mapping[str, str] = ...,
+    encoded: Mapping[str, str] = ...,
+    in_safe_mode: bool = ...,
 ) -> Callable[[F], F]: ...
 
 
@@ -146,11 +158,12 @@ def cast(
     since: str = FIRST,
     added: Mapping[str, str] | None = None,
     encoded: Mapping[str, str] | None = None,
+    in_safe_mode: bool = False,
 ) -> Any:
     """Marks a method whose sender does not wait. The sender has written a row first, from which a lost message is
     recovered.
     """
-    return _marked(method, Mark("cast", since, added or {}, encoded or {}))
+    return _marked(method, Mark("cast", since, added or {}, encoded or {}, in_safe_mode=in_safe_mode))
 
 
 def _marked(method: Any, mark: Mark) -> Any:
@@ -226,6 +239,7 @@ def _method(described: Any, name: str, function: Callable[..., Any]) -> Method:
         defaults,
         getattr(function, "__audience__", Audience()),
         mark.of_no_host,
+        mark.in_safe_mode,
     )
     _check_versions(described, method)
     return method

@@ -196,14 +196,14 @@ class ForConductor(Protocol):
 class ForApi(Protocol):
     """Calls of the API to a host, for answers that are in no row."""
 
-    @call
+    @call(in_safe_mode=True)
     def get_console_output(self, ctx: RequestContext, instance_uuid: str, tail_length: int | None) -> str:
         """Returns the log of the serial console: its last `tail_length` lines, or all. Raises NotFound if there is no
         such domain here.
         """
         ...
 
-    @call(since="1.3")
+    @call(since="1.3", in_safe_mode=True)
     def get_diagnostics(self, ctx: RequestContext, instance_uuid: str) -> GuestDiagnostics:
         """Returns what the guest uses now. Raises NotFound if there is no such domain here, Conflict if the guest does
         not run.
@@ -223,7 +223,7 @@ class ForApi(Protocol):
 class ForConsoles(Protocol):
     """Calls of the API and of the console proxies."""
 
-    @call(since="1.3")
+    @call(since="1.3", in_safe_mode=True)
     def get_console(self, ctx: RequestContext, instance_uuid: str, console_type: str) -> ConsoleAddress:
         """Returns the address at which a proxy reaches the console now. It may differ when the guest runs the next
         time.

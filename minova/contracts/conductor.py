@@ -11,6 +11,7 @@ from minova.contracts.base import Role, call, called_by, cast, contract
 from minova.objects.aggregate import Aggregate
 from minova.objects.build import AuditInputs, BuildReport, HostInstances, InstanceClaim, ReportAnswer
 from minova.objects.capacity import Capacity
+from minova.objects.cloud import CloudState, Seen
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
 from minova.objects.console import ConsoleGrant
 from minova.objects.diagnosis import ScheduleAnswer
@@ -53,14 +54,14 @@ class ForApi(Protocol):
         """
         ...
 
-    @call(since="1.4")
+    @call(since="1.4", in_safe_mode=True)
     def preview_servers(self, ctx: RequestContext, request: ServerRequest) -> ScheduleAnswer:
         """Returns where the servers would be placed now, and why; writes nothing. A request that fits nowhere gets an
         answer, too.
         """
         ...
 
-    @call(since="1.4")
+    @call(since="1.4", in_safe_mode=True)
     def capacity(self, ctx: RequestContext, request: ServerRequest, limit: int) -> Capacity:
         """Returns how many more servers of this request fit, counting at most `limit` on each host; writes nothing."""
         ...
@@ -387,6 +388,11 @@ class ForApi(Protocol):
         """
         ...
 
+    @call(since="1.7", in_safe_mode=True)
+    def api_has_seen(self, ctx: RequestContext, place: str, seen: Seen) -> None:
+        """An API, at this place, has seen more of its cloud than the database now shows. Idempotent."""
+        ...
+
 
 @called_by(Role.CONSOLEPROXY, topic="conductor_api", topic_since="1.7")
 class ForConsoleProxies(Protocol):
@@ -407,7 +413,7 @@ class ForMetadata(Protocol):
     address.
     """
 
-    @call(since="1.7")
+    @call(since="1.7", in_safe_mode=True)
     def metadata_of_address(self, ctx: RequestContext, host: str, address: str) -> GuestMetadata:
         """Raises NotFound if no instance of this host has the address on a `local` network."""
         ...
@@ -426,7 +432,7 @@ class ForMetadataProxies(Protocol):
     signs them.
     """
 
-    @call(since="1.7")
+    @call(since="1.7", in_safe_mode=True)
     def metadata_of_instance(self, ctx: RequestContext, instance_uuid: str, project_id: str) -> GuestMetadata:
         """Raises NotFound if the project has no such server."""
         ...
@@ -443,7 +449,7 @@ class ForMetadataProxies(Protocol):
 class ForServices(Protocol):
     """Calls of every service. A service identifies itself by host and binary."""
 
-    @call
+    @call(in_safe_mode=True)
     def register_service(self, ctx: RequestContext, service: Service) -> ServiceInstructions:
         """Insert or refresh the row of (host, binary). Operators alone decide whether it is disabled.
 
@@ -452,7 +458,7 @@ class ForServices(Protocol):
         """
         ...
 
-    @call
+    @call(in_safe_mode=True)
     def heartbeat(
         self, ctx: RequestContext, host: str, binary: str, down_reason: str | None = None
     ) -> ServiceInstructions:
@@ -461,7 +467,14 @@ class ForServices(Protocol):
         """
         ...
 
-    @cast(since="1.6")
+    @call(since="1.7", in_safe_mode=True)
+    def service_has_seen(self, ctx: RequestContext, host: str, binary: str, seen: Seen) -> CloudState | None:
+        """The service has seen something of its cloud that the answer to its heartbeat does not show. Returns the state
+        of the cloud for this service; None if the conductor does not know it yet. Idempotent.
+        """
+        ...
+
+    @cast(since="1.6", in_safe_mode=True)
     def service_stopped(self, ctx: RequestContext, host: str, binary: str, process: str) -> None:
         """The process has stopped gracefully, so another process may register for the host at once."""
         ...
@@ -471,12 +484,12 @@ class ForServices(Protocol):
 class ForComputes(Protocol):
     """Calls of computes. Each method names the host that the compute speaks for."""
 
-    @call
+    @call(in_safe_mode=True)
     def instances_of_host(self, ctx: RequestContext, host: str) -> HostInstances:
         """Returns the instances that this host should have, for `init_host`."""
         ...
 
-    @call(since="1.7")
+    @call(since="1.7", in_safe_mode=True)
     def interfaces_of_host(self, ctx: RequestContext, host: str) -> dict[str, tuple[Vif, ...]]:
         """Returns the interfaces of the host's instances, by instance, with their present rules."""
         ...
@@ -498,7 +511,7 @@ class ForComputes(Protocol):
         """
         ...
 
-    @call(since="1.6", of_no_host=True)
+    @call(since="1.6", of_no_host=True, in_safe_mode=True)
     def hosts_of_instances(self, ctx: RequestContext, instance_uuids: tuple[str, ...]) -> dict[str, str | None]:
         """Returns {instance uuid: host in its row} for the instances that have a row, deleted or not.
 
@@ -747,5 +760,5 @@ class ConductorApi(ForApi, ForConsoleProxies, ForMetadata, ForMetadataProxies, F
         "1.4": "previews and capacity",
         "1.5": "how often to audit",
         "1.6": "versions of services; hosts of instances; the end of a process; failed removals; several claims; removing services",
-        "1.7": "server actions; changes of servers and flavors; kinds of failures; the topic conductor_api; quotas; key pairs; tokens, changes and members of images; networks, subnets, ports and security groups; consoles; config drives; metadata of guests",
+        "1.7": "server actions; changes of servers and flavors; kinds of failures; the topic conductor_api; quotas; key pairs; tokens, changes and members of images; networks, subnets, ports and security groups; consoles; config drives; metadata of guests; what services have seen of their cloud",
     }

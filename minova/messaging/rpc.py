@@ -30,6 +30,7 @@ from minova.messaging.reconnects import Reconnects, send_answers_to_missing_queu
 from minova.messaging.rpc_levels import Levels
 from minova.messaging.rpc_listener import hand_back_messages
 from minova.outages import Outage
+from minova.safe_mode import SafeMode
 
 threads.use_native()
 
@@ -78,11 +79,43 @@ TOO_OLD = frozenset({"UnsupportedVersion", "NoSuchMethod"})
 _CONTEXT = Decoder(RequestContext)
 
 
+class OwnCloud:
+    """The identity of the cloud that this process belongs to; None until it is known."""
+
+    def __init__(self) -> None:
+        self.uuid: str | None = None
+        self._met: set[str] = set()
+
+    def learn(self, uuid: str) -> None:
+        """Sets the identity, unless it is known already."""
+        self.uuid = self.uuid or uuid
+
+    def require(self, sender: str | None) -> None:
+        """Raises AnotherCloud if the sender of a message belongs to another cloud; logs the first message of each."""
+        if sender is None or self.uuid is None or sender == self.uuid:
+            return
+        reason = (
+            f"The message is of the cloud {sender}, and this service of the cloud {self.uuid}: both use one virtual host of the "
+            "message broker, and each needs its own. See docs/operators/broker.md"
+        )
+        if sender not in self._met:
+            self._met.add(sender)
+            LOG.error("%s", reason)
+        raise errors.AnotherCloud(reason)
+
+
 class _Serializer(oslo_messaging.Serializer):  # type: ignore[misc]
-    """Converts to builtins when it sends, and nothing when it receives, because Endpoint and Proxy convert by type."""
+    """Converts to builtins when it sends, and nothing when it receives, because Endpoint and Proxy convert by type. Each
+    message names the cloud that its sender belongs to.
+    """
+
+    def __init__(self, cloud: OwnCloud | None = None) -> None:
+        super().__init__()
+        self._cloud = cloud or OwnCloud()
 
     def serialize_context(self, ctxt: RequestContext) -> Any:
-        return {name: value for name, value in msgspec.to_builtins(ctxt).items() if name != "sender"}
+        sent = {name: value for name, value in msgspec.to_builtins(ctxt).items() if name != "sender"}
+        return {**sent, "cloud": self._cloud.uuid}
 
     def deserialize_context(self, ctxt: Any) -> RequestContext:
         return _CONTEXT.from_builtins(ctxt)
@@ -101,24 +134,62 @@ class Endpoint:
     `contract`: defines the methods.
     `topic`: serve only the methods of that topic.
     `known_senders`: refuse calls that the sender, which is the user validated by the broker, may not make.
+    `cloud`: refuse messages of another cloud.
+
+    In the safe mode of the manager it refuses the methods that may change something. A manager without `safe_mode` has
+    none.
     """
 
-    def __init__(self, manager: Any, contract: Any, *, topic: str | None = None, known_senders: bool = False) -> None:
+    def __init__(
+        self,
+        manager: Any,
+        contract: Any,
+        *,
+        topic: str | None = None,
+        known_senders: bool = False,
+        cloud: OwnCloud | None = None,
+    ) -> None:
         self.target = oslo_messaging.Target(version=contract.VERSION)
+        safe_mode = getattr(manager, "safe_mode", None) or SafeMode()
+        walls = Walls(safe_mode, known_senders=known_senders, cloud=cloud or OwnCloud())
         for method in methods_of(contract).values():
             if topic in {None, contract.TOPIC, method.audience.topic}:
-                setattr(self, method.name, _handler(getattr(manager, method.name), method, known_senders))
+                setattr(self, method.name, _handler(getattr(manager, method.name), method, walls))
 
 
-def _handler(work: Callable[..., Any], method: Method, known_senders: bool) -> Callable[..., Any]:
+class Walls:
+    """What a message must pass before a manager gets it."""
+
+    def __init__(self, safe_mode: SafeMode, *, known_senders: bool, cloud: OwnCloud) -> None:
+        self._safe_mode = safe_mode
+        self._known_senders = known_senders
+        self._cloud = cloud
+
+    def require_own_cloud(self, ctx: RequestContext, method: Method) -> None:
+        """Raises AnotherCloud if another cloud has sent the message; counts the refusal."""
+        try:
+            self._cloud.require(ctx.cloud)
+        except errors.AnotherCloud:
+            metrics.RPC_REFUSED.labels(method.name).inc()
+            raise
+
+    def require(self, ctx: RequestContext, method: Method, arguments: msgspec.Struct) -> None:
+        """Raises Forbidden if the sender may not make this call, ServiceUnavailable if safe mode does not allow it."""
+        if self._known_senders:
+            _require_access(ctx.sender, method, arguments)
+        if not method.in_safe_mode:
+            self._safe_mode.require_off()
+
+
+def _handler(work: Callable[..., Any], method: Method, walls: Walls) -> Callable[..., Any]:
     def handle(ctxt: RequestContext, **arguments: Any) -> Any:
         with bound_request(ctxt), metrics.timed(metrics.RPC_SECONDS, "server", method.name):
+            walls.require_own_cloud(ctxt, method)
             try:
                 checked = method.arguments.from_builtins(arguments)
             except msgspec.ValidationError as error:
                 raise errors.BadRequest(f"{method.name}: {error}") from None
-            if known_senders:
-                _require_access(ctxt.sender, method, checked)
+            walls.require(ctxt, method, checked)
             try:
                 return work(ctxt, **{name: getattr(checked, name) for name in checked.__struct_fields__})
             except errors.NoAnswer as error:
@@ -144,6 +215,7 @@ class Proxy:
 
     `level`: the newest version that all servers support; None if it is unknown, and then a server that is too old
     refuses the call.
+    `safe_mode`: of this process. While it is on, only calls that safe mode allows are sent.
     """
 
     def __init__(
@@ -153,7 +225,9 @@ class Proxy:
         reach: Callable[[], None] = lambda: None,
         level: Callable[[], str | None] = lambda: None,
         watch: Callable[[], None] = lambda: None,
+        safe_mode: SafeMode | None = None,
     ) -> None:
+        self._safe_mode = safe_mode or SafeMode()
         self._client = client
         self._watch = watch
         self._topic = contract.TOPIC
@@ -168,6 +242,8 @@ class Proxy:
         return lambda ctx, **arguments: self._send(method, ctx, arguments)
 
     def _send(self, method: Method, ctx: RequestContext, arguments: dict[str, Any]) -> Any:
+        if not method.in_safe_mode:
+            self._safe_mode.require_off()
         version, sent = method.request(arguments)
         level = self._level()
         if level is not None and numbers(version) > numbers(level):
@@ -246,11 +322,17 @@ def _as_ours(error: Exception) -> Exception:
 
 
 class Rpc:
-    """One transport of a process; `url` overrides the configured transport_url."""
+    """One transport of a process; `url` overrides the configured transport_url.
+
+    `cloud`: the cloud that the process belongs to, which the process sets when it knows it.
+    `safe_mode`: of the process.
+    """
 
     def __init__(self, conf: cfg.ConfigOpts, url: str | None = None) -> None:
         self.conf = conf
         self.levels = Levels(conf)
+        self.cloud = OwnCloud()
+        self.safe_mode = SafeMode()
         # oslo.messaging registers these options on its global configuration only. Without them a call fails.
         conf.register_opts(tracing.oslo_messaging_tracing, group="oslo_messaging_tracing")
         conf.register_opts(driver_metrics.oslo_messaging_metrics, group="oslo_messaging_metrics")
@@ -291,11 +373,16 @@ class Rpc:
         # long.
         mandatory = oslo_messaging.TransportOptions(at_least_once=True)
         client = oslo_messaging.get_rpc_client(
-            self.transport, target, serializer=_Serializer(), timeout=timeout, retry=retry, transport_options=mandatory
+            self.transport,
+            target,
+            serializer=_Serializer(self.cloud),
+            timeout=timeout,
+            retry=retry,
+            transport_options=mandatory,
         )
         level = lambda: self.levels.of(described.TOPIC)  # noqa: E731
         reach = (lambda: None) if retry is None else (lambda: self._reach(retry))
-        return typing.cast(C, Proxy(client, contract, reach, level, self.reconnects.watch))
+        return typing.cast(C, Proxy(client, contract, reach, level, self.reconnects.watch, self.safe_mode))
 
     def _reach(self, retry: int) -> None:
         """Connect within `retry` tries. The first call makes the connection for answers, and oslo.messaging would wait
@@ -315,8 +402,8 @@ class Rpc:
 
     def _server(self, contract: Any, manager: Any, host: str, topic: str) -> Any:
         target = oslo_messaging.Target(exchange=EXCHANGE, topic=topic, server=host)
-        endpoint = Endpoint(manager, contract, topic=topic, known_senders=self.known_senders)
-        return oslo_messaging.get_rpc_server(self.transport, target, [endpoint], serializer=_Serializer())
+        endpoint = Endpoint(manager, contract, topic=topic, known_senders=self.known_senders, cloud=self.cloud)
+        return oslo_messaging.get_rpc_server(self.transport, target, [endpoint], serializer=_Serializer(self.cloud))
 
     def warn_of_unknown_senders(self) -> None:
         """Warn that any service with access to the broker may pretend to be another one."""

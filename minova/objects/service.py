@@ -4,6 +4,8 @@ from datetime import datetime
 
 import msgspec
 
+from minova.objects.cloud import CloudState, Seen
+
 CONDUCTOR = "minova-conductor"
 # The version with which this release's services register: one more than the release before (see rpc_levels.py).
 SERVICE_VERSION = 1
@@ -34,6 +36,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
 
     `down_reason`: the service's own report that it cannot work now (libvirtd is gone): it counts as down at once.
     `identity`: of a compute that registers; None from releases that have none.
+    `seen`: what a service that registers has seen of its cloud; None from releases that keep nothing.
     """
 
     uuid: str
@@ -49,6 +52,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     last_seen_up: datetime | None = None
     availability_zone: str = "nova"
     identity: HostIdentity | None = None
+    seen: Seen | None = None
 
 
 class ServiceInstructions(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +65,8 @@ class ServiceInstructions(msgspec.Struct, frozen=True, kw_only=True):
     `epoch`: rises with each process that registers; 0 from releases that do not count.
     `levels`: by topic, the version of each contract that every service supports; empty from a conductor of a release
     that did not know it.
+    `cloud`: the cloud that the conductor serves, and whether the service must change nothing; None from a conductor of
+    release 0.1.0.
     """
 
     service_uuid: str
@@ -70,3 +76,4 @@ class ServiceInstructions(msgspec.Struct, frozen=True, kw_only=True):
     former_hosts: tuple[str, ...] = ()
     epoch: int = 0
     levels: dict[str, str] = {}
+    cloud: CloudState | None = None

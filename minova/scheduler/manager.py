@@ -5,24 +5,29 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from minova import errors, metrics
 from minova.context import RequestContext, service_context
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
+from minova.db.cloud_watch import INTERVAL as WATCH_INTERVAL
+from minova.db.cloud_watch import CloudWatch
 from minova.db.engine import Database
 from minova.messaging.notifier import Notifier
 from minova.objects.capacity import Capacity
+from minova.objects.cloud import Seen
 from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.request_spec import RequestSpec
 from minova.objects.service import SERVICE_VERSION, Service, ServiceInstructions
+from minova.safe_mode import SafeMode
 from minova.scheduler.drivers.make import make_driver
 from minova.scheduler.drivers.request import Request, refused_answer
 from minova.scheduler.notifications import Notifications
 from minova.scheduler.request.process import RequestProcessor
 from minova.service import PeriodicTask, until_available
+from minova.witness import Witness
 
 LOG = logging.getLogger(__name__)
 
@@ -34,6 +39,7 @@ class SchedulerManager:
     """Implements SchedulerApi and service.Manager.
 
     `conductor` None: the service is not registered and sends no heartbeats. `notifier` None: no notifications.
+    `safe_mode`: of the process. `witness`: what this scheduler has seen of its cloud.
     Raises InvalidConfiguration for an unknown driver, filter or weigher, and for a malformed options file.
     """
 
@@ -47,7 +53,11 @@ class SchedulerManager:
         clock: Callable[[], float] = time.monotonic,
         stopping: threading.Event | None = None,
         notifier: Notifier | None = None,
+        safe_mode: SafeMode | None = None,
+        witness: Witness | None = None,
     ) -> None:
+        self.safe_mode = safe_mode or SafeMode()
+        self.cloud = CloudWatch("scheduler", db, self.safe_mode, witness or Witness(None), tell=self._tell, ticks=clock)
         self._conf = conf
         self._db = db
         self._conductor = conductor
@@ -116,7 +126,8 @@ class SchedulerManager:
     # -- service.Manager --------------------------------------------------------------------------------------------
 
     def init_host(self) -> None:
-        """Does nothing: a scheduler has no state to recover."""
+        """Looks whose the database is. A scheduler has no state to recover."""
+        until_available("database", self.cloud.look, self._stopping)
 
     def pre_start_hook(self) -> None:
         """Registers the service. Waits until a conductor is available."""
@@ -129,12 +140,14 @@ class SchedulerManager:
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
         """Heartbeat, logging of conflicts, and the driver's tasks."""
         tasks = [
+            PeriodicTask(name="watch_cloud", interval=WATCH_INTERVAL, work=self.cloud.look, in_safe_mode=True),
             PeriodicTask(name="log_conflicts", interval=CONFLICTS_INTERVAL, work=self.log_conflicts),
             *self.driver.periodic_tasks(),
         ]
         if self._conductor is None:
             return tasks
-        return [PeriodicTask(name="heartbeat", interval=self._conf.report_interval, work=self._beat), *tasks]
+        every = self._conf.report_interval
+        return [PeriodicTask(name="heartbeat", interval=every, work=self._beat, in_safe_mode=True), *tasks]
 
     def stop(self) -> None:
         """Sends the waiting notifications."""
@@ -144,7 +157,12 @@ class SchedulerManager:
     def _register(self) -> ServiceInstructions:
         assert self._conductor is not None
         service = Service(
-            uuid=str(uuid.uuid4()), host=self._host, binary=BINARY, topic=SchedulerApi.TOPIC, version=SERVICE_VERSION
+            uuid=str(uuid.uuid4()),
+            host=self._host,
+            binary=BINARY,
+            topic=SchedulerApi.TOPIC,
+            version=SERVICE_VERSION,
+            seen=self.cloud.seen,
         )
         return self._conductor.register_service(service_context(), service=service)
 
@@ -155,6 +173,12 @@ class SchedulerManager:
         except errors.NotFound:
             instructions = self._register()
         return instructions.heartbeat_interval
+
+    def _tell(self, seen: Seen) -> None:
+        """Tells a conductor what this scheduler has seen of its cloud, when the database shows less."""
+        if self._conductor is not None:
+            with suppress(errors.ServiceUnavailable):  # the next look tells it again
+                self._conductor.service_has_seen(service_context(), host=self._host, binary=BINARY, seen=seen)
 
     def log_conflicts(self) -> None:
         """Logs the number of conflicts if there were any since the last call."""

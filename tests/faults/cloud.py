@@ -28,6 +28,7 @@ from minova.context import RequestContext
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
+from minova.db import cloud as records
 from minova.db import quotas
 from minova.db.models import Image as ImageRow
 from minova.db.models import Instance, InstanceFault, IpAllocation, Port
@@ -40,6 +41,8 @@ from minova.objects.states import PowerState
 from minova.scheduler.manager import SchedulerManager
 from minova.virt.driver import Driver
 from minova.virt.fake import FakeDriver
+from minova.witness import Witness
+from tests import backups
 from tests.cluster import configure
 from tests.fakes.interfaces import arguments as interface_arguments
 from tests.fakes.interfaces import network_of
@@ -132,6 +135,7 @@ class Cloud:
             ticks=lambda: self.world.now,
             spawn=self.world.spawn(process),
             stopping=cast(threading.Event, Event(process)),
+            witness=self._witness(process, "conductor"),
         )
 
     def _scheduler(self, process: Process) -> SchedulerManager:
@@ -142,7 +146,12 @@ class Cloud:
             host=process.name,
             clock=lambda: self.world.wall(process.name),
             stopping=cast(threading.Event, Event(process)),
+            witness=self._witness(process, "scheduler"),
         )
+
+    def _witness(self, process: Process, kind: str) -> Witness:
+        """Outlives the process on the disk of its machine."""
+        return Witness(self.folder / self.machines.get(process.name, process.name) / f"cloud-{kind}")
 
     def _compute(self, process: Process) -> ComputeManager:
         identity = LocalIdentity(self.folder / self.machines[process.name])
@@ -162,6 +171,7 @@ class Cloud:
             ticks=lambda: self.world.now,
             spawn=self.world.spawn(process),
             stopping=cast(threading.Event, Event(process)),
+            witness=self._witness(process, "compute"),
         )
 
     # -- what users do ---------------------------------------------------------------------------------------------
@@ -254,6 +264,28 @@ class Cloud:
         self.drivers[new] = self.drivers.pop(old)
         self.drivers[new].nodes = (new,)
         self.world.replace(self.world.processes[old], new)
+
+    def back_up(self) -> None:
+        backups.take(self.folder / "minova.sqlite", self.folder / "backup.sqlite")
+
+    def restore(self) -> None:
+        """The last backup, under the services that run."""
+        backups.restore(self.folder / "backup.sqlite", self.folder / "minova.sqlite")
+
+    def running(self) -> set[tuple[str, str]]:
+        """(host, uuid) of each guest that runs."""
+        return {
+            (host, domain.uuid)
+            for host, driver in self.drivers.items()
+            for domain in driver.domains()
+            if domain.power_state == PowerState.RUNNING
+        }
+
+    def safe_since(self) -> float | None:
+        with self.db.read() as session:
+            row = records.record(session, self.db.now())
+        assert row is not None
+        return row.safe_since
 
     # -- what must be true -----------------------------------------------------------------------------------------
 

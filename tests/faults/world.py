@@ -30,6 +30,7 @@ from minova import errors
 from minova.contracts.base import numbers
 from minova.db.engine import Database, WriteSession
 from minova.messaging import rpc
+from minova.service import unless_safe
 
 LOG = logging.getLogger(__name__)
 
@@ -85,7 +86,8 @@ class Process:
         self.manager.pre_start_hook()
         self.endpoint = rpc.Endpoint(self.manager, self.contract)
         self.manager.post_start_hook()
-        for task in self.manager.periodic_tasks():
+        for each in self.manager.periodic_tasks():
+            task = unless_safe(each, self.manager.safe_mode)
             self.world.later(0.0 if task.at_once else task.interval, self, self._periodic(task))
 
     def _periodic(self, task: Any) -> Callable[[], None]:

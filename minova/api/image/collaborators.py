@@ -11,6 +11,7 @@ from minova.api.image.store import ImageStore
 from minova.contracts.conductor import ConductorApi
 from minova.db.engine import Database
 from minova.objects.image import Image
+from minova.safe_mode import SafeMode
 
 
 class ImageService(Protocol):
@@ -55,6 +56,7 @@ class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
     """`db`: read-only; the conductor changes the records.
     `store`: holds the bytes.
     `remote`: the service that holds the bytes if they are in Glance; None: `store` does.
+    `safe_mode`: of the process.
     """
 
     conf: cfg.ConfigOpts
@@ -62,3 +64,4 @@ class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
     conductor: ConductorApi
     store: ImageStore
     remote: DataService | None = None
+    safe_mode: SafeMode = msgspec.field(default_factory=SafeMode)

@@ -12,7 +12,7 @@ from minova.api.image.removals import too_many
 from minova.context import service_context
 from minova.db.api_queries import images
 from minova.db.sql import chunked
-from minova.service import FailureLog, PeriodicTask, run_periodic
+from minova.service import FailureLog, PeriodicTask, run_periodic, unless_safe
 
 LOG = logging.getLogger(__name__)
 
@@ -24,9 +24,11 @@ MAX_LOGGED = 20
 
 
 def start(api: Collaborators, stopping: threading.Event) -> None:
-    """Runs at once and every minute: an upload that cannot reach the conductor leaves its image in status saving."""
+    """Runs at once and every minute, but not in safe mode: an upload that cannot reach the conductor leaves its image in
+    status saving.
+    """
     work = Recovery(api).recover
-    task = PeriodicTask(name="image recovery", interval=INTERVAL, work=work, at_once=True)
+    task = unless_safe(PeriodicTask(name="image recovery", interval=INTERVAL, work=work, at_once=True), api.safe_mode)
     threading.Thread(target=run_periodic, args=(task, stopping), name=task.name, daemon=True).start()
 
 

@@ -12,6 +12,7 @@ from minova.api.placement.call import Placement
 from minova.api.placement.definition import PlacementDefinition
 from minova.api.policies.enforcer import Policy
 from minova.db.engine import Database
+from minova.safe_mode import SafeMode
 
 
 def make_app(
@@ -20,9 +21,12 @@ def make_app(
     reads: Database,
     writes: Callable[[], Database],
     policy: Policy | None = None,
+    safe_mode: SafeMode | None = None,
 ) -> http.Application:
-    """Makes the application. The first change calls `writes` for its database; later changes use the same database."""
-    placement = Placement(conf=conf, reads=reads, writes=cache(writes))
+    """Makes the application. The first change calls `writes` for its database; later changes use the same database. `safe_mode`: of the
+    process.
+    """
+    placement = Placement(conf=conf, reads=reads, writes=cache(writes), safe_mode=safe_mode or SafeMode())
     definition = PlacementDefinition(placement)
     cors = Cors(conf.cors.allowed_origin, conf.cors.allow_headers)
     return http.make_app(definition, authenticate, policy or Policy(conf), before=[cors])

@@ -9,27 +9,42 @@ from oslo_config import cfg
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from minova import errors
 from minova.api.http import call
+from minova.db.cloud import is_safe_mode
 from minova.db.engine import Database
+from minova.objects.cloud import LOST
+from minova.safe_mode import SafeMode, refusal
 
 T = TypeVar("T")
 
 
 class Placement(msgspec.Struct, frozen=True, kw_only=True):
-    """The collaborators of every handler. The first change calls `writes`, which opens the connection for changes."""
+    """The collaborators of every handler. The first change calls `writes`, which opens the connection for changes.
+
+    `safe_mode`: of the process.
+    """
 
     conf: cfg.ConfigOpts
     reads: Database
     writes: Callable[[], Database]
+    safe_mode: SafeMode = msgspec.field(default_factory=SafeMode)
 
     def change(self, work: Callable[[Session], T]) -> T:
         """Runs `work` in one write transaction. If a concurrent request makes or removes the same row, runs `work` once
-        more: it then sees that row, and answers accordingly.
+        more: it then sees that row, and answers accordingly. Raises ServiceUnavailable in safe mode.
         """
+        self.safe_mode.require_off()
+
+        def unless_safe(session: Session) -> T:
+            if is_safe_mode(session):
+                raise errors.ServiceUnavailable(refusal(LOST))
+            return work(session)
+
         try:
-            return self.writes().run(work)
+            return self.writes().run(unless_safe)
         except IntegrityError:
-            return self.writes().run(work)
+            return self.writes().run(unless_safe)
 
 
 class Call(call.Call, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from minova.compute.instances.workers import Workers
 from minova.context import RequestContext
 from minova.log import bound_request
 from minova.objects.build import BuildMessage
+from minova.safe_mode import SafeMode
 
 LOG = logging.getLogger(__name__)
 # The kind of work, and the uuid of the instance.
@@ -16,14 +17,19 @@ What = tuple[str, str]
 
 
 class Background:
-    """Begins builds and other work in the threads of `workers`."""
+    """Begins builds and other work in the threads of `workers`. In safe mode it begins nothing: conductors and audits
+    request it again.
+    """
 
-    def __init__(self, workers: Workers, builder: Builder) -> None:
+    def __init__(self, workers: Workers, builder: Builder, safe_mode: SafeMode | None = None) -> None:
+        self._safe_mode = safe_mode or SafeMode()
         self._workers = workers
         self._builder = builder
 
     def build(self, ctx: RequestContext, build: BuildMessage) -> None:
         """Begin the build, unless this or a later attempt has begun here."""
+        if self._is_held("build", build.instance.uuid):
+            return
         attempts = self._builder.attempts
         if not attempts.begin(build.instance.uuid, build.attempt, build.node):
             LOG.debug("Attempt %d of instance %s has been seen here", build.attempt, build.instance.uuid)
@@ -38,7 +44,14 @@ class Background:
 
     def run(self, ctx: RequestContext, what: What, work: Callable[[], None]) -> None:
         """Run a removal or an action; the same work is in progress once at a time."""
-        self._workers.remove(what, lambda: _in_request(ctx, lambda _: work()))
+        if not self._is_held(*what):
+            self._workers.remove(what, lambda: _in_request(ctx, lambda _: work()))
+
+    def _is_held(self, kind: str, instance_uuid: str) -> bool:
+        reason = self._safe_mode.reason
+        if reason is not None:
+            LOG.info("Not begun in safe mode: %s of %s", kind, instance_uuid)
+        return reason is not None
 
 
 def _in_request(ctx: RequestContext, work: Callable[[RequestContext], None]) -> None:

@@ -67,7 +67,8 @@ class PeriodicTasks:
         """Returns the tasks that the options switch on."""
         conf = self._conf
         bound = self._driver.bound_console_logs
-        tasks = [PeriodicTask(name="bound_console_logs", interval=CONSOLE_LOG_INTERVAL, work=bound)]
+        every = CONSOLE_LOG_INTERVAL
+        tasks = [PeriodicTask(name="bound_console_logs", interval=every, work=bound, in_safe_mode=True)]
         every, work = SNAPSHOTS_INTERVAL, self.end_snapshots
         tasks.append(PeriodicTask(name="end_snapshots", interval=every, work=work, at_once=True))
         tasks.append(

@@ -15,11 +15,13 @@ from minova.conductor.hosts import console_addresses
 from minova.conductor.hosts.identity import HostProcesses
 from minova.conductor.hosts.liveness import COMPUTE, Liveness
 from minova.conductor.hosts.service_removal import remove_service
+from minova.conductor.hosts.witnesses import Witnesses
 from minova.conductor.tasks.worker import Worker
 from minova.db.hosts import services
 from minova.db.models import Service
 from minova.db.servers import tasks
 from minova.objects import service as objects
+from minova.objects.cloud import CloudState
 from minova.placement import changes
 
 LOG = logging.getLogger(__name__)
@@ -69,6 +71,7 @@ class Services:
         conf: cfg.ConfigOpts,
         worker: Worker,
         liveness: Liveness,
+        witnesses: Witnesses,
         *,
         own: objects.Service,
         clock: Callable[[], float],
@@ -83,6 +86,7 @@ class Services:
         self._longest_pause = max(2 * FLUSH_INTERVAL, min(PAUSE, down_time * PAUSE_SHARE))
         self._worker = worker
         self._liveness = liveness
+        self._witnesses = witnesses
         self._own = own
         self._clock = clock
         self._broker_is_up = broker_is_up
@@ -103,9 +107,10 @@ class Services:
 
     def register_service(self, service: objects.Service) -> objects.ServiceInstructions:
         """Raises HostIdentityConflict or HostInUse; see the contract."""
+        cloud = self._witnesses.judged(service.host, service.binary, service.seen)
         if service.binary != COMPUTE:
-            row = self._worker.run(lambda session: self._ensure(session, service))
-            return self._registered(row)
+            row = self._worker.record(lambda session: self._ensure(session, service))
+            return self._registered(row, cloud)
         identity = service.identity
 
         def work(session: Session) -> _Admission:
@@ -118,29 +123,30 @@ class Services:
                 console_addresses.record(session, made, identity.console_addresses)
             return _Admission(made)
 
-        entered, suggested = self._worker.run(work)
+        entered, suggested = self._worker.record(work)
         if entered is None:
-            return msgspec.structs.replace(self._instructions(""), compute_id=suggested)
+            return msgspec.structs.replace(self._instructions("", cloud), compute_id=suggested)
         self._processes.entered(entered.host, entered.process)
-        self._worker.run(lambda session: self._ask_again(session, entered.host))
-        return self._registered(entered)
+        if cloud is None or cloud.safe_mode is None:
+            self._worker.run(lambda session: self._ask_again(session, entered.host))
+        return self._registered(entered, cloud)
 
     def _ask_again(self, session: Session, host: str) -> None:
         """Repeat the unreported tasks of the host, because the work of its previous process ended with that process."""
         unreported = tasks.unreported_on(session, host)
         tasks.change(session, [(task, {}) for task in unreported], LISTENS_AFTER, self._worker.now())
 
-    def _registered(self, row: Service) -> objects.ServiceInstructions:
+    def _registered(self, row: Service, cloud: CloudState | None) -> objects.ServiceInstructions:
         self._learn(row)
         self._liveness.forget()
         return msgspec.structs.replace(
-            self._instructions(row.uuid), former_hosts=tuple(row.former_hosts or ()), epoch=row.epoch
+            self._instructions(row.uuid, cloud), former_hosts=tuple(row.former_hosts or ()), epoch=row.epoch
         )
 
     def service_stopped(self, host: str, binary: str, process: str) -> None:
         """The host's next process need not wait until this one counts as dead."""
         if binary == COMPUTE:
-            self._worker.run(lambda session: self._processes.leave(session, host, process))
+            self._worker.record(lambda session: self._processes.leave(session, host, process))
 
     def heartbeat(
         self, host: str, binary: str, down_reason: str | None, process: str | None = None
@@ -160,9 +166,9 @@ class Services:
                 raise errors.ServiceUnavailable("This conductor cannot write heartbeats now.")
             as_known = self._reasons.get(service_id) == down_reason
         if not as_known:
-            self._worker.run(lambda session: self._set_reason(session, service_id, host, down_reason))
+            self._worker.record(lambda session: self._set_reason(session, service_id, host, down_reason))
             self._liveness.forget()
-        return self._instructions(uuid)
+        return self._instructions(uuid, self._witnesses.state)
 
     def note_contact(self, host: str, process: str | None) -> None:
         """Any message of a host shows that its compute is alive. Raises Superseded if the sender is not the process
@@ -221,7 +227,7 @@ class Services:
         if not reported and not own_turn:
             return
         try:
-            revived = self._worker.run(lambda session: self._write(session, reported, own_turn))
+            revived = self._worker.record(lambda session: self._write(session, reported, own_turn))
         except BaseException:
             with self._lock:
                 self._reported = {**reported, **self._reported}
@@ -340,11 +346,12 @@ class Services:
     def _announce(self, session: Session, host: str) -> None:
         changes.append(session, services.node_ids(session, host), self._worker.now())
 
-    def _instructions(self, uuid: str) -> objects.ServiceInstructions:
+    def _instructions(self, uuid: str, cloud: CloudState | None) -> objects.ServiceInstructions:
         interval = max(self._report_interval, min(self._count / (MAX_BEATS * self._conductors), self._longest_interval))
         return objects.ServiceInstructions(
             service_uuid=uuid,
             heartbeat_interval=interval,
             audit_interval=self._count / (MAX_AUDITS * self._conductors),
             levels=dict(self._levels()),
+            cloud=cloud,
         )

@@ -1,4 +1,4 @@
-"""This process as an owner of tasks: its id and lease, its clocks, and its background threads."""
+"""This process as an owner of tasks: its id and lease, its clocks, its background threads, and its gate in safe mode."""
 
 import logging
 import threading
@@ -13,13 +13,16 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.notifications.instances import NotifiedSession
+from minova.conductor.tasks.history import History, Look
 from minova.conductor.tasks.pools import Kind, Pools
 from minova.context import RequestContext
 from minova.db.engine import Database
 from minova.db.servers import tasks
 from minova.log import bound_request
 from minova.retry import retry_call
+from minova.safe_mode import SafeMode
 from minova.single_flight import SingleFlight
+from minova.witness import Witness
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -44,6 +47,8 @@ class Worker:
     `observe`: gets every transaction before it begins.
     `ticks`: seconds, monotonic.
     `wait`: pauses between tries, and returns whether the process stops.
+    `safe_mode`: of the process.
+    `witness`: what this conductor has seen of its cloud.
     """
 
     def __init__(
@@ -59,7 +64,11 @@ class Worker:
         spawn: Spawn | None = None,
         observe: Callable[[NotifiedSession], None] | None = None,
         wait: Callable[[float], bool] | None = None,
+        safe_mode: SafeMode | None = None,
+        witness: Witness | None = None,
     ) -> None:
+        self.safe_mode = safe_mode or SafeMode()
+        self.history = History(host, self.safe_mode, witness, ticks=ticks)
         self.id = str(uuid.uuid4())
         self.db = db
         self.renew_interval = lease / RENEWALS
@@ -92,7 +101,21 @@ class Worker:
         return self.db.now()
 
     def run(self, work: Callable[[Session], T]) -> T:
-        """Runs one write transaction. Raises ServiceUnavailable if the database is away; then tasks stay unchanged."""
+        """Runs one write transaction. Raises ServiceUnavailable if the database is away, or in safe mode; then tasks stay
+        unchanged.
+        """
+        self.safe_mode.require_off()
+        return self._run(work)
+
+    def record(self, work: Callable[[Session], T]) -> T:
+        """Same as `run`, also in safe mode: for what services report about themselves. Raises ServiceUnavailable if the
+        database belongs to another cloud.
+        """
+        if self.history.is_foreign:
+            self.safe_mode.require_off()
+        return self._run(work)
+
+    def _run(self, work: Callable[[Session], T]) -> T:
         observe = self._observe
         if observe is None:
             return self.db.run(work)
@@ -127,11 +150,15 @@ class Worker:
         self.renew()
 
     def renew(self) -> None:
-        """Renew the lease. Call it every `renew_interval`, in a thread that does nothing else."""
+        """Renew the lease, and look at the history of the database. Call it every `renew_interval`, in a thread that does
+        nothing else. Raises ServiceUnavailable if the database belongs to another cloud.
+        """
         with self._lease_lock:
             if self._left:
                 return
-            self._leases.run(self._renew)
+            self.history.apply(look := self._leases.run(self._renew))
+            if look.is_foreign:
+                self.safe_mode.require_off()
             now, before = self._ticks(), self._renewed_at
             self._renewed_at = now
         if before is not None and now - before > self._lease / 2:
@@ -151,9 +178,15 @@ class Worker:
         leaving.start()
         leaving.join(LEAVE_WITHIN)
 
-    def _renew(self, session: Session) -> None:
-        if not tasks.renew_lease(session, self.id, self.now(), self._lease):
-            tasks.register_worker(session, self.id, self._host, self.now(), self._lease)
+    def _renew(self, session: Session) -> Look:
+        """Writes nothing to the database of another cloud."""
+        now = self.now()
+        look = self.history.look(session, now)
+        if look.is_foreign:
+            return look
+        if not tasks.renew_lease(session, self.id, now, self._lease):
+            tasks.register_worker(session, self.id, self._host, now, self._lease)
+        return self.history.write(session, look, now)
 
     def _leave(self) -> None:
         with self._lease_lock:

@@ -8,6 +8,7 @@ from minova.db.models.actions import InstanceAction, InstanceActionEvent
 from minova.db.models.aggregates import Aggregate, AggregateHost
 from minova.db.models.base import Base
 from minova.db.models.clock import Clock
+from minova.db.models.cloud import ChangeCounter, Cloud, CloudHistory, WitnessReport
 from minova.db.models.compute_nodes import ComputeNode, NodeAudit
 from minova.db.models.console_tokens import ConsoleToken
 from minova.db.models.diagnoses import DiagnosisRow, InstanceDiagnosis
@@ -43,7 +44,10 @@ __all__ = [
     "AggregateHost",
     "Allocation",
     "Base",
+    "ChangeCounter",
     "Clock",
+    "Cloud",
+    "CloudHistory",
     "ComputeNode",
     "ConsoleToken",
     "Consumer",
@@ -92,5 +96,6 @@ __all__ = [
     "Task",
     "TaskStep",
     "Trait",
+    "WitnessReport",
     "Worker",
 ]

@@ -28,6 +28,8 @@ from minova.objects.server_actions import ACTIONS, BY_KIND, SHELVE
 from minova.objects.server_request import CreateServers
 from minova.objects.service import Service
 from minova.objects.states import VmState
+from minova.service import unless_safe
+from minova.witness import Witness
 from tests import limits
 from tests.fakes import interfaces
 from tests.fakes.action_arguments import power_state_after
@@ -94,8 +96,8 @@ class ConductorHarness:
             conf.set_override(option, value, group=group or None)
         return conf
 
-    def start(self, host: str) -> ConductorManager:
-        """Another conductor, as a process of its own would be."""
+    def start(self, host: str, witness: Witness | None = None) -> ConductorManager:
+        """Another conductor, as a process of its own would be. `witness`: what it has seen of its cloud."""
         made = make_manager(
             self.conf(),
             self.db,
@@ -107,6 +109,7 @@ class ConductorHarness:
             spawn=lambda work: self.waiting.append((host, work)),
             notifier=self.notifier,
             stopping=NoPauses(),
+            witness=witness,
         )
         made.init_host()
         made.post_start_hook()
@@ -134,7 +137,7 @@ class ConductorHarness:
     def _do_periodic_work(self, conductor: ConductorManager, more_often_than: float = math.inf) -> None:
         for task in conductor.periodic_tasks():
             if task.interval < more_often_than:
-                task.work()
+                unless_safe(task, conductor.safe_mode).work()
         self.settle()
 
     def beat(self, *hosts: str) -> None:

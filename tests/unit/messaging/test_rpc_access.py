@@ -15,6 +15,7 @@ from minova.messaging.rpc_access import refusal
 from minova.objects.build import BuildReport
 from minova.objects.compute_node import ComputeNode
 from minova.objects.service import Service
+from minova.safe_mode import SafeMode
 
 CTX = RequestContext(request_id="req-1")
 OWN, OTHER = (
@@ -104,6 +105,8 @@ def test_refused_call_does_no_work() -> None:
     done: list[str] = []
 
     class Manager:
+        safe_mode = SafeMode()
+
         def __getattr__(self, name: str) -> Any:
             return lambda *_, **__: done.append(name)
 

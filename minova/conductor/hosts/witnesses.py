@@ -1,0 +1,95 @@
+"""What services have seen of their cloud, compared with the database; and the end of safe mode by itself."""
+
+import logging
+
+import msgspec
+from sqlalchemy.orm import Session
+
+from minova.conductor.tasks.worker import Worker
+from minova.db import cloud
+from minova.db.cloud import HOST, STORE, Record
+from minova.db.hosts import services
+from minova.objects.cloud import LOST, CloudState, Seen
+
+LOG = logging.getLogger(__name__)
+COMPUTE = "minova-compute"
+# Seconds between two tries to end safe mode.
+END_INTERVAL = 5.0
+
+
+class Witnesses:
+    """Safe for threads."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._history = worker.history
+
+    @property
+    def state(self) -> CloudState | None:
+        """Returns what this conductor shows to every service; None before its first look at the database."""
+        return self._history.state
+
+    def judged(self, host: str, binary: str, seen: Seen | None) -> CloudState | None:
+        """Returns the state of the cloud for a service that has seen this. A contradiction holds this conductor at once,
+        and the cloud if it lasts.
+        """
+        if seen is not None:
+            with self._worker.db.read() as session:
+                self._history.compare(session, f"{binary} of {host}", seen, self._worker.now())
+        return self._answer(host, binary, seen)
+
+    def hear(self, place: str, seen: Seen) -> None:
+        """The next look judges what an API has seen."""
+        self._history.hear(f"minova-api of {place}", seen)
+
+    def _answer(self, host: str, binary: str, seen: Seen | None) -> CloudState | None:
+        state, row = self._history.state, self._history.row
+        if state is None or row is None or seen is None or binary != COMPUTE or seen.history == row.history:
+            return state
+        with self._worker.db.read() as session:
+            if is_known(session, row, HOST, host):
+                return state
+        # The host has not reported since the end of its history: what it holds may be missing in the database.
+        return msgspec.structs.replace(state, safe_mode=state.safe_mode or LOST)
+
+    # -- the end of safe mode --------------------------------------------------------------------------------------
+
+    def end_safe_mode(self) -> None:
+        """End it once every host and image store has reported, and nothing that they hold is missing in the database."""
+        row = self._history.row
+        if row is None or row.safe_since is None or self._history.is_foreign:
+            return
+        if self._worker.record(lambda session: end_if_complete(session, self._worker)):
+            LOG.warning("All hosts and image stores have reported, and nothing is missing: safe mode ends")
+
+
+def end_if_complete(session: Session, worker: Worker) -> bool:
+    row = cloud.record(session, worker.now())
+    if row is None or row.safe_since is None or silent(session, row) or not _is_complete(session):
+        return False
+    return cloud.end_safe_mode(session, row, worker.now())
+
+
+def silent(session: Session, row: Record) -> dict[str, tuple[str, ...]]:
+    """Returns the hosts and image stores, by kind, that have not reported since safe mode began. Empty: all have."""
+    since = row.safe_since or 0.0
+    hosts, stores = cloud.reported_at(session, HOST), cloud.reported_at(session, STORE)
+    computes = {host for _, _, host, binary in services.keys(session) if binary == COMPUTE}
+    late = {
+        HOST: tuple(sorted(host for host in computes if hosts.get(host, -1.0) < since)),
+        STORE: tuple(sorted(store for store, at in stores.items() if at < since)),
+    }
+    return {kind: names for kind, names in late.items() if names}
+
+
+def is_known(session: Session, row: Record, kind: str, name: str) -> bool:
+    """Returns whether what a host or image store holds is known to the present history."""
+    at = cloud.reported_at(session, kind).get(name)
+    if row.safe_since is not None or row.history_since is None or at is None or at < row.history_since:
+        return False
+    return _is_complete(session) or (row.history_forced and name not in row.history_without)
+
+
+def _is_complete(session: Session) -> bool:
+    """Returns whether nothing that hosts and image stores have reported is missing in the database."""
+    return True

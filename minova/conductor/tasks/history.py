@@ -1,0 +1,231 @@
+"""The history of the database, as one conductor process guards it: its change counter, what witnesses have seen, and the
+cloud's safe mode. See docs/decisions/0045 and 0046.
+
+A look is part of the transaction that renews the lease, some times a second:
+
+    read the cloud's row -> judge it by what witnesses have seen -> raise the own counter -> (commit) -> learn, or hold
+"""
+
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+
+import msgspec
+from sqlalchemy import ColumnElement
+from sqlalchemy.orm import Session
+
+from minova.db import cloud
+from minova.objects import cloud as objects
+from minova.objects.cloud import CloudState, Judgement, Mark, Seen, Verdict
+from minova.safe_mode import SafeMode
+from minova.witness import Witness
+
+# Seconds for which a contradiction must last before the cloud goes into safe mode for it. Meanwhile this process alone
+# changes nothing. A server of a cluster that lags behind another one catches up within this time.
+CONFIRM = 3.0
+# By which names this conductor holds the safe mode of its process on.
+_FOREIGN, _DOUBT, _CLOUD = "conductor: another database", "conductor: doubt", "conductor: cloud"
+_SETTLED = frozenset({Verdict.AGREES, Verdict.PAST})
+# The verdicts for which nothing at all is written to the database.
+_REASONS = {Verdict.OTHER_CLOUD: objects.OTHER_CLOUD, Verdict.UNKNOWN: objects.UNKNOWN}
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """What one look has found.
+
+    `doubt`: the first contradiction.
+    `mark`: what the own counter shows once the transaction is committed.
+    `marks`: what all living counters showed.
+    `settled`: evidence that needs no further comparison.
+    `unknown_histories`: of this cloud, which witnesses know and the database does not.
+    """
+
+    row: cloud.Record | None
+    doubt: Judgement | None = None
+    mark: Mark | None = None
+    marks: tuple[Mark, ...] = ()
+    settled: tuple[Seen, ...] = ()
+    unknown_histories: frozenset[str] = frozenset()
+
+    @property
+    def is_foreign(self) -> bool:
+        """Returns whether nothing at all may be written to this database."""
+        return self.doubt is not None and self.doubt.verdict in _REASONS
+
+
+class History:
+    """Safe for threads. `host`: of this conductor. `ticks`: seconds, monotonic."""
+
+    def __init__(
+        self, host: str, safe_mode: SafeMode, witness: Witness | None = None, *, ticks: Callable[[], float]
+    ) -> None:
+        self._host = host
+        self._safe_mode = safe_mode
+        self._witness = witness or Witness(None)
+        self._ticks = ticks
+        self._lock = threading.Lock()
+        self._row: cloud.Record | None = None
+        self._counter: str | None = None
+        self._mark: Mark | None = None
+        self._marks: tuple[Mark, ...] = ()
+        self._tried = 0
+        self._doubted_at: float | None = None
+        # What is still to be compared with the database, by who has seen it.
+        self._evidence: dict[str, Seen] = {}
+        self._known: dict[str, int] = {}
+        if self._witness.seen is not None:
+            self._evidence[f"conductor {host}"] = self._witness.seen
+
+    # -- the look --------------------------------------------------------------------------------------------------
+
+    def look(self, session: Session, now: ColumnElement[float]) -> Look:
+        """Compares the database with all evidence. Writes nothing."""
+        row = cloud.record(session, now)
+        pending = self._pending()
+        judged = {who: self._judge(session, seen, row) for who, seen in pending.items()}
+        doubts = {who: one for who, one in judged.items() if one.verdict not in _SETTLED}
+        doubt = Judgement(verdict=Verdict.UNKNOWN) if row is None else None
+        if doubts:
+            who = min(doubts)
+            doubt = Judgement(verdict=doubts[who].verdict, details=f"{who}: {doubts[who].details}")
+        lost = {pending[who].history for who, one in doubts.items() if one.verdict is Verdict.LOST}
+        return Look(
+            row=row,
+            doubt=doubt,
+            marks=cloud.newest_marks(session) if row is not None else (),
+            settled=tuple(pending[who] for who in judged.keys() - doubts.keys()),
+            unknown_histories=frozenset(lost - {row.history if row is not None else ""}),
+        )
+
+    def write(self, session: Session, look: Look, now: ColumnElement[float]) -> Look:
+        """Raises the own counter. Begins safe mode if a doubt has lasted."""
+        assert look.row is not None
+        doubt, mark = look.doubt, self._count(session, look.row, now)
+        if mark is None and doubt is None:
+            details = f"conductor {self._host}: the database has lost the number of its own change counter"
+            doubt = Judgement(verdict=Verdict.LOST, details=details)
+        if doubt is not None and look.row.safe_since is None and self._has_lasted():
+            cloud.begin_safe_mode(session, objects.LOST, doubt.details, now)
+            look = msgspec.structs.replace(look, row=cloud.record(session, now))
+        if look.row is not None and look.row.safe_since is not None:
+            cloud.note_histories(session, look.unknown_histories, now)
+        return msgspec.structs.replace(look, doubt=doubt, mark=mark)
+
+    def apply(self, look: Look) -> None:
+        """Takes in what a look has found, once its transaction is committed."""
+        with self._lock:
+            self._row = look.row
+            self._note_doubt(look)
+            self._settle(look)
+            if look.mark is not None:
+                self._mark = look.mark
+            own = () if look.mark is None else (look.mark,)
+            self._marks = (*own, *(mark for mark in look.marks if mark.counter != self._counter))
+        self._hold(look)
+        state = self.state
+        if state is not None and self._safe_mode.reason is None:
+            self._witness.learn(state, self._ticks())
+
+    @property
+    def state(self) -> CloudState | None:
+        """Returns what this conductor tells to services; None before its first look."""
+        row = self._row
+        if row is None:
+            return None
+        return CloudState(uuid=row.uuid, history=row.history, marks=self._marks, safe_mode=self._safe_mode.reason)
+
+    @property
+    def row(self) -> cloud.Record | None:
+        """Returns the cloud's row as the last look has found it."""
+        return self._row
+
+    @property
+    def is_foreign(self) -> bool:
+        """Returns whether the database is not that of this conductor's cloud: nothing may be written to it."""
+        return self._safe_mode.is_held(_FOREIGN)
+
+    # -- what witnesses have seen ----------------------------------------------------------------------------------
+
+    def hear(self, who: str, seen: Seen) -> None:
+        """Compare this with the database at the next look, unless the database is known to hold as much."""
+        with self._lock:
+            row = self._row
+            is_known = all(self._known.get(mark.counter, -1) >= mark.number for mark in seen.marks)
+            if row is None or not is_known or (seen.uuid, seen.history) != (row.uuid, row.history):
+                self._evidence[who] = seen
+
+    def compare(self, session: Session, who: str, seen: Seen, now: ColumnElement[float]) -> Judgement:
+        """Compare this with the database now. A contradiction holds this process until the next look has judged it
+        again.
+        """
+        judgement = self._judge(session, seen, cloud.record(session, now))
+        if judgement.verdict is Verdict.LOST:
+            self.hear(who, seen)
+            self._safe_mode.hold(_DOUBT, objects.LOST, f"{who}: {judgement.details}")
+        return judgement
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _pending(self) -> Mapping[str, Seen]:
+        """Returns all evidence. This conductor's own identity is compared at each look: the database may be exchanged."""
+        with self._lock:
+            pending, own = dict(self._evidence), self._witness.seen
+        if own is not None:
+            pending.setdefault(f"conductor {self._host}", msgspec.structs.replace(own, marks=()))
+        return pending
+
+    @staticmethod
+    def _judge(session: Session, seen: Seen, row: cloud.Record | None) -> Judgement:
+        return objects.judge(seen, cloud.shown_to(session, seen, row))
+
+    def _count(self, session: Session, row: cloud.Record, now: ColumnElement[float]) -> Mark | None:
+        """Returns None if the database has lost the counter's number. A commit whose answer is lost may have raised the
+        counter, so it may show any number that was tried.
+        """
+        counter, mark = self._counter, self._mark
+        if counter is None or mark is None:
+            self._counter, self._tried = str(uuid.uuid4()), 1
+            cloud.begin_counting(session, self._counter, self._host, now)
+            return Mark(counter=self._counter, number=1, at=row.now)
+        self._tried += 1
+        if not cloud.count(session, counter, seen=mark.number, number=self._tried, now=now):
+            return None
+        return Mark(counter=counter, number=self._tried, at=row.now)
+
+    def _has_lasted(self) -> bool:
+        return self._doubted_at is not None and self._ticks() - self._doubted_at >= CONFIRM
+
+    def _note_doubt(self, look: Look) -> None:
+        if look.doubt is None:
+            self._doubted_at = None
+            return
+        self._known = {}
+        if self._doubted_at is None:
+            self._doubted_at = self._ticks()
+        if look.mark is None and look.row is not None and look.row.safe_since is not None:
+            # The counter is lost for good: the next look begins another one.
+            self._counter = self._mark = None
+
+    def _settle(self, look: Look) -> None:
+        for seen in look.settled:
+            self._evidence = {who: one for who, one in self._evidence.items() if one is not seen}
+            if look.row is not None and seen.history == look.row.history and look.doubt is None:
+                self._known.update({mark.counter: mark.number for mark in seen.marks})
+        if look.mark is not None:
+            self._known[look.mark.counter] = look.mark.number
+
+    def _hold(self, look: Look) -> None:
+        """Holds safe mode on for what was found before it releases anything, so that there is no gap."""
+        doubt, row = look.doubt, look.row
+        if look.is_foreign and doubt is not None:
+            self._safe_mode.hold(_FOREIGN, _REASONS[doubt.verdict], doubt.details)
+            return
+        if row is not None and row.safe_since is not None:
+            self._safe_mode.hold(_CLOUD, row.safe_reason or objects.LOST, row.safe_details or "")
+        elif doubt is not None:
+            self._safe_mode.hold(_DOUBT, objects.LOST, doubt.details)
+        self._safe_mode.release(_FOREIGN)
+        if row is not None and row.safe_since is None:
+            self._safe_mode.release(_CLOUD)
+        if doubt is None or (row is not None and row.safe_since is not None):
+            self._safe_mode.release(_DOUBT)

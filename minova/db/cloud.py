@@ -1,0 +1,196 @@
+"""The cloud that this database belongs to: its identity, its history, and safe mode. See docs/decisions/0045 and 0046."""
+
+import uuid
+from collections.abc import Collection, Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from sqlalchemy import ColumnElement, Select, bindparam, delete, insert, select, update
+from sqlalchemy.orm import Session
+
+from minova.db.clock import for_insert
+from minova.db.models import ChangeCounter, Cloud, CloudHistory, WitnessReport
+from minova.db.models.cloud import ROW
+from minova.objects.cloud import COUNTER_RETENTION, Mark, Seen, Shown
+
+# The most counters whose marks a conductor shows.
+_COUNTERS = 16
+_NEWEST = (
+    select(ChangeCounter.id, ChangeCounter.number, ChangeCounter.changed_at)
+    .order_by(ChangeCounter.changed_at.desc())
+    .limit(_COUNTERS)
+)
+HOST, STORE = "host", "store"
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """The row, and the present time of the cloud clock."""
+
+    uuid: str
+    history: str
+    history_since: float | None
+    history_forced: bool
+    history_without: tuple[str, ...]
+    safe_since: float | None
+    safe_reason: str | None
+    safe_details: str | None
+    now: float
+
+
+@lru_cache(16)
+def _row(now: ColumnElement[float]) -> Select[Any]:
+    """Built once for each clock: every conductor runs it twice a second."""
+    columns = (
+        Cloud.uuid,
+        Cloud.history,
+        Cloud.history_since,
+        Cloud.history_forced,
+        Cloud.history_without,
+        Cloud.safe_since,
+        Cloud.safe_reason,
+        Cloud.safe_details,
+        now.label("now"),
+    )
+    return select(*columns).where(Cloud.id == ROW)
+
+
+def record(session: Session, now: ColumnElement[float]) -> Record | None:
+    """Returns None if the database has no identity, as while a dump is being imported."""
+    row = session.execute(_row(now)).one_or_none()
+    if row is None:
+        return None
+    values = {name: value for name, value in row._mapping.items() if name != "history_without"}
+    return Record(history_without=tuple(row.history_without or ()), **values)
+
+
+def is_safe_mode(session: Session) -> bool:
+    """Returns whether the cloud is in safe mode, or the database has no identity."""
+    found = session.execute(select(Cloud.safe_since).where(Cloud.id == ROW)).one_or_none()
+    return found is None or found.safe_since is not None
+
+
+def shown_to(session: Session, seen: Seen, row: Record | None) -> Shown:
+    """Returns what this database holds of what a witness has seen. `row`: as `record` returned it."""
+    if row is None:
+        return Shown(uuid=None)
+    is_past = seen.history != row.history and session.get(CloudHistory, seen.history) is not None
+    return Shown(
+        uuid=row.uuid,
+        history=row.history,
+        is_past=is_past,
+        numbers=_numbers(session, {mark.counter for mark in seen.marks}),
+        now=row.now,
+    )
+
+
+def _numbers(session: Session, counters: Collection[str]) -> dict[str, int]:
+    if not counters:
+        return {}
+    found = session.execute(
+        select(ChangeCounter.id, ChangeCounter.number).where(ChangeCounter.id.in_(sorted(counters)))
+    )
+    return {counter: number for counter, number in found}  # noqa: C416  - rows are no pairs for mypy
+
+
+# -- change counters ---------------------------------------------------------------------------------------------------
+
+
+def begin_counting(session: Session, counter: str, host: str, now: ColumnElement[float]) -> None:
+    """Makes the counter, with the number 1."""
+    values = {"id": counter, "host": host, "number": 1, "changed_at": for_insert(session, now)}
+    session.connection().execute(insert(ChangeCounter).values(**values))
+
+
+@lru_cache(16)
+def _count(now: ColumnElement[float]) -> Any:
+    known = (ChangeCounter.id == bindparam("b_counter")) & (ChangeCounter.number >= bindparam("b_seen"))
+    return update(ChangeCounter).where(known).values(number=bindparam("b_number"), changed_at=now)
+
+
+def count(session: Session, counter: str, *, seen: int, number: int, now: ColumnElement[float]) -> bool:
+    """Raises the counter to `number`. Returns False if it does not show at least `seen`: the database has lost it."""
+    values = {"b_counter": counter, "b_seen": seen, "b_number": number}
+    result: Any = session.connection().execute(_count(now), values)
+    return bool(result.rowcount)
+
+
+def newest_marks(session: Session) -> tuple[Mark, ...]:
+    """Returns the marks of the counters that changed last: those of all living conductors."""
+    return tuple(Mark(counter, number, at) for counter, number, at in session.execute(_NEWEST))
+
+
+def forget_counters(session: Session, now: ColumnElement[float]) -> None:
+    """Removes counters of processes that ended long ago."""
+    before = for_insert(session, now - COUNTER_RETENTION)
+    session.connection().execute(delete(ChangeCounter).where(ChangeCounter.changed_at < before))
+
+
+# -- safe mode ---------------------------------------------------------------------------------------------------------
+
+
+def begin_safe_mode(session: Session, reason: str, details: str, now: ColumnElement[float]) -> bool:
+    """Returns whether this call has begun it."""
+    begun = update(Cloud).where(Cloud.id == ROW, Cloud.safe_since.is_(None))
+    result: Any = session.connection().execute(begun.values(safe_since=now, safe_reason=reason, safe_details=details))
+    return bool(result.rowcount)
+
+
+def end_safe_mode(
+    session: Session, row: Record, now: ColumnElement[float], *, forced: bool = False, without: Collection[str] = ()
+) -> bool:
+    """Begins a new history, in which witnesses of the ended one are judged by what they report. Returns whether this
+    call has ended safe mode; another one may have done so since `row` was read.
+
+    `forced`, `without`: see `Cloud.history_forced` and `Cloud.history_without`.
+    """
+    as_read = (Cloud.id == ROW) & (Cloud.history == row.history)
+    result: Any = session.connection().execute(
+        update(Cloud)
+        .where(as_read)
+        .values(
+            history=str(uuid.uuid4()),
+            history_since=row.now if row.safe_since is None else row.safe_since,
+            history_forced=forced,
+            history_without=sorted(without),
+            safe_since=None,
+            safe_reason=None,
+            safe_details=None,
+        )
+    )
+    if not result.rowcount:
+        return False
+    ended = {"history": row.history, "ended_at": for_insert(session, now), "details": row.safe_details}
+    session.connection().execute(insert(CloudHistory).values(**ended))
+    return True
+
+
+def note_histories(session: Session, histories: Collection[str], now: ColumnElement[float]) -> None:
+    """Records histories that the database has lost as ended ones."""
+    for history in sorted(histories):
+        if session.get(CloudHistory, history) is None:
+            values = {"history": history, "ended_at": for_insert(session, now), "details": "lost"}
+            session.connection().execute(insert(CloudHistory).values(**values))
+
+
+# -- reports of witnesses ----------------------------------------------------------------------------------------------
+
+
+def note_report(session: Session, kind: str, name: str, now: ColumnElement[float]) -> None:
+    """Records that a host or an image store has reported what it holds. `kind`: HOST or STORE."""
+    known = (WitnessReport.kind == kind) & (WitnessReport.name == name)
+    result: Any = session.connection().execute(update(WitnessReport).where(known).values(reported_at=now))
+    if not result.rowcount:
+        values = {"kind": kind, "name": name, "reported_at": for_insert(session, now)}
+        session.connection().execute(insert(WitnessReport).values(**values))
+
+
+def reported_at(session: Session, kind: str) -> Mapping[str, float]:
+    """Returns when each host or image store of this kind reported last."""
+    found = session.execute(select(WitnessReport.name, WitnessReport.reported_at).where(WitnessReport.kind == kind))
+    return {name: at for name, at in found}  # noqa: C416  - rows are no pairs for mypy
+
+
+def forget_reports(session: Session, kind: str, name: str) -> None:
+    """The host or image store is gone for good."""
+    session.connection().execute(delete(WitnessReport).where(WitnessReport.kind == kind, WitnessReport.name == name))

@@ -1,0 +1,83 @@
+"""A reader of the database that watches whose it is, and whether it has lost changes: APIs and schedulers."""
+
+import time
+from collections.abc import Callable
+
+from sqlalchemy.orm import Session
+
+from minova.db import cloud
+from minova.db.cloud import Record
+from minova.db.engine import Database
+from minova.objects.cloud import LOST, OTHER_CLOUD, UNKNOWN, CloudState, Judgement, Seen, Verdict
+from minova.safe_mode import SafeMode
+from minova.witness import Witness
+
+# Seconds between two looks.
+INTERVAL = 1.0
+_REASONS = {Verdict.LOST: LOST, Verdict.PAST: LOST, Verdict.OTHER_CLOUD: OTHER_CLOUD, Verdict.UNKNOWN: UNKNOWN}
+
+
+class CloudWatch:
+    """`name`: of the service, such as "api".
+    `tell`: gets what this service has seen when the database shows less, so that conductors begin safe mode.
+    `is_known`: whether all that the service holds is known to the history of this row; asked if safe mode has ended
+    without it.
+    `learn`: gets the identity of the service's cloud.
+    `ticks`: seconds, monotonic.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        db: Database,
+        safe_mode: SafeMode,
+        witness: Witness,
+        *,
+        tell: Callable[[Seen], None] = lambda seen: None,
+        is_known: Callable[[Session, Record], bool] = lambda session, row: True,
+        learn: Callable[[str], None] = lambda uuid: None,
+        ticks: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._db = db
+        self._safe_mode = safe_mode
+        self._witness = witness
+        self._tell = tell
+        self._is_known = is_known
+        self._learn = learn
+        self._ticks = ticks
+        if witness.seen is not None:
+            learn(witness.seen.uuid)
+        self._doubt, self._cloud = f"{name}: database", f"{name}: cloud"
+
+    @property
+    def seen(self) -> Seen | None:
+        return self._witness.seen
+
+    def look(self) -> None:
+        """Holds safe mode on, or releases it. Raises ServiceUnavailable if the database does not answer."""
+        with self._db.read() as session:
+            row = cloud.record(session, self._db.now())
+            judgement = self._judge(session, row)
+            marks = cloud.newest_marks(session) if row is not None else ()
+        if row is not None and row.safe_since is not None:
+            self._safe_mode.hold(self._cloud, row.safe_reason or LOST, row.safe_details or "")
+        if judgement.verdict is Verdict.AGREES:
+            self._safe_mode.release(self._doubt)
+        else:
+            self._safe_mode.hold(self._doubt, _REASONS[judgement.verdict], judgement.details)
+        if row is not None and row.safe_since is None:
+            self._safe_mode.release(self._cloud)
+        if judgement.verdict is Verdict.LOST and self._witness.seen is not None:
+            self._tell(self._witness.seen)
+        if row is not None and row.safe_since is None and judgement.verdict is Verdict.AGREES:
+            self._learn(row.uuid)
+            self._witness.learn(CloudState(uuid=row.uuid, history=row.history, marks=marks), self._ticks())
+
+    def _judge(self, session: Session, row: Record | None) -> Judgement:
+        seen = self._witness.seen
+        if seen is None:
+            return Judgement(verdict=Verdict.AGREES if row is not None else Verdict.UNKNOWN)
+        judgement = self._witness.judge(cloud.shown_to(session, seen, row))
+        if judgement.verdict is Verdict.PAST and row is not None and self._is_known(session, row):
+            return Judgement(verdict=Verdict.AGREES)
+        return judgement

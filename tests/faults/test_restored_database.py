@@ -1,0 +1,62 @@
+"""The database goes back in time while servers are made, stopped, started, rebuilt and deleted: nothing that runs dies."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from minova.conductor.tasks.history import CONFIRM
+from tests.faults.cloud import CONTROLLERS, Cloud
+
+pytestmark = pytest.mark.timeout(600)
+ROOMY: dict[str, object] = {"fake_vcpus": 64, "fake_memory_mb": 65536, "fake_local_gb": 1000, "report_interval": 10}
+ACTIONS = (
+    "stop",
+    "start",
+    "rebuild",
+    "reboot_hard",
+    "shelve",
+    "unshelve",
+    "soft_delete",
+    "restore",
+    "suspend",
+    "resume",
+)
+
+
+def busy(cloud: Cloud, first: int, seconds: float) -> None:
+    """Users make servers, and act on them."""
+    world = cloud.world
+    for number in range(first, first + 6):
+        world.later(world.random.uniform(0, seconds / 2), None, partial(cloud.create, number, 2))
+        for _ in range(4):
+            kind = world.random.choice(ACTIONS)
+            world.later(world.random.uniform(0, seconds), None, partial(cloud.act_on_one, kind))
+    world.run(seconds)
+
+
+@pytest.mark.parametrize("lost", [5.0, 60.0], ids=["a replica that lacks 5 s", "a backup of a minute ago"])
+@pytest.mark.parametrize("restart", [False, True], ids=["services live on", "services start again"])
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_that_runs_dies(tmp_path: Path, seed: int, restart: bool, lost: float) -> None:
+    cloud = Cloud(seed, tmp_path, hosts=3, **ROOMY)
+    world = cloud.world
+    try:
+        world.run(30.0)
+        busy(cloud, 1, 90.0)
+        cloud.back_up()
+        busy(cloud, 100, lost)
+        world.run(0.5)
+        before = cloud.running()
+        cloud.restore()
+        if restart:
+            world.keep_down([*CONTROLLERS["conductor"], *CONTROLLERS["scheduler"], *cloud.hosts], 20.0)
+            world.run(20.0)
+        world.run(20.0 + CONFIRM)
+        since = cloud.safe_since()
+        world.run(600.0)
+        assert before - cloud.running() == set()
+        assert since is not None
+        assert world.errors == []
+    finally:
+        world.close()
