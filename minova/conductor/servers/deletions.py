@@ -95,9 +95,12 @@ class Deletions:
         self, ctx: RequestContext, instance_uuid: str, override_lock: bool, able: frozenset[str], session: Session
     ) -> bool:
         """Returns whether no host need be asked: its host is down, and then the server is marked as soft-deleted here;
-        or the host was asked before. A host that comes back stops the guest.
+        or the host was asked before. A host that comes back stops the guest. A second delivery of a request changes
+        nothing: the server may be restored by now.
         """
         locked = instances.lock(session, [instance_uuid]).get(instance_uuid)
+        if action_rows.begun(session, [action_rows.Begun(instance_uuid, ctx.request_id, SOFT_DELETE.name)]):
+            return True
         if locked is None or locked.deleted:
             raise errors.NotFound(f"Server {instance_uuid} could not be found.")
         require_unlocked(locked, override=override_lock)

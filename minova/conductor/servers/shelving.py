@@ -74,8 +74,12 @@ class Shelving:
         """
         self._actions.require_levels(UNSHELVE)
 
+        begun = action_rows.Begun(instance_uuid, ctx.request_id, UNSHELVE.name)
+
         def work(session: Session) -> str | None:
             locked = instances.lock(session, [instance_uuid]).get(instance_uuid)
+            if action_rows.begun(session, [begun]):
+                return None
             if locked is None or locked.deleted:
                 raise errors.NotFound(f"Instance {instance_uuid} could not be found.")
             if locked.state[0] is VmState.SHELVED_OFFLOADED:

@@ -72,6 +72,27 @@ def begin(session: Session, rows: Sequence[Mapping[str, Any]]) -> dict[str, int]
     return ids
 
 
+class Begun(NamedTuple):
+    """An action of a request. A request begins an action of an instance once, so this is its key."""
+
+    instance_uuid: str
+    request_id: str
+    action: str
+
+
+def begun(session: Session, asked: Iterable[Begun]) -> set[Begun]:
+    """Returns those that have been begun: a second delivery of their request must not begin them again.
+
+    The instances must be locked.
+    """
+    wanted, model = set(asked), InstanceAction
+    found: set[Begun] = set()
+    for some in chunked(sorted({one.request_id for one in wanted})):
+        query = select(model.instance_uuid, model.request_id, model.action).where(model.request_id.in_(some))
+        found.update(Begun(*row) for row in session.execute(query))
+    return found & wanted
+
+
 def in_progress(session: Session, instance_uuid: str) -> InProgress | None:
     """Reads without a lock. Returns None if the instance has no task or is deleted."""
     row = session.execute(_IN_PROGRESS, {"of_instance": instance_uuid}).first()

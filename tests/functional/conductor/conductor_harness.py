@@ -3,6 +3,7 @@
 Time stands still until a test moves it; background work waits until `settle` runs it.
 """
 
+import itertools
 import math
 import threading
 from collections.abc import Callable
@@ -37,11 +38,17 @@ from tests.functional.conductor.fakes import FakeHost, FakeScheduler
 from tests.functional.scheduler.cloud import named
 
 CTX = RequestContext(request_id="req-1", user_id="alice", project_id="demo")
+REQUESTS = itertools.count(2)
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=512, root_gb=1)
 IMAGE = Image(id=named("image"), name="guest", status="active", disk_format="raw", properties={"os_type": "linux"})
 START = 1_700_000_000.0
 # Seconds between looks at what may be purged, counted again and the like: new databases have nothing of it, and looks take time.
 HOUSEKEEPING = 60.0
+
+
+def new_request() -> RequestContext:
+    """A request of the same user, with an ID of its own: an action is begun once for each request."""
+    return msgspec.structs.replace(CTX, request_id=f"req-{next(REQUESTS)}")
 
 
 class NoPauses(threading.Event):
@@ -231,13 +238,13 @@ class ConductorHarness:
         return uuid
 
     def delete(self, uuid: str) -> None:
-        self.conductor.delete_server(CTX, instance_uuid=uuid)
+        self.conductor.delete_server(new_request(), instance_uuid=uuid)
 
     def act(self, uuid: str, kind: str) -> int:
         """Ask for a server action; answers its id."""
         with self.db.write() as session:
             arguments = interfaces.arguments(session, BY_KIND[kind], uuid) if kind in BY_KIND else {}
-        self.conductor.start_action(CTX, instance_uuid=uuid, action=kind, arguments=arguments)
+        self.conductor.start_action(new_request(), instance_uuid=uuid, action=kind, arguments=arguments)
         return self.action_id(uuid)
 
     def acted(self, uuid: str, kind: str, host: str = "a") -> None:

@@ -15,7 +15,7 @@ from minova.db import models, quotas
 from minova.objects.build import BuildReport, InstanceClaim, ReportAnswer
 from minova.objects.server_actions import REBOOT_HARD, START, STOP, ServerAction
 from minova.objects.states import PowerState
-from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, request
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request, request
 
 
 def claims(*uuids: str) -> tuple[InstanceClaim, ...]:
@@ -260,7 +260,7 @@ class GroupCommitCases:
         asked: dict[str, Any] = {"instance_uuid": uuid, "host": "a"}
         statements = statements_of(
             harness,
-            lambda: harness.conductor.start_action(CTX, instance_uuid=uuid, action="stop", arguments={}),
+            lambda: harness.conductor.start_action(new_request(), instance_uuid=uuid, action="stop", arguments={}),
         )
         assert statements <= 10
         asked["action_id"] = harness.hosts["a"].actions[-1][2]

@@ -4,7 +4,7 @@ import pytest
 
 from minova import errors
 from minova.db.servers import instances
-from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, request
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request, request
 from tests.functional.conductor.network_cases import network, on, port, subnet
 
 ADDRESS = "10.1.0.2"
@@ -52,7 +52,7 @@ class GuestMetadataCases:
 
     def test_deleted_guest_reads_nothing(self, harness: ConductorHarness) -> None:
         uuid = guest(harness)
-        harness.conductor.delete_server(CTX, instance_uuid=uuid)
+        harness.conductor.delete_server(new_request(), instance_uuid=uuid)
         harness.settle()
         harness.conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
         harness.settle()

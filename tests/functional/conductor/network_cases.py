@@ -19,7 +19,7 @@ from minova.db.networks import ports as stored_ports
 from minova.objects.addresses import default_pools, parse_cidr
 from minova.objects.network import AddressPair, AddressRequest, Network, Port, SecurityGroup, SecurityGroupRule, Subnet
 from minova.objects.vif import MAX_RANGES, VifAddress, VifRule, VifSubnet
-from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, request
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request, request
 from tests.functional.conductor.quota_cases import at_once, limit, used
 
 PROJECT = CTX.project_id
@@ -107,9 +107,9 @@ class NetworkCases:
         private = msgspec.structs.replace(made, shared=False)
         with pytest.raises(errors.InvalidSharedSetting, match="Multiple tenants are using it"):
             harness.conductor.update_network(CTX, network=private)
-        harness.conductor.delete_port(CTX, port_id=alien.id)
+        harness.conductor.delete_port(new_request(), port_id=alien.id)
         assert not harness.conductor.update_network(CTX, network=private).shared
-        harness.conductor.delete_port(CTX, port_id=own.id)
+        harness.conductor.delete_port(new_request(), port_id=own.id)
 
     @pytest.mark.parametrize("full", [False, True], ids=["its first subnet", "the second one, as the first is full"])
     def test_port_gets_an_address_of_a_subnet_that_is_made_while_it_waits(
@@ -152,7 +152,7 @@ class NetworkCases:
         assert used(harness) == {"networks": 1, "subnets": 1, "ports": 29, **GROUPS}
         # As many at once give theirs back, and others take them meanwhile.
         halves = [ports[:14], ports[14:]]
-        at_once(lambda number: harness.conductor.delete_port(CTX, port_id=halves[0][number].id), 14)
+        at_once(lambda number: harness.conductor.delete_port(new_request(), port_id=halves[0][number].id), 14)
         answers = at_once(lambda number: _exchange(harness, blue, halves[1], number), 28)
         assert [one for one in answers if isinstance(one, Exception)] == []
         left = harness.count(models.IpAllocation)
@@ -217,7 +217,7 @@ class NetworkCases:
     def test_network_is_deleted_or_gets_ports_never_both(self, harness: ConductorHarness) -> None:
         # The project gets its default group with its first port, and in the first round there may be none.
         red = network(harness)
-        harness.conductor.delete_port(CTX, port_id=port(harness, red).id)
+        harness.conductor.delete_port(new_request(), port_id=port(harness, red).id)
         harness.conductor.delete_network(CTX, network_id=red.id)
         for _ in range(5):
             blue = network(harness)
@@ -233,7 +233,7 @@ class NetworkCases:
             assert {type(one).__name__ for one in [*answers[:2], answers[3]]} <= {"Port", "NetworkNotFound"}
             for one in (one for one in answers if isinstance(one, Port)):
                 assert not gone
-                harness.conductor.delete_port(CTX, port_id=one.id)
+                harness.conductor.delete_port(new_request(), port_id=one.id)
             if not gone:
                 assert isinstance(answers[2], errors.NetworkInUse)
                 harness.conductor.delete_network(CTX, network_id=blue.id)
@@ -273,7 +273,7 @@ class NetworkCases:
         four = network(harness)
         subnet(harness, four, "10.1.0.0/26")
         every = [port(harness, four) for _ in range(61)]
-        harness.conductor.delete_port(CTX, port_id=every[30].id)
+        harness.conductor.delete_port(new_request(), port_id=every[30].id)
         assert addresses_of([port(harness, four)]) == addresses_of([every[30]])
         with pytest.raises(errors.IpAddressGenerationFailure):
             port(harness, four)
@@ -282,11 +282,11 @@ class NetworkCases:
         blue = network(harness)
         made = subnet(harness, blue, "10.1.0.0/24")
         one = port(harness, blue)
-        harness.conductor.delete_port(CTX, port_id=one.id)
+        harness.conductor.delete_port(new_request(), port_id=one.id)
         harness.conductor.delete_subnet(CTX, subnet_id=made.id)
         harness.conductor.delete_network(CTX, network_id=blue.id)
         for ask in (
-            lambda: harness.conductor.delete_port(CTX, port_id=one.id),
+            lambda: harness.conductor.delete_port(new_request(), port_id=one.id),
             lambda: harness.conductor.update_port(CTX, port=one, fixed_ips=None),
             lambda: harness.conductor.delete_subnet(CTX, subnet_id=made.id),
             lambda: harness.conductor.update_subnet(CTX, subnet=made),
@@ -307,7 +307,7 @@ def _exchange(harness: ConductorHarness, on: Network, old: Sequence[Port], numbe
     """Half of the callers give an address back, the others take one."""
     if number < 14:
         return port(harness, on)
-    return harness.conductor.delete_port(CTX, port_id=old[number - 14].id)
+    return harness.conductor.delete_port(new_request(), port_id=old[number - 14].id)
 
 
 def on(*networks: Network, **values: Any) -> dict[str, Any]:
@@ -342,7 +342,7 @@ class ServerPortCases:
             VifSubnet(id=front.id, cidr="10.1.0.0/24", gateway_ip="10.1.0.1", dns_nameservers=("9.9.9.9",)),
         )
         with pytest.raises(errors.PortInUse):
-            harness.conductor.delete_port(CTX, port_id=mine.id)
+            harness.conductor.delete_port(new_request(), port_id=mine.id)
         with pytest.raises(errors.NetworkInUse):
             harness.conductor.delete_network(CTX, network_id=blue.id)
         harness.succeed("a", uuid)
@@ -353,7 +353,7 @@ class ServerPortCases:
         assert harness.count(models.Port) == 2, "until its host has removed it"
         harness.conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
         assert (harness.count(models.Port), harness.count(models.IpAllocation), used(harness)["ports"]) == (1, 1, 1)
-        harness.conductor.delete_port(CTX, port_id=mine.id)
+        harness.conductor.delete_port(new_request(), port_id=mine.id)
 
     def test_failed_server_keeps_its_ports_until_it_is_deleted(self, harness: ConductorHarness) -> None:
         blue = network(harness)
@@ -485,7 +485,9 @@ class SecurityGroupCases:
         other: list[Port] = []
         assert told_members(lambda: other.append(port(harness, flat))) == [("10.1.0.2/31",)]
         assert [rule.remotes for rule in rules_on(harness, "a")[port_id] or () if rule.remotes] == [("10.1.0.2/31",)]
-        assert told_members(lambda: harness.conductor.delete_port(CTX, port_id=other[0].id)) == [("10.1.0.2/32",)]
+        assert told_members(lambda: harness.conductor.delete_port(new_request(), port_id=other[0].id)) == [
+            ("10.1.0.2/32",)
+        ]
         assert [rule.remotes for rule in rules_on(harness, "a")[port_id] or () if rule.remotes] == [("10.1.0.2/32",)]
         made = told_members(lambda: harness.conductor.create_servers(CTX, request(1, **on(flat))))
         assert made == [("10.1.0.2/32", "10.1.0.4/32")]

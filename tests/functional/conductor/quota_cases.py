@@ -13,7 +13,7 @@ from minova.conductor.manager import ConductorManager
 from minova.context import RequestContext
 from minova.db import models, quotas
 from minova.objects.quota import COUNTED
-from tests.functional.conductor.conductor_harness import CTX, FLAVOR, IMAGE, ConductorHarness, request
+from tests.functional.conductor.conductor_harness import CTX, FLAVOR, IMAGE, ConductorHarness, new_request, request
 
 PROJECT = CTX.project_id
 SMALL = msgspec.structs.replace(FLAVOR, memory_mb=64)
@@ -62,9 +62,9 @@ class QuotaCases:
         assert used(harness) == {"instances": 2, "cores": 2, "ram": 128}
         harness.settle()
         for uuid in made:
-            harness.conductor.delete_server(CTX, uuid)
+            harness.conductor.delete_server(new_request(), uuid)
         with pytest.raises(errors.NotFound):
-            harness.conductor.delete_server(CTX, made[0])
+            harness.conductor.delete_server(new_request(), made[0])
         harness.settle()
         assert used(harness) == {}
 
@@ -119,7 +119,7 @@ class QuotaCases:
         def work(number: int) -> Any:
             if number % 2:
                 return two.create_servers(CTX, request(flavor=SMALL))
-            return harness.conductor.delete_server(CTX, old[number // 2])
+            return harness.conductor.delete_server(new_request(), old[number // 2])
 
         assert refusals(at_once(work, 4)) == []
         harness.settle()
@@ -147,7 +147,7 @@ class QuotaCases:
         (uuid,) = harness.conductor.create_servers(CTX, request()).instance_uuids
         harness.settle()
         assert used(harness)["instances"] == 1
-        harness.conductor.delete_server(CTX, uuid)
+        harness.conductor.delete_server(new_request(), uuid)
         harness.settle()
         assert used(harness) == {}
 
@@ -187,7 +187,7 @@ class QuotaCases:
         (uuid,) = harness.conductor.create_servers(CTX, request()).instance_uuids
         harness.settle()
         harness.db.run(lambda session: session.execute(update(models.QuotaUsage).values(used=0)))
-        harness.conductor.delete_server(CTX, uuid)
+        harness.conductor.delete_server(new_request(), uuid)
         harness.settle()
         assert used(harness) == {}
 

@@ -9,7 +9,7 @@ import pytest
 from minova import errors
 from minova.cmd.clients import SCHEDULE_TIMEOUT
 from tests.cluster import wait_for
-from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, request
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request, request
 from tests.functional.conductor.threaded_conductor import threaded
 
 pytestmark = pytest.mark.timeout(120)
@@ -43,7 +43,7 @@ def test_a_delete_does_not_wait_behind_creates(harness: ConductorHarness) -> Non
                 conductor.create_servers(CTX, request=request())
             wait_for("as many as may wait do", lambda: scheduler.asked == 16)
             begun = time.monotonic()
-            conductor.delete_server(CTX, instance_uuid=uuid)
+            conductor.delete_server(new_request(), instance_uuid=uuid)
             assert harness.hosts["a"].terminated[-1:] == [uuid]
             # The message was lost: the conductor asks again, in the background.
             harness.hosts["a"].terminated.clear()
@@ -54,7 +54,7 @@ def test_a_delete_does_not_wait_behind_creates(harness: ConductorHarness) -> Non
             conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
             assert time.monotonic() - begun < SCHEDULE_TIMEOUT, "less than one time-out of a scheduler"
             # So do reports of builds, which need no scheduler.
-            conductor.delete_server(CTX, instance_uuid=doomed)
+            conductor.delete_server(new_request(), instance_uuid=doomed)
         finally:
             scheduler.ended.set()
 

@@ -9,7 +9,7 @@ from minova import errors
 from minova.db.catalogue import image_token_keys
 from minova.db.models import ImageTokenKey
 from minova.image_tokens import LIFETIME, PERIOD, TokenRefused, image_of
-from tests.functional.conductor.conductor_harness import CTX, IMAGE, ConductorHarness
+from tests.functional.conductor.conductor_harness import CTX, IMAGE, ConductorHarness, new_request
 from tests.functional.scheduler.cloud import named
 
 
@@ -75,7 +75,7 @@ def test_host_that_rescues_a_server_gets_one_for_the_image_that_was_named(harnes
     with pytest.raises(errors.StaleAttempt):
         token_of(harness, uuid, image_id=rescuer)
     arguments = {"rescue_image": {"id": rescuer}}
-    harness.conductor.start_action(CTX, instance_uuid=uuid, action="rescue", arguments=arguments)
+    harness.conductor.start_action(new_request(), instance_uuid=uuid, action="rescue", arguments=arguments)
     assert opened(harness, token_of(harness, uuid, image_id=rescuer)) == rescuer
     assert opened(harness, token_of(harness, uuid)) == IMAGE.id
     with pytest.raises(errors.StaleAttempt):

@@ -16,7 +16,7 @@ from minova import errors
 from minova.db import models
 from minova.objects.build import BuildMessage
 from minova.placement.audit import gather
-from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, request
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request, request
 from tests.tables import make_tables
 
 STEPS = 25
@@ -49,11 +49,11 @@ class Tasks(RuleBasedStateMachine):
 
     @rule(uuid=servers, who=st.sampled_from(CONDUCTORS))
     def delete(self, uuid: str, who: str) -> None:
-        self._say(lambda: self.conductors[who].delete_server(CTX, instance_uuid=uuid))
+        self._say(lambda: self.conductors[who].delete_server(new_request(), instance_uuid=uuid))
 
     @rule(uuid=servers, who=st.sampled_from(CONDUCTORS), name=st.sampled_from(["stop", "start"]))
     def act(self, uuid: str, who: str, name: str) -> None:
-        self._say(lambda: self.conductors[who].start_action(CTX, instance_uuid=uuid, action=name))
+        self._say(lambda: self.conductors[who].start_action(new_request(), instance_uuid=uuid, action=name))
 
     @rule(host=HOSTS, data=st.data(), well=st.booleans())
     def report_action(self, host: str, data: st.DataObject, well: bool) -> None:
@@ -291,7 +291,7 @@ def test_killed_at_any_statement_every_server_action_comes_to_an_end(fuse: int, 
                 harness.conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
 
         story: list[Callable[[], Any]] = [
-            lambda: harness.conductor.start_action(CTX, instance_uuid=uuid, action="stop"),
+            lambda: harness.conductor.start_action(new_request(), instance_uuid=uuid, action="stop"),
             lambda: harness.delete(uuid) if deletes else None,
             host_works,
         ]

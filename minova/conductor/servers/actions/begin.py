@@ -79,6 +79,11 @@ class ActionRequest(msgspec.Struct, frozen=True, kw_only=True):
     waiting: tuple[WaitingDetachment, ...] = ()
 
     @property
+    def begun(self) -> actions.Begun:
+        """The key of the action's record."""
+        return actions.Begun(self.instance_uuid, self.ctx.request_id, self.action.name)
+
+    @property
     def takes_quota(self) -> bool:
         return self.action.makes_image or self.action in (REBUILD, RESTORE, ATTACH_INTERFACE)
 

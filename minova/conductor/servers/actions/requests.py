@@ -46,6 +46,7 @@ from minova.context import RequestContext
 from minova.contracts.base import numbers
 from minova.db import quotas
 from minova.db.quotas import OverQuota
+from minova.db.servers import actions as action_rows
 from minova.db.servers import instances, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.log import bound_context
@@ -112,7 +113,8 @@ class ServerActions:
         )
         if request.rebuilt is not None and self._rebuilds is not None:
             # A wrong state is reported first. The call to the scheduler must not happen inside a transaction.
-            self._worker.run(lambda session: _allowed(locked_instance(session, instance_uuid), request))
+            if self._worker.run(lambda session: self._begun_before(session, request)):
+                return
             self._rebuilds.require(ctx, instance_uuid, request.rebuilt.image)
         message = self._begun(request)
         if message is None:
@@ -150,8 +152,19 @@ class ServerActions:
                     f"{action.name} needs {topic} {needed}, and the oldest {topic} service that runs has {levels[topic]}"
                 )
 
+    @staticmethod
+    def _begun_before(session: Session, request: ActionRequest) -> bool:
+        """Returns whether this is a second delivery of the request. Raises NotFound and Conflict if it is the first one
+        and the instance does not allow the action.
+        """
+        instance = locked_instance(session, request.instance_uuid)
+        if action_rows.begun(session, [request.begun]):
+            return True
+        _allowed(instance, request)
+        return False
+
     def _begun(self, request: ActionRequest) -> ActionMessage | None:
-        """Returns None if the action follows one in progress. Simultaneous actions that use no quota share a
+        """Returns None if the action follows one in progress, or has been begun already. Simultaneous actions that use no quota share a
         transaction.
 
         Raises Forbidden if a quota does not allow the action.
@@ -250,13 +263,18 @@ class ServerActions:
         announce_hosts(session, {instance.host}, self._worker.now())
 
     def _start_all(self, session: Session, requests: Sequence[ActionRequest]) -> list[ActionMessage | None]:
-        """Returns None for an action that follows the one in progress. Raises NotFound and Conflict."""
+        """Returns None for an action that follows the one in progress, and for a second delivery of a request. Raises
+        NotFound and Conflict.
+        """
         uuids = {request.instance_uuid for request in requests}
         if len(uuids) < len(requests):
             raise errors.Conflict("two actions of one instance are not begun together")
         locked, in_progress = instances.lock(session, uuids), tasks.lock(session, uuids)
         begun: list[ActionRequest] = []
+        before = action_rows.begun(session, [request.begun for request in requests])
         for request in requests:
+            if request.begun in before:
+                continue
             uuid = request.instance_uuid
             instance = _allowed(locked.get(uuid), request)
             if request.action is SHELVE_OFFLOAD and not has_shelved_image(session, instance):

@@ -14,7 +14,7 @@ from minova.db import models
 from minova.db.networks import ports, subnets
 from minova.objects.addresses import candidates_after, in_pools, size_of
 from minova.objects.network import AddressRequest, Network, Port, Subnet
-from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request
 from tests.functional.conductor.network_cases import network, port, subnet
 from tests.functional.conductor.quota_cases import used
 
@@ -68,7 +68,7 @@ class World:
 
     def delete(self, number: int, _: Any, __: Any) -> None:
         port = self.nth(number)
-        self.harness.conductor.delete_port(CTX, port_id=port.id)
+        self.harness.conductor.delete_port(new_request(), port_id=port.id)
         del self.ports[port.id]
 
     def delete_subnet(self, number: int, _: Any, __: Any) -> None:
@@ -177,12 +177,12 @@ class Attachments:
         for server in self.servers:
             self.harness.acted(server, "reboot_hard")
             for one in self.ports_of(server):
-                self.harness.conductor.delete_port(CTX, port_id=one)
+                self.harness.conductor.delete_port(new_request(), port_id=one)
                 self.said(server, 0)
         with self.harness.db.read() as session:
             left = list(session.scalars(select(models.Port.uuid)))
         for one in left:
-            self.harness.conductor.delete_port(CTX, port_id=one)
+            self.harness.conductor.delete_port(new_request(), port_id=one)
         self.own = port(self.harness, self.network).id
         self.reports.clear()
         self.deleted.clear()
@@ -196,7 +196,7 @@ class Attachments:
             getattr(self, what)(self.servers[number % 2], number)
 
     def ask(self, server: str, action: str, arguments: dict[str, Any]) -> None:
-        self.harness.conductor.start_action(CTX, instance_uuid=server, action=action, arguments=arguments)
+        self.harness.conductor.start_action(new_request(), instance_uuid=server, action=action, arguments=arguments)
         self.reports.append({"instance_uuid": server, "action_id": self.harness.action_id(server), "host": "a"})
 
     def attach(self, server: str, number: int) -> None:
@@ -213,7 +213,7 @@ class Attachments:
 
     def remove_port(self, server: str, number: int) -> None:
         for one in self.ports_of(server)[:1]:
-            self.harness.conductor.delete_port(CTX, port_id=one)
+            self.harness.conductor.delete_port(new_request(), port_id=one)
             self.deleted.add(one)
 
     def gone(self, server: str, number: int) -> None:

@@ -15,7 +15,7 @@ from minova.db import models
 from minova.db.networks import subnets
 from minova.objects.addresses import candidates_after, in_pools, size_of
 from minova.objects.network import Port
-from tests.functional.conductor.conductor_harness import CTX, request
+from tests.functional.conductor.conductor_harness import CTX, new_request, request
 from tests.functional.conductor.network_cases import network, subnet
 from tests.functional.conductor.quota_cases import used
 from tests.functional.conductor.test_laws import CONDUCTORS, HOSTS, Dies, Tasks
@@ -123,7 +123,7 @@ class Addresses(Tasks):
     @rule(port=consumes(ports))
     def drop_port(self, port: str) -> None:
         try:
-            self.harness.conductor.delete_port(CTX, port_id=port)
+            self.harness.conductor.delete_port(new_request(), port_id=port)
         except REFUSALS:
             return
         self.own.discard(port)
@@ -147,7 +147,7 @@ class Addresses(Tasks):
     @rule(server=servers, who=st.sampled_from(CONDUCTORS), fuse=FUSES, host=HOSTS)
     def delete_by_one_that_dies(self, server: str, who: str, fuse: int, host: str) -> None:
         def work() -> None:
-            self.conductors[who].delete_server(CTX, instance_uuid=server)
+            self.conductors[who].delete_server(new_request(), instance_uuid=server)
             self.harness.settle()
             self.conductors[who].instance_deleted(CTX, instance_uuid=server, host=host)
 
@@ -197,7 +197,7 @@ class Addresses(Tasks):
                     session.scalars(select(models.Instance.uuid).where(models.Instance.vm_state != "deleted"))
                 )
             for each in living:
-                self._say(lambda each=each: self.harness.conductor.delete_server(CTX, instance_uuid=each))  # type: ignore[misc]  # a default binds the loop's variable
+                self._say(lambda each=each: self.harness.conductor.delete_server(new_request(), instance_uuid=each))  # type: ignore[misc]  # a default binds the loop's variable
             self.harness.settle()
             for host in "abc":
                 self.removed(host)

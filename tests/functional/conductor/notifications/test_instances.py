@@ -14,7 +14,7 @@ from minova.db.servers import instances, tasks
 from minova.messaging.notifier import Notifier
 from minova.objects.failures import Failure
 from minova.objects.server_actions import ACTIONS, ServerAction
-from tests.functional.conductor.conductor_harness import CTX, IMAGE, ConductorHarness
+from tests.functional.conductor.conductor_harness import CTX, IMAGE, ConductorHarness, new_request
 from tests.functional.scheduler.cloud import named
 from tests.servers.private_server import free_ports
 from tests.tables import make_tables
@@ -112,7 +112,7 @@ def test_a_server_that_is_shelved_and_unshelved(open_harness: Open) -> None:
         image = session.get_one(models.Image, harness.instance(uuid).shelved_image_id)
         image.value = msgspec.structs.replace(image.value, status="active")
     harness.scheduler.order = ["b", "c"]
-    harness.conductor.start_action(CTX, instance_uuid=uuid, action="unshelve")
+    harness.conductor.start_action(new_request(), instance_uuid=uuid, action="unshelve")
     harness.settle()
     harness.fail("b", uuid, attempt=2)
     harness.build("c", uuid, attempt=3)

@@ -14,7 +14,7 @@ from minova.objects.server_actions import CREATE_IMAGE
 from minova.objects.server_changes import ServerChanges
 from minova.objects.states import VmState
 from tests.fakes.action_arguments import sent_with
-from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request
 from tests.functional.scheduler.cloud import named
 
 USED = "image_count_total"
@@ -28,7 +28,7 @@ class Snapshot:
         self.uuid = harness.active()
         arguments: Any = sent_with(CREATE_IMAGE)
         self.image = msgspec.convert(arguments["image"], Image)
-        harness.conductor.start_action(CTX, instance_uuid=self.uuid, action="snapshot", arguments=arguments)
+        harness.conductor.start_action(new_request(), instance_uuid=self.uuid, action="snapshot", arguments=arguments)
         self.report: dict[str, Any] = {
             "instance_uuid": self.uuid,
             "action_id": harness.action_id(self.uuid),
@@ -106,7 +106,7 @@ class Backups:
         image = Image(**{"id": named(f"backup {self.made}"), "owner": "p", "properties": properties, **more})
         arguments = {"image": msgspec.to_builtins(image), "rotation": rotation}
         conductor = self.harness.conductor
-        conductor.start_action(CTX, instance_uuid=self.uuid, action="backup", arguments=arguments)
+        conductor.start_action(new_request(), instance_uuid=self.uuid, action="backup", arguments=arguments)
         report: Any = {"instance_uuid": self.uuid, "action_id": self.harness.action_id(self.uuid), "host": "a"}
         conductor.begin_action(CTX, **report)
         active = msgspec.structs.replace(image, status="active", size=1 << 20)

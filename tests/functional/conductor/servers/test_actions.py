@@ -12,7 +12,7 @@ from minova.objects.power_rules import OFF, STOPS_BY_ITSELF
 from minova.objects.server_actions import ACTIONS, BY_KIND, SHELVE_OFFLOAD, STOP, ServerAction
 from minova.objects.states import PowerState, VmState
 from tests.fakes.action_arguments import PASSWORD, asked_with, power_state_after
-from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request
 from tests.functional.scheduler.cloud import named
 
 
@@ -344,7 +344,7 @@ def test_a_server_whose_host_is_too_old_is_as_before(harness: ConductorHarness, 
     """Its host was never asked: nothing has happened to the guest."""
     uuid = harness.active()
     harness.hosts["a"].old = True
-    harness.conductor.start_action(CTX, instance_uuid=uuid, action=kind, arguments=asked_with(BY_KIND[kind]))
+    harness.conductor.start_action(new_request(), instance_uuid=uuid, action=kind, arguments=asked_with(BY_KIND[kind]))
     assert harness.state(uuid) == "active/None on a"
     assert "needs compute" in harness.fault(uuid)
 

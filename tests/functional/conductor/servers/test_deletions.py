@@ -9,7 +9,7 @@ from minova.db import models, quotas
 from minova.objects.server_actions import ACTIONS, REBUILD, RESTORE, SHELVE_OFFLOAD, SOFT_DELETE, ServerAction
 from minova.objects.server_changes import ServerChanges
 from minova.objects.states import TaskState, VmState
-from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request
 
 INTERVAL = 3600
 
@@ -105,7 +105,7 @@ def test_it_goes_by_force_or_when_its_time_is_over(harness: ConductorHarness, ho
     reclaim()
     assert harness.state(uuid) == "soft-delete/None on a"
     if how == "force":
-        harness.conductor.delete_server(CTX, instance_uuid=uuid, force=True)
+        harness.conductor.delete_server(new_request(), instance_uuid=uuid, force=True)
     else:
         harness.now += INTERVAL + 1
         harness.beat("a")
@@ -166,7 +166,7 @@ def test_a_forced_deletion_during_a_restore_gives_the_quota_back(
     assert counted(harness)["instances"] == 1
     if not able:
         monkeypatch.setattr(harness.conductor.collaborators.terminate._liveness, "able_hosts", frozenset)
-    harness.conductor.delete_server(CTX, instance_uuid=uuid, force=True)
+    harness.conductor.delete_server(new_request(), instance_uuid=uuid, force=True)
     assert counted(harness) == {"instances": 0, "cores": 0, "ram": 0}
     if able:
         harness.conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
@@ -176,7 +176,7 @@ def test_a_forced_deletion_during_a_restore_gives_the_quota_back(
 
 def test_a_forced_deletion_that_fails_counts_the_server_again(harness: ConductorHarness) -> None:
     other, uuid = harness.active(), soft_deleted(harness)
-    harness.conductor.delete_server(CTX, instance_uuid=uuid, force=True)
+    harness.conductor.delete_server(new_request(), instance_uuid=uuid, force=True)
     terminate = harness.conductor.collaborators.terminate
     waited = 0.0
     while harness.task(uuid) is not None and waited < 10 * terminate._timeout:
@@ -185,7 +185,7 @@ def test_a_forced_deletion_that_fails_counts_the_server_again(harness: Conductor
         harness.beat("a", "b", "c")
     assert harness.state(uuid).startswith("error/None")
     assert counted(harness)["instances"] == 2
-    harness.conductor.delete_server(CTX, instance_uuid=uuid, force=True)
+    harness.conductor.delete_server(new_request(), instance_uuid=uuid, force=True)
     harness.conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
     assert (counted(harness)["instances"], harness.state(other)) == (1, "active/None on a")
 
@@ -201,7 +201,7 @@ def test_a_server_whose_state_is_reset_counts_again(
     harness.conductor.reset_server_state(CTX, instance_uuid=uuid, vm_state=state.value)
     assert harness.state(uuid) == f"{state}/None on a"
     assert counted(harness)["instances"] == 1
-    harness.conductor.delete_server(CTX, instance_uuid=uuid, force=True)
+    harness.conductor.delete_server(new_request(), instance_uuid=uuid, force=True)
     harness.conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
     assert counted(harness)["instances"] == 0
 
@@ -313,7 +313,7 @@ def test_an_older_service_is_a_conflict_that_names_the_way_out(
     with pytest.raises(errors.Conflict, match=r"older release .*compute service that runs has 1\.2.*forceDelete"):
         harness.delete(uuid)
     assert (harness.state(uuid), harness.hosts["a"].terminated) == ("active/None on a", [])
-    harness.conductor.delete_server(CTX, instance_uuid=uuid, force=True)
+    harness.conductor.delete_server(new_request(), instance_uuid=uuid, force=True)
     assert harness.state(uuid).split("/")[1].startswith("deleting") or harness.state(uuid).startswith("deleted")
 
 

@@ -13,7 +13,7 @@ from minova.db.networks import ports
 from minova.objects.network import MAX_ADDRESSES, AddressRequest, Port
 from minova.objects.vif import MAX_NICS
 from tests.fakes.interfaces import network_of
-from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request
 from tests.functional.conductor.network_cases import network, port, subnet
 from tests.functional.conductor.quota_cases import limit, used
 
@@ -27,13 +27,15 @@ def attach(harness: ConductorHarness, server: str, network_id: str | None = None
     """Answers the id of the action."""
     interface = {"id": str(uuid.uuid4()), "network_id": network_id or blue(harness), **wanted}
     harness.conductor.start_action(
-        CTX, instance_uuid=server, action="attach_interface", arguments={"interface": interface}
+        new_request(), instance_uuid=server, action="attach_interface", arguments={"interface": interface}
     )
     return harness.action_id(server)
 
 
 def detach(harness: ConductorHarness, server: str, port_id: str) -> int:
-    harness.conductor.start_action(CTX, instance_uuid=server, action="detach_interface", arguments={"port_id": port_id})
+    harness.conductor.start_action(
+        new_request(), instance_uuid=server, action="detach_interface", arguments={"port_id": port_id}
+    )
     return harness.action_id(server)
 
 
@@ -351,7 +353,9 @@ def test_refusals_come_before_anything_is_written(harness: ConductorHarness) -> 
     with pytest.raises(errors.InvalidIpForNetwork):
         attach(harness, server, ip_address="192.0.2.1")
     with pytest.raises(errors.BadRequest):
-        harness.conductor.start_action(CTX, instance_uuid=server, action="attach_interface", arguments={"interface": 5})
+        harness.conductor.start_action(
+            new_request(), instance_uuid=server, action="attach_interface", arguments={"interface": 5}
+        )
     limit(harness, ports=1)
     with pytest.raises(errors.Forbidden):
         attach(harness, server)
@@ -402,7 +406,7 @@ def test_a_locked_server_keeps_its_interfaces(harness: ConductorHarness) -> None
         detach(harness, server, attached(harness, server)[0].id)
     # As in Neutron: a port may be deleted.
     (own,) = attached(harness, server)
-    harness.conductor.delete_port(CTX, port_id=own.id)
+    harness.conductor.delete_port(new_request(), port_id=own.id)
     done(harness, server, harness.action_id(server))
     assert attached(harness, server) == []
 
@@ -411,14 +415,14 @@ def test_a_port_of_a_server_that_is_deleted_is_detached_first_and_gone_then(harn
     server = harness.active()
     own = port(harness, network_object(harness))
     done(harness, server, attach(harness, server, own.network_id, port_id=own.id))
-    harness.conductor.delete_port(CTX, port_id=own.id)
+    harness.conductor.delete_port(new_request(), port_id=own.id)
     # Asked for again, it is the same deletion.
-    harness.conductor.delete_port(CTX, port_id=own.id)
+    harness.conductor.delete_port(new_request(), port_id=own.id)
     assert (attached(harness, server), left(harness)) == ([], (1, 1, 1)), "the guest has it still"
     done(harness, server, harness.action_id(server))
     assert left(harness) == (0, 0, 0)
     with pytest.raises(errors.PortNotFound):
-        harness.conductor.delete_port(CTX, port_id=own.id)
+        harness.conductor.delete_port(new_request(), port_id=own.id)
 
 
 @pytest.mark.parametrize("ended_by", ["host", "reboot_hard", "stop and start", "server", "shelve"])
@@ -427,7 +431,7 @@ def test_a_port_that_is_deleted_never_comes_back(harness: ConductorHarness, ende
     server = harness.active()
     own = port(harness, network_object(harness))
     done(harness, server, attach(harness, server, own.network_id, port_id=own.id))
-    harness.conductor.delete_port(CTX, port_id=own.id)
+    harness.conductor.delete_port(new_request(), port_id=own.id)
     failed(harness, server, harness.action_id(server), untouched=False)
     assert (attached(harness, server), left(harness)) == ([], (1, 1, 1))
     with harness.db.read() as session:
@@ -459,7 +463,7 @@ def test_a_hard_reboot_ends_the_deletion_of_a_port_well(harness: ConductorHarnes
     server = harness.active()
     own = port(harness, network_object(harness))
     done(harness, server, attach(harness, server, own.network_id, port_id=own.id))
-    harness.conductor.delete_port(CTX, port_id=own.id)
+    harness.conductor.delete_port(new_request(), port_id=own.id)
     harness.acted(server, "reboot_hard")
     assert (attached(harness, server), left(harness)) == ([], (0, 0, 0))
 
@@ -469,7 +473,7 @@ def test_a_port_that_is_deleted_while_another_one_is_attached_goes_after_it(harn
     own = port(harness, network_object(harness))
     done(harness, server, attach(harness, server, own.network_id, port_id=own.id))
     action = attach(harness, server)
-    harness.conductor.delete_port(CTX, port_id=own.id)
+    harness.conductor.delete_port(new_request(), port_id=own.id)
     (other,) = attached(harness, server)
     done(harness, server, action)
     harness.settle()
@@ -482,7 +486,7 @@ def test_a_detachment_in_progress_becomes_the_deletion_that_is_asked_for(harness
     own = port(harness, network_object(harness))
     done(harness, server, attach(harness, server, own.network_id, port_id=own.id))
     action = detach(harness, server, own.id)
-    harness.conductor.delete_port(CTX, port_id=own.id)
+    harness.conductor.delete_port(new_request(), port_id=own.id)
     done(harness, server, action)
     assert left(harness) == (0, 0, 0)
 
@@ -493,12 +497,12 @@ def test_ports_of_servers_in_other_states(harness: ConductorHarness) -> None:
     (own,) = attached(harness, server)
     harness.acted(server, "suspend")
     with pytest.raises(errors.PortInUse, match="suspended"):
-        harness.conductor.delete_port(CTX, port_id=own.id)
+        harness.conductor.delete_port(new_request(), port_id=own.id)
     harness.acted(server, "resume")
     harness.acted(server, "shelve")
     harness.acted(server, "shelve_offload")
     # No host has it.
-    harness.conductor.delete_port(CTX, port_id=own.id)
+    harness.conductor.delete_port(new_request(), port_id=own.id)
     assert left(harness) == (0, 0, 0)
 
 

@@ -7,7 +7,7 @@ import pytest
 from minova import errors
 from minova.objects.image import Image
 from minova.objects.states import VmState
-from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request
 from tests.functional.conductor.servers.test_actions import report, succeed
 
 NEW = "6d0c8a5e-0000-4000-8000-00000000000b"
@@ -16,7 +16,7 @@ NEW = "6d0c8a5e-0000-4000-8000-00000000000b"
 def ask(harness: ConductorHarness, uuid: str, **more: Any) -> int:
     image = {"id": NEW, "name": "new", "disk_format": "raw"}
     arguments = {"image": image, "changes": {"display_name": "renamed", "metadata_": {"k": "v"}}, **more}
-    harness.conductor.start_action(CTX, instance_uuid=uuid, action="rebuild", arguments=arguments)
+    harness.conductor.start_action(new_request(), instance_uuid=uuid, action="rebuild", arguments=arguments)
     return harness.action_id(uuid)
 
 
@@ -60,7 +60,10 @@ def test_before_the_disks_are_touched_a_failure_leaves_all_as_before(harness: Co
     before = shown(harness, uuid)
     harness.hosts["a"].old = how == "too old"
     harness.conductor.start_action(
-        CTX, instance_uuid=uuid, action="rebuild", arguments={"image": {"id": NEW}, "changes": {"display_name": "x"}}
+        new_request(),
+        instance_uuid=uuid,
+        action="rebuild",
+        arguments={"image": {"id": NEW}, "changes": {"display_name": "x"}},
     )
     if how != "too old":
         asked = report(harness, uuid, harness.action_id(uuid))
@@ -163,7 +166,7 @@ def test_the_own_image_asks_no_scheduler(harness: ConductorHarness) -> None:
     uuid = harness.active()
     harness.scheduler.refuses_previews = "no"
     image = {"id": harness.instance(uuid).image_ref}
-    harness.conductor.start_action(CTX, instance_uuid=uuid, action="rebuild", arguments={"image": image})
+    harness.conductor.start_action(new_request(), instance_uuid=uuid, action="rebuild", arguments={"image": image})
     assert harness.state(uuid) == "active/rebuilding on a"
 
 

@@ -14,7 +14,7 @@ from minova.objects.request_spec import Destination
 from minova.objects.server_actions import SHELVE
 from minova.objects.states import VmState
 from tests.fakes.action_arguments import sent_with
-from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request
 from tests.functional.conductor.servers.test_actions import report, succeed
 
 
@@ -68,7 +68,7 @@ def offload(harness: ConductorHarness, uuid: str, host: str = "a") -> None:
 
 
 def unshelve(harness: ConductorHarness, uuid: str, **arguments: Any) -> None:
-    harness.conductor.start_action(CTX, instance_uuid=uuid, action="unshelve", arguments=arguments)
+    harness.conductor.start_action(new_request(), instance_uuid=uuid, action="unshelve", arguments=arguments)
     harness.settle()
 
 
@@ -107,8 +107,9 @@ def test_a_shelved_server_leaves_its_host_and_gets_another_one(harness: Conducto
     later = harness.action_id(uuid)
     assert harness.hosts["a"].actions[-1] == ("shelve_offload", uuid, later)
     with harness.db.read() as session:
-        row = session.get_one(models.InstanceAction, later)
-        assert (row.action, row.request_id, row.user_id, row.project_id) == ("shelveOffload", "req-1", "alice", "demo")
+        first, row = (session.get_one(models.InstanceAction, one) for one in (asked, later))
+        assert (row.action, row.request_id) == ("shelveOffload", first.request_id)
+        assert (row.user_id, row.project_id) == ("alice", "demo")
     with pytest.raises(errors.StaleAttempt):
         harness.conductor.begin_action(CTX, **report(harness, uuid, asked))
     succeed(harness, uuid, later)
@@ -248,7 +249,7 @@ def test_the_image_of_a_shelve_that_fails_goes_even_if_it_is_whole(harness: Cond
     uuid = harness.active()
     image = msgspec.convert(sent_with(SHELVE)["image"], Image)
     arguments = {"image": msgspec.to_builtins(image)}
-    harness.conductor.start_action(CTX, instance_uuid=uuid, action="shelve", arguments=arguments)
+    harness.conductor.start_action(new_request(), instance_uuid=uuid, action="shelve", arguments=arguments)
     upload(harness, image)
     if how == "report":
         harness.conductor.action_failed(CTX, **report(harness, uuid, harness.action_id(uuid)), reason="no")
@@ -388,7 +389,7 @@ def test_another_conductor_goes_on_with_an_unshelve(harness: ConductorHarness) -
     for dies in ("before", "after"):
         uuid = harness.active()
         offload(harness, uuid)
-        harness.conductor.start_action(CTX, instance_uuid=uuid, action="unshelve", arguments={})
+        harness.conductor.start_action(new_request(), instance_uuid=uuid, action="unshelve", arguments={})
         if dies == "after":
             harness.hosts["a"].deaf = True
             harness.settle()
@@ -412,7 +413,7 @@ def test_servers_of_one_request_are_unshelved_each_by_itself(harness: ConductorH
         offload(harness, uuid)
     harness.scheduler.order = ["b"]
     for uuid in (first, second):
-        harness.conductor.start_action(CTX, instance_uuid=uuid, action="unshelve", arguments={})
+        harness.conductor.start_action(new_request(), instance_uuid=uuid, action="unshelve", arguments={})
     harness.settle()
     for uuid in (first, second):
         assert harness.state(uuid) == "shelved_offloaded/unshelving on None"
