@@ -21,6 +21,7 @@ from minova.compute.instances.background import Background
 from minova.compute.instances.base_images import BaseImages
 from minova.compute.instances.builds import FRESH_CLAIM, Builder, Images
 from minova.compute.instances.guest_records import GuestRecords
+from minova.compute.instances.guest_reports import GuestReports
 from minova.compute.instances.guest_starts import GuestStarts
 from minova.compute.instances.interfaces import Interfaces
 from minova.compute.instances.operations import Operations
@@ -163,6 +164,7 @@ def make_manager(
     guest_starts = GuestStarts(
         guarded, workers, builder.domains, power_states, builder.plugging, bases, pause=_pause_of(stopping), clock=ticks
     )
+    guest_reports = GuestReports(host, guarded, guarded_conductor, builder, background)
     interfaces = Interfaces(host, guarded, guarded_conductor, builder.domains, actions.is_unreported, clock=ticks)
     collaborators = Collaborators(
         gate=gate,
@@ -180,6 +182,7 @@ def make_manager(
         auditor=auditor,
         guest_starts=guest_starts,
         interfaces=interfaces,
+        guest_reports=guest_reports,
         periodic_tasks=PeriodicTasks(
             conf,
             guarded,
@@ -188,6 +191,7 @@ def make_manager(
             auditor,
             power_states,
             interfaces,
+            guest_reports,
             host=host,
             background=background,
         ),

@@ -94,6 +94,7 @@ def _add_commands(subparsers: "argparse._SubParsersAction[Any]") -> None:
     _add_bench(subparsers)
     _add_placement(subparsers)
     _add_host(subparsers)
+    _add_unexpected(subparsers)
     _add_policies(subparsers)
     _add_broker(subparsers)
     text = "What the scheduler would answer to a scenario: hosts, a configuration and requests in one file."
@@ -158,6 +159,35 @@ def _add_host(subparsers: "argparse._SubParsersAction[Any]") -> None:
         help="its [vnc] server_proxyclient_address, and its [serial_console] proxyclient_address if that is another one",
     )
     command.set_defaults(work=_in_module("commands.host_console_addresses", "run"))
+
+
+def _add_unexpected(subparsers: "argparse._SubParsersAction[Any]") -> None:
+    parser = subparsers.add_parser("unexpected", help="Guests and images that the database does not know.")
+    below = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
+    text = (
+        "List what hosts and image stores hold that has no row, or is newer than its row, as after the restore of a backup. minova "
+        "leaves it as it is. Exit code 1 if there is any."
+    )
+    command = below.add_parser("list", help="List guests and images that the database does not know.", description=text)
+    command.add_argument("--json", action="store_true", help="the list as JSON")
+    command.set_defaults(work=_in_module("commands.unexpected", "list_unexpected"))
+    text = (
+        "Make the rows of a guest from what its host keeps of it, or correct them: server, interfaces, allocations, usage of quotas; or "
+        "the record of an image. Changes nothing without --apply."
+    )
+    command = below.add_parser("adopt", help="Make the rows of guests or images.", description=text)
+    _add_uuids(command)
+    command.set_defaults(work=_in_module("commands.unexpected", "adopt"))
+    text = "Let the hosts remove a guest with its disks, or the image stores the bytes of an image. Changes nothing without --apply."
+    command = below.add_parser("remove", help="Remove guests or images.", description=text)
+    _add_uuids(command)
+    command.set_defaults(work=_in_module("commands.unexpected", "remove_unexpected"))
+
+
+def _add_uuids(command: argparse.ArgumentParser) -> None:
+    command.add_argument("uuids", metavar="UUID", nargs="+", help="of a guest or an image in the list")
+    command.add_argument("--host", dest="on_host", metavar="HOST", help="only the guest on this host")
+    command.add_argument("--apply", action="store_true", help="do it; without this option it is only checked")
 
 
 def _add_policies(subparsers: "argparse._SubParsersAction[Any]") -> None:

@@ -18,6 +18,7 @@ from minova.compute.instances.actions import InstanceActions
 from minova.compute.instances.attempts import End, Outcome
 from minova.compute.instances.background import Background
 from minova.compute.instances.builds import Builder
+from minova.compute.instances.guest_reports import GuestReports
 from minova.compute.instances.guest_starts import GuestStarts
 from minova.compute.instances.init_host import adopt
 from minova.compute.instances.interfaces import Interfaces
@@ -78,6 +79,7 @@ class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
     guest_starts: GuestStarts
     periodic_tasks: PeriodicTasks
     interfaces: Interfaces
+    guest_reports: GuestReports
 
 
 class ComputeManager:
@@ -313,6 +315,8 @@ class ComputeManager:
         self._down_reason = None
         self._with_retries("Registration", lambda: self._register(ctx))
         self._driver.watch(self._power_states.changed)
+        # Before anything is started, stopped or removed here: it may be newer than the database.
+        self._with_retries("Report of guests", lambda: self.collaborators.guest_reports.report(ctx))
         self._with_retries("Adoption of domains", lambda: self._first_adoption(ctx))
 
     def pre_start_hook(self) -> None:

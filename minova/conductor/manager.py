@@ -43,6 +43,7 @@ from minova.conductor.servers.migrations import Migrations
 from minova.conductor.servers.shelving import OFFLOAD_INTERVAL, Shelving
 from minova.conductor.servers.terminate import Terminate
 from minova.conductor.tasks.worker import Worker
+from minova.conductor.unexpected.guest_reports import GuestReports
 from minova.context import RequestContext
 from minova.db.clock import ADVANCE_INTERVAL
 from minova.db.engine import Database
@@ -58,6 +59,7 @@ from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.failures import Failure
 from minova.objects.flavor import Flavor
 from minova.objects.guest_metadata import GuestMetadata
+from minova.objects.guest_record import GuestMark, GuestRecord, GuestsAnswer
 from minova.objects.image import Image, ImageMember
 from minova.objects.instance import Instance
 from minova.objects.instance_group import InstanceGroup
@@ -106,6 +108,7 @@ class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
     compute_nodes: Computes
     witnesses: Witnesses
     audit_results: Audits
+    guest_reports: GuestReports
     servers: Servers
     dry_runs: DryRuns
     build_reports: BuildReports
@@ -582,6 +585,14 @@ class ConductorManager:
 
     def hosts_of_instances(self, ctx: RequestContext, instance_uuids: tuple[str, ...]) -> dict[str, str | None]:
         return self.collaborators.compute_nodes.hosts_of_instances(instance_uuids, own_host(ctx.sender))
+
+    def report_guests(self, ctx: RequestContext, host: str, guests: tuple[GuestMark, ...]) -> GuestsAnswer:
+        self.collaborators.services.note_contact(host, ctx.process)
+        return self.collaborators.guest_reports.report(host, guests)
+
+    def report_guest_records(self, ctx: RequestContext, host: str, records: tuple[GuestRecord, ...]) -> None:
+        self.collaborators.services.note_contact(host, ctx.process)
+        self.collaborators.guest_reports.keep(host, records)
 
     def begin_audit(self, ctx: RequestContext, host: str, view: HypervisorView) -> AuditInputs:
         self.collaborators.services.note_contact(host, ctx.process)

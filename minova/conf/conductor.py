@@ -88,6 +88,14 @@ OPTS: list[cfg.Opt] = [
         "has not read for longer reads every host once.",
     ),
     cfg.IntOpt(
+        "max_automatic_removals",
+        default=25,
+        min=0,
+        mutable=True,
+        help="Most guests that one audit of a host removes because their servers are deleted or have left it. If there are more, it removes "
+        "none, since the database may be wrong: minova-manage unexpected remove confirms each, or raise this option. 0: any number.",
+    ),
+    cfg.IntOpt(
         "purge_batch_size",
         default=1000,
         min=1,

@@ -17,6 +17,7 @@ from minova.objects.console import ConsoleGrant
 from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.flavor import Flavor
 from minova.objects.guest_metadata import GuestMetadata
+from minova.objects.guest_record import GuestMark, GuestRecord, GuestsAnswer
 from minova.objects.image import Image, ImageMember
 from minova.objects.instance import Instance
 from minova.objects.instance_group import InstanceGroup
@@ -519,6 +520,18 @@ class ForComputes(Protocol):
         """
         ...
 
+    @call(since="1.8", in_safe_mode=True)
+    def report_guests(self, ctx: RequestContext, host: str, guests: tuple[GuestMark, ...]) -> GuestsAnswer:
+        """Compares all guests of a host with the rows. Changes no row but those of unexpected guests, and removes
+        nothing.
+        """
+        ...
+
+    @call(since="1.8", in_safe_mode=True)
+    def report_guest_records(self, ctx: RequestContext, host: str, records: tuple[GuestRecord, ...]) -> None:
+        """Stores the records that the answer to `report_guests` wanted, and holds the addresses of these guests."""
+        ...
+
     @call
     def begin_audit(self, ctx: RequestContext, host: str, view: HypervisorView) -> AuditInputs:
         """First of the audit's two calls: sends the driver's view, and returns what the database has of the node."""
@@ -751,7 +764,7 @@ class ForComputes(Protocol):
 @contract
 class ConductorApi(ForApi, ForConsoleProxies, ForMetadata, ForMetadataProxies, ForServices, ForComputes, Protocol):
     TOPIC: ClassVar[str] = "conductor"
-    VERSION: ClassVar[str] = "1.7"
+    VERSION: ClassVar[str] = "1.8"
     HISTORY: ClassVar[dict[str, str]] = {
         "1.0": "first",
         "1.1": "aggregates, server groups, extra specs of flavors",
@@ -761,4 +774,5 @@ class ConductorApi(ForApi, ForConsoleProxies, ForMetadata, ForMetadataProxies, F
         "1.5": "how often to audit",
         "1.6": "versions of services; hosts of instances; the end of a process; failed removals; several claims; removing services",
         "1.7": "server actions; changes of servers and flavors; kinds of failures; the topic conductor_api; quotas; key pairs; tokens, changes and members of images; networks, subnets, ports and security groups; consoles; config drives; metadata of guests; what services have seen of their cloud",
+        "1.8": "reports of all guests and images that hosts and image stores hold",
     }

@@ -83,10 +83,12 @@ def diagnoses(session: Session, before: datetime, limit: int) -> int:
 def actions(session: Session, before: datetime, limit: int) -> int:
     """Removes actions that ended before `before`, also those of living instances, with their
     events. Returns how many.
+
+    The newest action of each instance stays: a host compares with it which actions have ended there.
     """
-    query = (
-        select(InstanceAction.id).where(InstanceAction.finish_time < before).order_by(InstanceAction.id).limit(limit)
-    )
+    newest = select(func.max(InstanceAction.id)).group_by(InstanceAction.instance_uuid)
+    old = select(InstanceAction.id).where(InstanceAction.finish_time < before, InstanceAction.id.not_in(newest))
+    query = old.order_by(InstanceAction.id).limit(limit)
     ids = session.scalars(query).all()
     if ids:
         connection = session.connection()

@@ -105,6 +105,7 @@ class AuditInputs(msgspec.Struct, frozen=True, kw_only=True, rename=ENCODED):
     `moved`: the instances of these migrations, wherever they are.
     `host_nodes`: all nodes that have a row for this service.
     `purged`: domains of the view whose instances were deleted and purged from the tables.
+    `newer`: domains of the view that are newer than their rows: the host leaves them as they are.
     `restored`: corrected allocations.
     `conflicts`: what is wrong and stays so.
     """
@@ -120,3 +121,4 @@ class AuditInputs(msgspec.Struct, frozen=True, kw_only=True, rename=ENCODED):
     restored: tuple[Drift, ...] = ()
     conflicts: tuple[str, ...] = ()
     purged: tuple[str, ...] = ()
+    newer: tuple[str, ...] = ()

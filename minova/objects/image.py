@@ -44,3 +44,15 @@ class ImageMember(msgspec.Struct, frozen=True, kw_only=True):
     status: str = "pending"
     created_at: datetime | None = None
     updated_at: datetime | None = None
+
+
+class StoredImage(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes in the image store whose image the database does not know, or knows without bytes (`has_row`).
+
+    `size`: in bytes. `image`: the record that is kept beside the bytes.
+    """
+
+    id: str
+    size: int
+    has_row: bool = False
+    image: Image | None = None

@@ -24,13 +24,26 @@ from minova.objects.states import RESOURCE_FREE, PowerState, VmState
 
 
 class Verdict(StrEnum):
-    """EXPECTED domains are where their rows say. REMOVE: there is proof that the domain may be removed."""
+    """EXPECTED domains are where their rows say. REMOVE: there is proof that the domain may be removed. NO_GUEST: the
+    host of a server has neither a domain nor disks of it.
+    """
 
     EXPECTED = "expected"
     REMOVE = "remove"
     NO_ROW = "no_row"
     NEWER = "newer"
     MISPLACED = "misplaced"
+    NO_GUEST = "no_guest"
+
+
+WHY = {
+    Verdict.EXPECTED: "its row names this host",
+    Verdict.NO_ROW: "the database does not know it",
+    Verdict.NEWER: "it is newer than its row",
+    Verdict.MISPLACED: "its row names another host",
+    Verdict.NO_GUEST: "its host has neither domain nor disks of this server",
+    Verdict.REMOVE: "it is to be removed, with more others than [conductor] max_automatic_removals",
+}
 
 
 class DomainRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,3 +92,8 @@ def _was_given_up(power_state: int, row: DomainRow) -> bool:
     if row.schedules or row.was_moved:
         return True
     return row.vm_state is VmState.ERROR and row.host is None and row.idle
+
+
+def too_many(count: int, most: int) -> bool:
+    """Whether so many removals at once need the word of an operator. `most` 0: none do."""
+    return bool(most) and count > most

@@ -1,7 +1,7 @@
 """The interface of hypervisor drivers. The compute knows this interface and nothing behind it."""
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Protocol
 
@@ -28,6 +28,14 @@ class RowHost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NO_ROW = RowHost()
+
+
+class LeftDisks(msgspec.Struct, frozen=True, kw_only=True):
+    """Disks of an instance on this host. `attempt` made them; `disk_gb`: the space that they use, rounded up."""
+
+    uuid: str
+    attempt: int
+    disk_gb: int
 
 
 class GuestData(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +123,10 @@ class Driver(Protocol):
 
     def shares_disks(self) -> bool:
         """Whether other hosts store disks in the same folder."""
+        ...
+
+    def left_disks(self, with_domain: Container[str]) -> tuple[LeftDisks, ...]:
+        """Returns the disks that this host owns of instances that are not in `with_domain`."""
         ...
 
     def own_disks(self, instance_uuids: Iterable[str]) -> None:

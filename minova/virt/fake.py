@@ -4,7 +4,7 @@ import struct
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -26,7 +26,7 @@ from minova.objects.numa import NUMACell, NUMAPages, NUMATopology
 from minova.objects.states import PowerState
 from minova.objects.vif import GroupMembers, Vif
 from minova.private_files import make_folder
-from minova.virt.driver import NO_DATA, NO_ROW, GuestData, RowHost, last_lines
+from minova.virt.driver import NO_DATA, NO_ROW, GuestData, LeftDisks, RowHost, last_lines
 
 HYPERVISOR_VERSION = 1
 LINES_OF_A_START = 12
@@ -255,6 +255,10 @@ class FakeDriver:
 
     def shares_disks(self) -> bool:
         return False
+
+    def left_disks(self, with_domain: Container[str]) -> tuple[LeftDisks, ...]:
+        """Returns nothing: fake guests have no disks."""
+        return ()
 
     def own_disks(self, instance_uuids: Iterable[str]) -> None:
         """Does nothing: fake guests have no disks."""

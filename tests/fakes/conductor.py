@@ -18,6 +18,7 @@ from minova.objects.build import (
 )
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
 from minova.objects.flavor import Flavor
+from minova.objects.guest_record import GuestMark, GuestRecord, GuestsAnswer
 from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.node_audit import NodeAudit
@@ -73,6 +74,9 @@ class FakeConductor:
         self.open: dict[str, _Open] = {}
         self.failures: list[Failure] = []
         self.purged: set[str] = set()
+        self.guests: tuple[GuestMark, ...] = ()
+        self.guests_answer = GuestsAnswer()
+        self.guest_records: list[GuestRecord] = []
         self.delete_failures: list[tuple[str, str, str]] = []
         self.steps: list[tuple[str, int, str]] = []
         self.actions: dict[str, tuple[int, ServerAction]] = {}
@@ -198,6 +202,16 @@ class FakeConductor:
                 attempts=tuple(task.message for task in self._open_on(host)),
             ),
         )
+
+    def report_guests(self, ctx: RequestContext, *, host: str, guests: tuple[GuestMark, ...]) -> GuestsAnswer:
+        def work() -> GuestsAnswer:
+            self.guests = guests
+            return self.guests_answer
+
+        return self._serve("report_guests", work)
+
+    def report_guest_records(self, ctx: RequestContext, *, host: str, records: tuple[GuestRecord, ...]) -> None:
+        self._serve("report_guest_records", lambda: self.guest_records.extend(records))
 
     def begin_audit(self, ctx: RequestContext, *, host: str, view: HypervisorView) -> AuditInputs:
         node = view.hypervisor_hostname

@@ -1,7 +1,7 @@
 """A hypervisor in memory, with any number of nodes, whose every operation a test can watch or make fail."""
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -17,7 +17,7 @@ from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.states import PowerState
 from minova.objects.vif import GroupMembers, Vif
-from minova.virt.driver import NO_DATA, NO_ROW, GuestData, RowHost
+from minova.virt.driver import NO_DATA, NO_ROW, GuestData, LeftDisks, RowHost
 
 
 def nothing(operation: str) -> None:
@@ -53,6 +53,7 @@ class Hypervisor:
         self.shared = False
         self.present_bridges: dict[str, str] = {}
         self.owned: set[str] = set()
+        self.disks_left: list[LeftDisks] = []
         self.vifs: dict[str, tuple[Vif, ...]] = {}
         self.members: list[GroupMembers] = []
         self.differing: tuple[str, ...] = ()
@@ -158,6 +159,9 @@ class Hypervisor:
 
     def shares_disks(self) -> bool:
         return self.shared
+
+    def left_disks(self, with_domain: Container[str]) -> tuple[LeftDisks, ...]:
+        return tuple(disks for disks in self.disks_left if disks.uuid not in with_domain)
 
     def own_disks(self, instance_uuids: Iterable[str]) -> None:
         self.owned.update(instance_uuids)

@@ -112,6 +112,8 @@ def audit_node(
     opened, pinned_twice = _add_all(
         opened, held, [node_usage.tracked_migration(side, overhead) for side in sides.values()]
     )
+    # A guest that is newer than its row is in the state of its row's future.
+    settled = [tracked.instance for tracked in held if tracked.instance.uuid not in inputs.newer]
     return Finding(
         node_usage=opened,
         conflicts=(*pinned_twice, *inputs.conflicts, *oversized((tracked.instance for tracked in held), view.domains)),
@@ -127,8 +129,8 @@ def audit_node(
         ),
         purged=tuple(domain for domain in view.domains if domain.ours and domain.uuid in inputs.purged),
         attempts=inputs.attempts,
-        power_states=differing((tracked.instance for tracked in held), view.domains),
-        to_stop=to_stop((tracked.instance for tracked in held), view.domains),
+        power_states=differing(settled, view.domains),
+        to_stop=to_stop(settled, view.domains),
     )
 
 

@@ -12,6 +12,7 @@ from minova.compute.accounting.audit import differing, to_stop
 from minova.compute.images.sweep import sweep, time_in
 from minova.compute.instances.background import Background
 from minova.compute.instances.builds import Builder
+from minova.compute.instances.guest_reports import GuestReports
 from minova.compute.instances.interfaces import Interfaces
 from minova.compute.instances.power_states import PowerStates
 from minova.compute.periodic.auditor import Auditor
@@ -34,6 +35,9 @@ BRIDGES_INTERVAL = 1.0
 # While its snapshot is not ended, a guest writes into a file that nothing else needs.
 SNAPSHOTS_INTERVAL = 60.0
 
+# As often as nodes are audited.
+GUESTS_INTERVAL = 60.0
+
 
 class PeriodicTasks:
     """Options that may change at run time are read each time. `background` runs work that may wait for an instance's
@@ -49,6 +53,7 @@ class PeriodicTasks:
         auditor: Auditor,
         power_states: PowerStates,
         interfaces: Interfaces,
+        guest_reports: GuestReports,
         *,
         host: str,
         background: Background,
@@ -60,6 +65,7 @@ class PeriodicTasks:
         self._auditor = auditor
         self._power_states = power_states
         self._interfaces = interfaces
+        self._guest_reports = guest_reports
         self._host = host
         self._background = background
 
@@ -69,6 +75,8 @@ class PeriodicTasks:
         bound = self._driver.bound_console_logs
         every = CONSOLE_LOG_INTERVAL
         tasks = [PeriodicTask(name="bound_console_logs", interval=every, work=bound, in_safe_mode=True)]
+        every, work = GUESTS_INTERVAL, self.report_guests
+        tasks.append(PeriodicTask(name="report_guests", interval=every, work=work, in_safe_mode=True))
         every, work = SNAPSHOTS_INTERVAL, self.end_snapshots
         tasks.append(PeriodicTask(name="end_snapshots", interval=every, work=work, at_once=True))
         tasks.append(
@@ -92,6 +100,11 @@ class PeriodicTasks:
             every = conf.image_cache.manager_interval or DEFAULT_INTERVAL
             tasks.append(PeriodicTask(name="run_image_cache_manager", interval=every, work=self.clean_image_cache))
         return tasks
+
+    # -- guests that the database may not know -------------------------------------------------------------------------
+
+    def report_guests(self) -> None:
+        self._guest_reports.report(service_context())
 
     # -- interfaces ------------------------------------------------------------------------------------------------
 
@@ -132,6 +145,8 @@ class PeriodicTasks:
         ctx = service_context()
         known = self._conductor.instances_of_host(ctx, host=self._host)
         domains = self._driver.domains()
+        settled = [instance for instance in known.instances if instance.uuid not in self._guest_reports.newer]
+        self._builder.domains.records.learn(instance for instance in settled if instance.task_state is None)
         own_domains = sum(domain.ours for domain in domains)
         if own_domains != len(known.instances):
             LOG.warning(
@@ -140,8 +155,8 @@ class PeriodicTasks:
                 len(known.instances),
                 own_domains,
             )
-        self._power_states.compare(differing(known.instances, domains), self._driver.power_state)
-        self._auditor.stop_domains(ctx, to_stop(known.instances, domains))
+        self._power_states.compare(differing(settled, domains), self._driver.power_state)
+        self._auditor.stop_domains(ctx, to_stop(settled, domains))
 
     # -- domains of deleted instances ------------------------------------------------------------------------------
 

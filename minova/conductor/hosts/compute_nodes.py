@@ -16,6 +16,7 @@ from minova.conductor.hosts.unexpected_domains import judge
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.contracts.base import numbers
+from minova.db import unexpected
 from minova.db.catalogue import aggregates
 from minova.db.hosts import compute_nodes, identity
 from minova.db.models import ComputeNode as NodeRow
@@ -25,7 +26,7 @@ from minova.objects.build import AuditInputs, HostInstances
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
 from minova.objects.instance import Instance
 from minova.objects.power_rules import OFF, STOPS_BY_ITSELF
-from minova.objects.removal_rules import Verdict
+from minova.objects.removal_rules import Verdict, too_many
 from minova.objects.states import PowerState, VmState
 from minova.placement import changes
 from minova.placement.allocations import claims
@@ -43,11 +44,19 @@ _KNOW_CHILDREN = {"conductor": "1.6", "scheduler": "1.2"}
 
 
 class Computes:
-    """`levels`: the version of each contract that every service serves, by topic, if it is known."""
+    """`levels`: the version of each contract that every service serves, by topic, if it is known.
+    `most_removals`: the most domains that one audit of a host may remove; 0: any number.
+    """
 
-    def __init__(self, worker: Worker, levels: Callable[[], Mapping[str, str]]) -> None:
+    def __init__(
+        self,
+        worker: Worker,
+        levels: Callable[[], Mapping[str, str]],
+        most_removals: Callable[[], int] = lambda: 0,
+    ) -> None:
         self._worker = worker
         self._levels = levels
+        self._most_removals_now = most_removals
 
     # -- what a host should have -----------------------------------------------------------------------------------
 
@@ -73,11 +82,16 @@ class Computes:
                 require_same_node(session, host, view)
             open_builds = tasks.builds_on(session, host, nodename)
             moving = migrations.in_progress_on(session, host, nodename)
-            judged = judge(session, host, view.domains)
+            judged = judge(session, host, view.domains, unexpected.newer_on(session, host))
             removable = judged.of(Verdict.REMOVE)
+            no_row = instances.without_row(
+                session, _unheld(view, held := tuple(instances.holding(session, host, nodename)))
+            )
+            purged = tuple(uuid for uuid, is_purged in no_row.items() if is_purged)
+            withheld: tuple[str, ...] = ()
+            if too_many(len({*removable, *purged}), self._most_removals_now()):
+                withheld, removable, purged = tuple(sorted({*removable, *purged})), (), ()
             deleted_at, at = instances.deleted_at(session, removable), self._worker.at()
-            held = tuple(instances.holding(session, host, nodename))
-            no_row = instances.without_row(session, _unheld(view, held))
             suspects = node_audit.suspects(session, row.uuid, held) if row is not None else None
             inputs = AuditInputs(
                 node=self._known_node(session, row) if row is not None else None,
@@ -90,12 +104,18 @@ class Computes:
                 unexpected_domains=removable,
                 deleted={uuid: (at - since).total_seconds() for uuid, since in deleted_at.items()},
                 host_nodes=compute_nodes.names_of(session, host),
-                purged=tuple(uuid for uuid, purged in no_row.items() if purged),
+                purged=purged,
+                newer=judged.of(Verdict.NEWER),
                 conflicts=tuple(
                     f"the domain of instance {uuid} bears the mark of this host, and the database has no record of it: it is left "
                     "as it is"
-                    for uuid, purged in no_row.items()
-                    if not purged
+                    for uuid, is_purged in no_row.items()
+                    if not is_purged
+                )
+                + tuple(
+                    f"the domain of instance {uuid} is to be removed, with more others than [conductor] max_automatic_removals: run "
+                    f"minova-manage unexpected remove {uuid}"
+                    for uuid in withheld
                 )
                 + tuple(
                     f"the domain of instance {uuid} is here, but its row says {_place(judged.rows[uuid].host, name_hosts)}: both are left "

@@ -7,8 +7,10 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.hosts.liveness import COMPUTE
+from minova.db import unexpected
 from minova.db.hosts import compute_nodes, identity, services
-from minova.db.models import AggregateHost, Service
+from minova.db.models import AggregateHost, Service, UnexpectedGuest
+from minova.db.networks import held_ports
 from minova.db.servers import instances, migrations, tasks
 from minova.placement import changes
 from minova.placement.allocations import claims
@@ -30,6 +32,8 @@ def remove_service(session: Session, service_uuid: str, now: ColumnElement[float
         _require_unused(session, row.host, names)
         for name in names:
             remove_node(session, row.host, name, now)
+        held_ports.release(session, unexpected.guests_on(session, row.host))
+        session.connection().execute(delete(UnexpectedGuest).where(UnexpectedGuest.host == row.host))
         session.connection().execute(delete(AggregateHost).where(AggregateHost.host == row.host))
     LOG.info("Deleting the service %s of host %s", row.binary, row.host)
     session.connection().execute(delete(Service).where(Service.id == row.id))

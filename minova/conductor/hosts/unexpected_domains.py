@@ -1,6 +1,6 @@
 """Gathers what the database knows of the domains of a host, and judges which of them rows do not expect there."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 
 import msgspec
 from sqlalchemy import select
@@ -10,6 +10,7 @@ from minova.db.models import Instance, Migration, TaskStep
 from minova.db.servers import migrations, tasks
 from minova.db.sql import chunked
 from minova.objects.compute_node import DomainView
+from minova.objects.guest_record import GuestMark
 from minova.objects.removal_rules import DomainRow, Verdict, verdict
 from minova.objects.states import VmState
 
@@ -24,8 +25,14 @@ class Judged(msgspec.Struct, frozen=True):
         return tuple(uuid for uuid, found in self.verdicts.items() if found is wanted)
 
 
-def judge(session: Session, host: str, domains: Collection[DomainView]) -> Judged:
-    rows = _rows(session, host, [domain.uuid for domain in domains])
+def judge(
+    session: Session, host: str, domains: Sequence[DomainView] | Sequence[GuestMark], newer: Container[str] = ()
+) -> Judged:
+    """`newer`: guests whose last action on the host the database does not have."""
+    rows = {
+        uuid: msgspec.structs.replace(row, knows_action=False) if uuid in newer else row
+        for uuid, row in _rows(session, host, [domain.uuid for domain in domains]).items()
+    }
     verdicts = {domain.uuid: verdict(domain.attempt, domain.power_state, rows.get(domain.uuid)) for domain in domains}
     return Judged({uuid: found for uuid, found in verdicts.items() if found is not Verdict.EXPECTED}, rows)
 

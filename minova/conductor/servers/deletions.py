@@ -24,6 +24,7 @@ from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.servers.terminate import Terminate
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext, service_context
+from minova.db import unexpected
 from minova.db.servers import actions as action_rows
 from minova.db.servers import instances
 from minova.objects.server_actions import SHELVE_OFFLOAD, SOFT_DELETE
@@ -70,7 +71,12 @@ class Deletions:
             return
         with self._worker.db.read() as session:
             over = instances.soft_deleted(session, self._worker.at(), interval)
+            newer = unexpected.newer_among(session, over)
         for instance_uuid in over:
+            if instance_uuid in newer:
+                # It was restored after the backup from which this database was made.
+                LOG.warning("Instance %s is not reclaimed: its guest is newer than its row", instance_uuid)
+                continue
             LOG.info("Instance %s was deleted more than %g s ago, and is reclaimed", instance_uuid, interval)
             try:
                 self._terminate.delete_server(

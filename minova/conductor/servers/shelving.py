@@ -26,6 +26,7 @@ from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.tasks.pools import Kind
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext, service_context
+from minova.db import unexpected
 from minova.db.catalogue import images
 from minova.db.models import TaskStep
 from minova.db.networks import vifs
@@ -111,7 +112,12 @@ class Shelving:
             return
         with self._worker.db.read() as session:
             due = instances.shelved_before(session, self._worker.at(), seconds)
+            newer = unexpected.newer_among(session, due)
         for instance_uuid in due:
+            if instance_uuid in newer:
+                # It was unshelved after the backup from which this database was made.
+                LOG.warning("Instance %s stays on its host: its guest is newer than its row", instance_uuid)
+                continue
             LOG.info("Instance %s has been shelved for %g s, and leaves its host", instance_uuid, seconds)
             try:
                 self._actions.start(service_context(), instance_uuid, SHELVE_OFFLOAD.kind, {}, override_lock=True)

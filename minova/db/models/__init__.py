@@ -38,6 +38,7 @@ from minova.db.models.security_groups import PortSecurityGroup, SecurityGroup, S
 from minova.db.models.server_groups import InstanceGroup, InstanceGroupMember
 from minova.db.models.services import Heartbeat, Service
 from minova.db.models.tasks import Task, TaskStep, Worker
+from minova.db.models.unexpected import UnexpectedGuest, UnexpectedImage
 
 __all__ = [
     "Aggregate",
@@ -96,6 +97,8 @@ __all__ = [
     "Task",
     "TaskStep",
     "Trait",
+    "UnexpectedGuest",
+    "UnexpectedImage",
     "WitnessReport",
     "Worker",
 ]

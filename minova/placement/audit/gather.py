@@ -18,12 +18,15 @@ from minova.db.models import (
     Migration,
     ResourceProvider,
     Task,
+    UnexpectedGuest,
 )
 from minova.db.sql import chunked
 from minova.objects.migration import ENDED
+from minova.objects.removal_rules import WHY
+from minova.objects.removal_rules import Verdict as Reason
 from minova.objects.states import RESOURCE_FREE
 from minova.placement.audit import judge as audit
-from minova.placement.audit.judge import Finding, Verdict, judge, judge_provider, judge_used, known_alternatives
+from minova.placement.audit.judge import Finding, Kind, Verdict, judge, judge_provider, judge_used, known_alternatives
 from minova.placement.providers import of_node
 
 INSTANCE = "INSTANCE"
@@ -37,7 +40,34 @@ _OF_ITS_NODE = (ComputeNode.host == Instance.host) & (ComputeNode.hypervisor_hos
 
 def findings(session: Session) -> list[Finding]:
     """Returns all that is wrong."""
-    return [*wrong_used(session), *wrong_consumers(session), *lost_providers(session)]
+    return [*wrong_used(session), *wrong_consumers(session), *lost_providers(session), *unexpected_guests(session)]
+
+
+# -- guests ------------------------------------------------------------------------------------------------------------
+
+_OF_REASON = {
+    Reason.NO_ROW: Kind.GUEST_WITHOUT_ROW,
+    Reason.NEWER: Kind.NEWER_GUEST,
+    Reason.MISPLACED: Kind.MISPLACED_GUEST,
+    Reason.NO_GUEST: Kind.WITHOUT_GUEST,
+}
+
+
+def unexpected_guests(session: Session) -> list[Finding]:
+    """Finds guests that no row accounts for, and servers whose guests are gone, as their hosts have reported last."""
+    model = UnexpectedGuest
+    query = (
+        select(model.uuid, model.host, model.reason).where(model.remove_at.is_(None)).order_by(model.host, model.uuid)
+    )
+    return [
+        Finding(
+            kind=_OF_REASON[Reason(reason)],
+            consumer_uuid=uuid,
+            detail=f"host {host}: {WHY[Reason(reason)]}; see minova-manage unexpected list",
+        )
+        for uuid, host, reason in session.execute(query)
+        if Reason(reason) in _OF_REASON
+    ]
 
 
 # -- consumers ---------------------------------------------------------------------------------------------------------

@@ -62,7 +62,12 @@ def heal(session: Session, finding: Finding, now: ColumnElement[float]) -> None:
         _reallocate(session, str(finding.consumer_uuid), now)
 
 
-def _reallocate(session: Session, uuid: str, now: ColumnElement[float]) -> None:
+def allocate(session: Session, uuid: str, now: ColumnElement[float]) -> None:
+    """Writes what a guest uses that exists, also beyond the capacity of its node."""
+    _reallocate(session, uuid, now, exists=True)
+
+
+def _reallocate(session: Session, uuid: str, now: ColumnElement[float], *, exists: bool = False) -> None:
     # Every transaction that begins or ends a task takes this lock, so no task can begin or end meanwhile.
     known = instances.lock(session, [uuid])
     tasks.lock(session, [uuid])
@@ -82,7 +87,7 @@ def _reallocate(session: Session, uuid: str, now: ColumnElement[float]) -> None:
         consumer_type=audit_gather.INSTANCE,
     )
     # A guest uses its own node, full or not: the node's usage must say so, so that no further server is placed there.
-    writes.replace(session, [wanted], now, beyond_capacity=verdict.finding.kind is Kind.WRONG_PROVIDER)
+    writes.replace(session, [wanted], now, beyond_capacity=exists or verdict.finding.kind is Kind.WRONG_PROVIDER)
 
 
 def _set_used(session: Session, provider_uuid: str, resource_class: str, now: Any) -> None:

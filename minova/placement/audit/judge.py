@@ -24,6 +24,10 @@ class Kind(StrEnum):
     WRONG_AMOUNT = "allocation of another amount"
     WRONG_USED = "wrong used"
     WITHOUT_NODE = "provider without node"
+    GUEST_WITHOUT_ROW = "guest without server"
+    NEWER_GUEST = "guest newer than its server"
+    MISPLACED_GUEST = "guest on another host than its server"
+    WITHOUT_GUEST = "server without guest"
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

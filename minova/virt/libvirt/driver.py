@@ -7,7 +7,7 @@ domain shows what exists, and the compute can finish or undo the work.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from minova.objects.network import LOCAL
 from minova.objects.states import PowerState
 from minova.objects.vif import GroupMembers, Vif
 from minova.virt.config_drive.builder import ConfigDrives
-from minova.virt.driver import NO_DATA, NO_ROW, GuestData, RowHost, last_lines
+from minova.virt.driver import NO_DATA, NO_ROW, GuestData, LeftDisks, RowHost, last_lines
 from minova.virt.libvirt import diagnostics, guest_agent, jobs, power
 from minova.virt.libvirt.consoles import SerialPorts, port_of
 from minova.virt.libvirt.error_codes import meaning
@@ -258,6 +258,9 @@ class LibvirtDriver:
 
     def shares_disks(self) -> bool:
         return self._real and bool(disk_owner.other_hosts(self._disks.path, self._ready().host))
+
+    def left_disks(self, with_domain: Container[str]) -> tuple[LeftDisks, ...]:
+        return self._disks.left(self._ready().host, with_domain) if self._real else ()
 
     def own_disks(self, instance_uuids: Iterable[str]) -> None:
         for instance_uuid in instance_uuids if self._real else ():

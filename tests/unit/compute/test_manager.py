@@ -393,9 +393,15 @@ def test_console_output(compute: Compute) -> None:
 # -- the start ---------------------------------------------------------------------------------------------------------
 
 
-def test_at_its_start_it_registers_adopts_and_audits_in_this_order() -> None:
+def test_at_its_start_it_registers_reports_adopts_and_audits_in_this_order() -> None:
     compute = Compute().start()
-    assert compute.conductor.calls == ["register_service", "instances_of_host", "begin_audit", "finish_audit"]
+    assert compute.conductor.calls == [
+        "register_service",
+        "report_guests",
+        "instances_of_host",
+        "begin_audit",
+        "finish_audit",
+    ]
     assert compute.hypervisor.calls[0] == "init_host"
     service = compute.conductor.services[HOST, "minova-compute"]
     assert (service.topic, service.down_reason) == ("compute", None)

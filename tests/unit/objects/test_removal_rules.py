@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from minova.objects.removal_rules import DomainRow, Verdict, verdict
 from minova.objects.states import PowerState, VmState
 
-EXPECTED, REMOVE, NO_ROW, NEWER, MISPLACED = Verdict
+EXPECTED, REMOVE, NO_ROW, NEWER, MISPLACED, _ = Verdict
 
 
 def row(vm_state: VmState = VmState.ACTIVE, host: str | None = "other", **more: bool) -> DomainRow:

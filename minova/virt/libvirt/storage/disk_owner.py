@@ -128,17 +128,17 @@ def written_formats(folder: Path) -> dict[str, str]:
 
     It takes no lock, so that an audit does not wait for a build.
     """
-    owner = _read(folder)
+    owner = read(folder)
     return _formats_now(folder, owner) if owner is not None else {}
 
 
 def drive_is_cd(folder: Path) -> bool:
     """Whether the config drive in the folder was made as a CD."""
-    owner = _read(folder)
+    owner = read(folder)
     return owner is None or owner.drive_is_cd
 
 
-def _read(folder: Path) -> DiskOwner | None:
+def read(folder: Path) -> DiskOwner | None:
     try:
         return _OWNER.from_json((folder / OWNER).read_bytes())
     except (OSError, msgspec.MsgspecError):

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -30,7 +30,7 @@ from minova.objects.local_disks import FORMATS, LocalDisk, local_disks
 from minova.private_files import make_folder
 from minova.virt import programs
 from minova.virt.disk_space import disk_full, require_room
-from minova.virt.driver import RowHost
+from minova.virt.driver import LeftDisks, RowHost
 from minova.virt.libvirt.guest_files import console_logs, disk_formats
 from minova.virt.libvirt.guest_files.qemu_access import QemuAccess, QemuUser, folders_above
 from minova.virt.libvirt.storage import disk_images, disk_owner
@@ -342,6 +342,18 @@ class Disks:
             disk = disk_owner.inode(folder / disk_owner.ROOT_DISK)
             is_cd = entry.drive_is_cd if entry is not None else True
             owner.write(DiskOwner(host=host, attempt=attempt, disk=disk, formats=known, drive_is_cd=is_cd))
+
+    def left(self, host: str, with_domain: Container[str]) -> tuple[LeftDisks, ...]:
+        """Returns the disks of this host of instances that are not in `with_domain`. What cannot be read is left out."""
+        left = []
+        for file in sorted(self.path.glob(f"*/{disk_owner.OWNER}")):
+            uuid = file.parent.name
+            entry = None if uuid in with_domain else disk_owner.read(file.parent)
+            if entry is not None and entry.host == host:
+                with suppress(OSError):
+                    used = sum(path.stat().st_blocks * 512 for path in file.parent.glob("disk*"))
+                    left.append(LeftDisks(uuid=uuid, attempt=entry.attempt, disk_gb=-(-used // GB)))
+        return tuple(left)
 
     def bound_console_logs(self, host: str, limit: int) -> None:
         """Empty each console log of more than `limit` bytes; its last `limit` bytes are kept beside it.

@@ -5,10 +5,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from minova import errors
-from minova.objects.states import PowerState
+from minova.objects.guest_record import GuestsAnswer
+from minova.objects.states import PowerState, VmState
+from minova.virt.driver import LeftDisks
 from tests.fakes.computes import CTX, NODE, Compute
 from tests.fakes.hypervisor import BlindHypervisor, Hypervisor
 
@@ -20,6 +23,7 @@ ALWAYS = [
     "bound_console_logs",
     "refresh_interfaces",
     "end_snapshots",
+    "report_guests",
 ]
 
 
@@ -263,3 +267,40 @@ def test_a_bridge_that_flaps_is_told_as_it_is_at_the_end() -> None:
     work(compute, "watch_bridges")
     (last,) = [node.bridges for node in compute.conductor.nodes.values()]
     assert (told, last) == ({"dc1": "br0"}, {})
+
+
+# -- reports of guests -------------------------------------------------------------------------------------------------
+
+
+def test_a_report_has_all_guests_and_sends_the_records_that_are_wanted() -> None:
+    compute = Compute().start()
+    compute.boot("i")
+    compute.hypervisor.disks_left.append(LeftDisks(uuid="lost", attempt=2, disk_gb=3))
+    compute.conductor.guests_answer = GuestsAnswer(wanted=("i",))
+    compute.manager.collaborators.periodic_tasks.report_guests()
+    marks = {mark.uuid: mark for mark in compute.conductor.guests}
+    assert (marks["i"].attempt, marks["i"].has_domain, marks["i"].has_record) == (1, True, True)
+    assert (marks["lost"].attempt, marks["lost"].has_domain, marks["lost"].disk_gb) == (2, False, 3)
+    assert [record.instance.uuid for record in compute.conductor.guest_records] == ["i"]
+
+
+def test_a_guest_that_is_newer_than_its_row_is_not_stopped() -> None:
+    compute = Compute().start()
+    compute.boot("i")
+    compute.conductor.instances["i"] = msgspec.structs.replace(
+        compute.conductor.instances["i"], vm_state=VmState.STOPPED, power_state=PowerState.SHUTDOWN
+    )
+    compute.conductor.guests_answer = GuestsAnswer(newer=("i",))
+    compute.manager.collaborators.periodic_tasks.report_guests()
+    compute.manager.collaborators.periodic_tasks.sync_power_states()
+    compute.run()
+    assert compute.domains() == {"i": PowerState.RUNNING}
+
+
+def test_a_guest_that_an_operator_removes_goes() -> None:
+    compute = Compute().start()
+    compute.boot("i")
+    compute.conductor.guests_answer = GuestsAnswer(remove=("i", "unknown"))
+    compute.manager.collaborators.periodic_tasks.report_guests()
+    compute.run()
+    assert compute.domains() == {}

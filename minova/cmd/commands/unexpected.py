@@ -1,0 +1,130 @@
+"""`minova-manage unexpected`: guests and images that the database does not know, or that are newer than their rows."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from oslo_config import cfg
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.cmd import database
+from minova.conductor.unexpected import listing
+from minova.conductor.unexpected.adoption import Adoption
+from minova.conductor.unexpected.images import adopt_image, remove_image
+from minova.conductor.unexpected.listing import Unexpected
+from minova.conductor.unexpected.removal import remove
+from minova.db import unexpected
+from minova.db.engine import Database
+from minova.db.schema import require_schema
+
+_HEAD = ("KIND", "ID", "WHERE", "NAME", "WHY", "POWER", "CAN BE ADOPTED", "SEEN SINCE")
+
+
+def list_unexpected(conf: cfg.ConfigOpts) -> bool:
+    """Prints what hosts and image stores hold. Returns whether there is anything, for the exit code."""
+    with _Opened(conf, readonly=True) as db, db.read() as session:
+        found = listing.listed(session)
+    if conf.command.json:
+        print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+    else:
+        print(table(found))
+    return bool(found)
+
+
+def adopt(conf: cfg.ConfigOpts) -> None:
+    """Adopts a guest or an image, or says what it would do. Raises NotFound or Conflict."""
+    _apply(conf, _adopt, "adopted")
+
+
+def remove_unexpected(conf: cfg.ConfigOpts) -> None:
+    """Decides that a guest or an image is removed, or says what it would do. Raises NotFound or Conflict."""
+    _apply(conf, _remove, "to be removed; its host or store is told with its next report")
+
+
+def _apply(conf: cfg.ConfigOpts, work: Callable[[Session, Any, str, str | None], None], what: str) -> None:
+    """Each thing has a transaction of its own, which is rolled back without --apply."""
+    command = conf.command
+    failed = 0
+    with _Opened(conf, readonly=False) as db:
+        for uuid in command.uuids:
+            try:
+                _run(db, work, uuid, command.on_host, apply=command.apply)
+            except (errors.NotFound, errors.Conflict) as error:
+                failed += 1
+                print(f"{uuid}: {error}")
+            else:
+                print(f"{uuid}: {what}" if command.apply else f"{uuid}: can be {what}. Run again with --apply")
+    if failed:
+        raise errors.Conflict(f"{failed} of {len(command.uuids)} were left as they are.")
+
+
+class _DryRun(Exception):
+    """Ends a transaction that shall change nothing."""
+
+
+def _run(db: Database, work: Any, uuid: str, host: str | None, *, apply: bool) -> None:
+    def transaction(session: Session) -> None:
+        work(session, db, uuid, host)
+        if not apply:
+            raise _DryRun
+
+    try:
+        db.run(transaction)
+    except _DryRun:
+        return
+
+
+def _adopt(session: Session, db: Database, uuid: str, host: str | None) -> None:
+    guests = [guest for guest in unexpected.guests(session, uuid) if host in {None, guest.host}]
+    if len(guests) > 1:
+        raise errors.Conflict(
+            f"Several hosts have it: {', '.join(one.host for one in guests)}. Choose one with --host."
+        )
+    if guests:
+        Adoption().adopt(session, guests[0], listing.now(), db.now())
+    else:
+        adopt_image(session, uuid, listing.now())
+
+
+def _remove(session: Session, db: Database, uuid: str, host: str | None) -> None:
+    if unexpected.guests(session, uuid):
+        remove(session, uuid, host, listing.now())
+    else:
+        remove_image(session, uuid, listing.now())
+
+
+def table(found: Sequence[Unexpected]) -> str:
+    if not found:
+        return "Hosts and image stores hold nothing that the database does not know."
+    lines = [_HEAD, *(_line(one) for one in found)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(_HEAD))]
+    return "\n".join(
+        "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip() for line in lines
+    )
+
+
+def _line(one: Unexpected) -> tuple[str, ...]:
+    can = "to be removed" if one.is_to_be_removed else "yes" if one.can_be_adopted else "no"
+    return (
+        one.kind,
+        one.id,
+        one.where,
+        one.name,
+        one.why,
+        one.power_state,
+        can,
+        one.seen_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
+
+
+class _Opened:
+    def __init__(self, conf: cfg.ConfigOpts, *, readonly: bool) -> None:
+        self._db = database.opened(conf, readonly=readonly)
+
+    def __enter__(self) -> Database:
+        require_schema(self._db)
+        return self._db
+
+    def __exit__(self, *error: object) -> None:
+        self._db.close()

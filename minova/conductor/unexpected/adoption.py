@@ -1,0 +1,199 @@
+"""Makes the rows of a guest from the record that its host keeps: the database knows the guest again."""
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import insert, select, update
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.db import quotas, unexpected
+from minova.db.models import ComputeNode, Instance, Task, UnexpectedGuest
+from minova.db.models import Port as PortRow
+from minova.db.networks import held_ports, ports, security_groups
+from minova.db.servers import actions, instances, request_specs, tasks
+from minova.objects.failures import INTERNAL_ERROR, Failure
+from minova.objects.guest_record import GuestRecord
+from minova.objects.power_rules import OFF
+from minova.objects.request_spec import RequestSpec
+from minova.objects.states import PowerState, VmState
+from minova.objects.vif import Vif, device_owner
+from minova.placement import changes
+from minova.placement.allocations import claims
+from minova.placement.audit import heal
+
+ACTION = "adopt"
+# States of a guest that is off, which stay.
+_OFF = frozenset({VmState.STOPPED, VmState.SUSPENDED, VmState.SHELVED, VmState.SOFT_DELETED, VmState.ERROR})
+_ON = frozenset({VmState.ACTIVE, VmState.RESCUED})
+
+
+class Adoption:
+    """Everything happens in the transaction of the session."""
+
+    def is_being_built(self, session: Session, uuid: str) -> bool:
+        """Whether a task builds the instance, which then has no guest by its row."""
+        kind = session.scalar(select(Task.kind).where(Task.instance_uuid == uuid))
+        return kind == "build"
+
+    def adopt(self, session: Session, guest: UnexpectedGuest, at: datetime, now: Any) -> None:
+        """Makes or corrects the rows: instance, request, interfaces, allocations, usage of quotas. A task of the
+        instance ends.
+
+        Raises Conflict if the rows cannot be made; then the transaction must be rolled back.
+        """
+        record = guest.record
+        if record is None:
+            raise errors.Conflict(f"Host {guest.host} has sent no record of guest {guest.uuid}.")
+        node = self._node(session, guest, record)
+        row = instances.lock(session, [guest.uuid]).get(guest.uuid)
+        if row is not None and row.deleted:
+            raise errors.Conflict(f"Server {guest.uuid} was deleted. Remove the guest instead.")
+        self._end_task(session, guest.uuid, at)
+        values = _columns(guest, record, node.hypervisor_hostname)
+        if row is None:
+            self._add(session, guest.uuid, record, values, at)
+        else:
+            values.pop("created_at")
+            system_metadata = session.scalar(select(Instance.system_metadata).where(Instance.uuid == guest.uuid))
+            values["system_metadata"] = {**(system_metadata or {}), **values["system_metadata"]}
+            session.connection().execute(
+                update(Instance).where(Instance.uuid == guest.uuid).values(updated_at=at, **values)
+            )
+        self._add_request(session, record, at)
+        self._attach(session, guest.uuid, record, at)
+        self._note(session, guest.uuid, record, at)
+        session.flush()
+        session.expire_all()
+        claims.release(session, [guest.uuid], now)
+        heal.allocate(session, guest.uuid, now)
+        changes.append(session, [node.id], now)
+        unexpected.forget_guest(session, guest.uuid)
+
+    def _node(self, session: Session, guest: UnexpectedGuest, record: GuestRecord) -> ComputeNode:
+        of_host = list(session.scalars(select(ComputeNode).where(ComputeNode.host == guest.host)))
+        named = [node for node in of_host if node.hypervisor_hostname in {guest.mark.node, record.node}]
+        if len(of_host) == 1 or named:
+            return (named or of_host)[0]
+        raise errors.Conflict(
+            f"Host {guest.host} has no node {record.node or guest.mark.node}. Wait for its next audit."
+        )
+
+    def _end_task(self, session: Session, uuid: str, at: datetime) -> None:
+        task = session.scalar(select(Task).where(Task.instance_uuid == uuid).with_for_update())
+        if task is None:
+            return
+        failure = Failure(kind=INTERNAL_ERROR, details="The guest that its host has was adopted instead.")
+        if task.action_id is not None:
+            actions.end(session, [task.action_id], at, error=failure)
+        tasks.remove(session, [uuid])
+
+    def _add(self, session: Session, uuid: str, record: GuestRecord, values: dict[str, Any], at: datetime) -> None:
+        instance = record.instance
+        row = {
+            "uuid": uuid,
+            "display_name": instance.display_name,
+            "hostname": instance.hostname,
+            "project_id": instance.project_id,
+            "user_id": instance.user_id,
+            "reservation_id": instance.reservation_id,
+            "launch_index": instance.launch_index,
+            "user_data": instance.user_data,
+            "key_name": instance.key_name,
+            "key_data": instance.key_data,
+            "key_type": instance.key_type,
+            "config_drive": instance.config_drive,
+            "metadata": instance.metadata,
+            **values,
+            "created_at": instance.created_at or at,
+            "launched_at": instance.launched_at or at,
+        }
+        row["metadata_"] = row.pop("metadata")
+        session.connection().execute(insert(Instance).values({getattr(Instance, key): row[key] for key in row}))
+        if values["vm_state"] != VmState.SOFT_DELETED.value:
+            quotas.add(session, instance.project_id, quotas.of_servers(instance.flavor))
+
+    def _add_request(self, session: Session, record: GuestRecord, at: datetime) -> None:
+        reservation_id = record.instance.reservation_id
+        if not reservation_id or request_specs.load(session, [reservation_id]):
+            return
+        spec = record.request_spec or RequestSpec(flavor=record.instance.flavor, image=record.instance.image)
+        request_specs.add(session, [(reservation_id, spec, record.carried)], at)
+
+    def _attach(self, session: Session, uuid: str, record: GuestRecord, at: datetime) -> None:
+        """Gives the instance its interfaces, with the addresses that were held for it."""
+        vifs = [vif for vif in record.instance.network_info if not vif.is_neutrons and not vif.pending_delete]
+        held_ports.hold(session, uuid, vifs, at)
+        owner = device_owner(record.instance.availability_zone)
+        for number, vif in enumerate(vifs):
+            port = ports.lock(session, vif.port_id)
+            if port is None or port.instance_uuid == uuid:
+                continue
+            if port.instance_uuid is not None:
+                raise errors.Conflict(f"Port {vif.port_id} of guest {uuid} belongs to server {port.instance_uuid} now.")
+            was_held = port.device_owner == held_ports.OWNER
+            ports.give_to(session, port.id, uuid, number, owner, vif.tag)
+            if was_held:
+                self._make_own(session, port.id, vif, record.instance.project_id)
+
+    def _make_own(self, session: Session, port_id: int, vif: Vif, project_id: str) -> None:
+        """Makes a port of a held one, in the default security group of its project if the port had any group."""
+        values = {
+            "project_id": project_id,
+            "status": "DOWN",
+            "made_for_instance": True,
+            "port_security_enabled": vif.port_security_enabled,
+            "allowed_address_pairs": [msgspec.to_builtins(pair) for pair in vif.allowed_address_pairs],
+            "has_address_pairs": bool(vif.allowed_address_pairs),
+        }
+        session.connection().execute(update(PortRow).where(PortRow.id == port_id).values(**values))
+        if vif.rules is not None:
+            default = security_groups.lock_defaults(session, [project_id]).values()
+            security_groups.give_to_ports(session, {port_id: [group.id for group in default]})
+        quotas.add(session, project_id, {"ports": 1})
+
+    def _note(self, session: Session, uuid: str, record: GuestRecord, at: datetime) -> None:
+        """Records the adoption among the instance's actions."""
+        row = {
+            "instance_uuid": uuid,
+            "action": ACTION,
+            "request_id": f"req-{uuid}",
+            "user_id": record.instance.user_id,
+            "project_id": record.instance.project_id,
+            "start_time": at,
+        }
+        begun = actions.begin(session, [row])
+        actions.end(session, list(begun.values()), at, event=False)
+
+
+def _columns(guest: UnexpectedGuest, record: GuestRecord, node: str) -> dict[str, Any]:
+    """Returns the columns that the guest decides, whether its row exists or not."""
+    instance = record.instance
+    system_metadata = {**instance.system_metadata, unexpected.ADOPTED: unexpected.action_of(guest.mark)}
+    return {
+        "host": guest.host,
+        "node": node,
+        "attempt": guest.mark.attempt if guest.mark.attempt is not None else record.attempt,
+        "vm_state": _vm_state(PowerState(guest.mark.power_state), instance.vm_state).value,
+        "task_state": None,
+        "power_state": guest.mark.power_state,
+        "flavor": instance.flavor,
+        "image_ref": instance.image_ref,
+        "image": instance.image,
+        "numa_topology": instance.numa_topology,
+        "availability_zone": instance.availability_zone,
+        "system_metadata": system_metadata,
+        "created_at": instance.created_at,
+    }
+
+
+def _vm_state(power_state: PowerState, recorded: VmState) -> VmState:
+    """Returns the state of an instance whose guest is in this power state."""
+    if power_state is PowerState.PAUSED:
+        return VmState.PAUSED
+    if power_state in OFF or power_state is PowerState.NOSTATE:
+        return recorded if recorded in _OFF else VmState.STOPPED
+    if power_state is PowerState.SUSPENDED:
+        return VmState.SUSPENDED
+    return recorded if recorded in _ON else VmState.ACTIVE

@@ -1,0 +1,35 @@
+"""The word of an operator that a host shall remove a guest which the database does not expect there."""
+
+from datetime import datetime
+
+from sqlalchemy import insert, select
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.db import unexpected
+from minova.db.models import Instance, PurgedInstance
+from minova.objects.removal_rules import Verdict
+
+
+def remove(session: Session, uuid: str, host: str | None, at: datetime) -> list[str]:
+    """Returns the hosts that shall remove the guest: this host, or all hosts that have it unexpectedly. Their next
+    reports of guests bring them the decision. A guest without a row gets a tombstone.
+
+    Raises NotFound if no such guest is reported. Raises Conflict if it is the guest of an existing server, which must be
+    deleted or adopted instead.
+    """
+    listed = (guest for guest in unexpected.guests(session, uuid) if host in {None, guest.host})
+    guests = [guest for guest in listed if guest.reason != Verdict.NO_GUEST.value]
+    if not guests:
+        raise errors.NotFound(f"No host reports an unexpected guest {uuid}.")
+    row = session.execute(select(Instance.host, Instance.deleted_at).where(Instance.uuid == uuid)).one_or_none()
+    for guest in guests:
+        if row is not None and row.deleted_at is None and guest.reason == Verdict.NEWER.value:
+            raise errors.Conflict(
+                f"Server {uuid} exists, and the guest on {guest.host} is newer: adopt the guest, and then delete the server."
+            )
+    if row is None and session.get(PurgedInstance, uuid) is None:
+        session.connection().execute(insert(PurgedInstance).values(uuid=uuid, purged_at=at))
+    for guest in guests:
+        unexpected.mark_for_removal(session, uuid, guest.host, at)
+    return [guest.host for guest in guests]

@@ -1,0 +1,179 @@
+"""Guests and images that hosts and stores hold, and the database does not know: queries and writes."""
+
+from collections.abc import Collection, Container, Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import delete, exists, func, insert, select, update
+from sqlalchemy.orm import Session
+
+from minova.db.models import Instance, InstanceAction, UnexpectedGuest, UnexpectedImage
+from minova.db.sql import chunked
+from minova.objects.guest_record import GuestMark, GuestRecord
+from minova.objects.removal_rules import Verdict
+from minova.objects.states import RESOURCE_FREE, VmState
+
+# The key in an instance's system_metadata under which the last action of an adopted guest is noted.
+ADOPTED = "adopted_action"
+
+
+def is_empty(session: Session, host: str | None = None) -> bool:
+    """Whether nothing is known that the database lacks: on this host, or on all hosts and in all image stores. Guests
+    and images that an operator has decided to remove do not count.
+    """
+    guests = exists().where(UnexpectedGuest.remove_at.is_(None), UnexpectedGuest.reason != Verdict.NO_GUEST.value)
+    if host is not None:
+        return not session.scalar(select(guests.where(UnexpectedGuest.host == host)))
+    images = exists().where(UnexpectedImage.remove_at.is_(None))
+    return not session.scalar(select(guests)) and not session.scalar(select(images))
+
+
+# -- guests ------------------------------------------------------------------------------------------------------------
+
+
+def guests_on(session: Session, host: str) -> dict[str, UnexpectedGuest]:
+    rows = session.scalars(select(UnexpectedGuest).where(UnexpectedGuest.host == host))
+    return {row.uuid: row for row in rows}
+
+
+def guests(session: Session, uuid: str | None = None) -> list[UnexpectedGuest]:
+    """Returns all guests, or those with this uuid, in the order of their hosts."""
+    query = select(UnexpectedGuest).order_by(UnexpectedGuest.host, UnexpectedGuest.uuid)
+    return list(session.scalars(query if uuid is None else query.where(UnexpectedGuest.uuid == uuid)))
+
+
+def newer_on(session: Session, host: str) -> set[str]:
+    """Returns the guests of a host that are newer than their rows, as the host has reported them last."""
+    model = UnexpectedGuest
+    return set(session.scalars(select(model.uuid).where(model.host == host, model.reason == Verdict.NEWER.value)))
+
+
+def newer_among(session: Session, uuids: Collection[str]) -> dict[str, str]:
+    """Returns {uuid: host} of those of these instances that have a guest which is newer than their row."""
+    model, found = UnexpectedGuest, {}
+    for chunk in chunked(sorted(uuids)):
+        query = select(model.uuid, model.host).where(model.uuid.in_(chunk), model.reason == Verdict.NEWER.value)
+        found.update({row.uuid: row.host for row in session.execute(query)})
+    return found
+
+
+def without_guest(session: Session, host: str, here: Container[str]) -> list[str]:
+    """Returns the idle servers of a host that must have a guest there, and are not in `here`."""
+    model = Instance
+    query = select(model.uuid).where(
+        model.host == host,
+        model.deleted_at.is_(None),
+        model.task_state.is_(None),
+        model.launched_at.is_not(None),
+        model.vm_state.not_in([VmState.ERROR.value, *(state.value for state in RESOURCE_FREE)]),
+    )
+    return sorted(uuid for uuid in session.scalars(query) if uuid not in here)
+
+
+def note_guest(session: Session, host: str, mark: GuestMark, reason: Verdict, at: datetime) -> None:
+    """Writes what a host has reported. A record stays unless it is of another attempt or action."""
+    row = session.get(UnexpectedGuest, (host, mark.uuid))
+    if row is None:
+        values = {"host": host, "uuid": mark.uuid, "reason": reason.value, "mark": mark, "seen_at": at}
+        session.connection().execute(insert(UnexpectedGuest).values(**values))
+        return
+    if not is_same(row.mark, mark):
+        row.record = None
+    row.reason, row.mark = reason.value, mark
+    session.flush()
+
+
+def is_same(before: GuestMark, now: GuestMark) -> bool:
+    """Whether nothing has ended on the host between the two marks of a guest."""
+    return (before.attempt, before.action_id, before.request_id) == (now.attempt, now.action_id, now.request_id)
+
+
+def keep_record(session: Session, host: str, record: GuestRecord) -> UnexpectedGuest | None:
+    """Returns the row, or None if the guest is not unexpected any more."""
+    row = session.get(UnexpectedGuest, (host, record.instance.uuid))
+    if row is not None:
+        row.record = record
+        session.flush()
+    return row
+
+
+def forget_guests(session: Session, host: str, uuids: Iterable[str]) -> None:
+    model = UnexpectedGuest
+    for chunk in chunked(sorted(uuids)):
+        session.connection().execute(delete(model).where(model.host == host, model.uuid.in_(chunk)))
+    session.expire_all()
+
+
+def forget_guest(session: Session, uuid: str) -> None:
+    """Removes the reports of all hosts about a guest."""
+    session.connection().execute(delete(UnexpectedGuest).where(UnexpectedGuest.uuid == uuid))
+    session.expire_all()
+
+
+def with_unknown_actions(session: Session, marks: Iterable[GuestMark]) -> set[str]:
+    """Returns the guests whose last action, of those that ended on their host, the database does not have.
+
+    An action that has been purged is not unknown: a later one of its instance is kept.
+    """
+    by_id = {mark.action_id: mark for mark in marks if mark.action_id is not None}
+    model, missing = InstanceAction, dict(by_id)
+    for chunk in chunked(sorted(by_id)):
+        for action_id, request_id in session.execute(select(model.id, model.request_id).where(model.id.in_(chunk))):
+            if by_id[action_id].request_id == request_id:
+                del missing[action_id]
+    suspects = {mark.uuid: mark for mark in missing.values()}
+    later = {uuid for uuid, last in _last_actions(session, suspects).items() if last > (suspects[uuid].action_id or 0)}
+    return set(suspects) - later - _adopted(session, suspects)
+
+
+def _last_actions(session: Session, uuids: Collection[str]) -> dict[str, int]:
+    model, last = InstanceAction, {}
+    for chunk in chunked(sorted(uuids)):
+        query = select(model.instance_uuid, func.max(model.id)).where(model.instance_uuid.in_(chunk))
+        last.update({uuid: number for uuid, number, *_ in session.execute(query.group_by(model.instance_uuid))})
+    return last
+
+
+def _adopted(session: Session, suspects: Mapping[str, GuestMark]) -> set[str]:
+    adopted = set()
+    for chunk in chunked(sorted(suspects)):
+        query = select(Instance.uuid, Instance.system_metadata).where(Instance.uuid.in_(chunk))
+        for uuid, system_metadata in session.execute(query):
+            if system_metadata.get(ADOPTED) == action_of(suspects[uuid]):
+                adopted.add(uuid)
+    return adopted
+
+
+def action_of(mark: GuestMark) -> str:
+    """Returns the text that names the last action of a guest in `ADOPTED`."""
+    return f"{mark.action_id} {mark.request_id}"
+
+
+def mark_for_removal(session: Session, uuid: str, host: str | None, at: datetime) -> int:
+    """Returns how many guests are marked: those with this uuid, on this host or on all hosts."""
+    statement = update(UnexpectedGuest).where(UnexpectedGuest.uuid == uuid)
+    if host is not None:
+        statement = statement.where(UnexpectedGuest.host == host)
+    result: Any = session.connection().execute(statement.values(remove_at=at))
+    session.expire_all()
+    return int(result.rowcount)
+
+
+# -- images ------------------------------------------------------------------------------------------------------------
+
+
+def images_in(session: Session, store: str) -> dict[str, UnexpectedImage]:
+    return {row.id: row for row in session.scalars(select(UnexpectedImage).where(UnexpectedImage.store == store))}
+
+
+def images(session: Session, image_id: str | None = None) -> list[UnexpectedImage]:
+    query = select(UnexpectedImage).order_by(UnexpectedImage.id, UnexpectedImage.store)
+    return list(session.scalars(query if image_id is None else query.where(UnexpectedImage.id == image_id)))
+
+
+def forget_image(session: Session, image_id: str, store: str | None = None) -> None:
+    statement = delete(UnexpectedImage).where(UnexpectedImage.id == image_id)
+    if store is not None:
+        statement = statement.where(UnexpectedImage.store == store)
+    session.connection().execute(statement)
+    session.expire_all()

@@ -1,0 +1,123 @@
+"""`minova-manage unexpected`: a list, and decisions that are only checked without --apply."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from minova.cmd.manage import run
+from minova.db import models
+from minova.db.engine import Database
+from minova.objects.flavor import Flavor
+from minova.objects.guest_record import GuestMark, GuestRecord
+from minova.objects.image import Image
+from minova.objects.instance import Instance
+from minova.objects.removal_rules import Verdict
+from tests.functional.placement.cases import held, hosts
+from tests.functional.scheduler.cloud import named
+from tests.tables import make_tables
+
+AT = datetime(2026, 11, 26, 12, tzinfo=UTC).replace(tzinfo=None)
+FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=512, root_gb=1)
+GUEST, IMAGE = named("guest"), named("image")
+
+
+class Operator:
+    def __init__(self, url: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self._conf = folder / "minova.conf"
+        self._conf.write_text(f"[database]\nconnection = {url}\n")
+        self._capsys = capsys
+
+    def run(self, *words: str, code: int = 0, noun: str = "unexpected") -> str:
+        assert run(["--config-file", str(self._conf), noun, *words]) == code
+        return self._capsys.readouterr().out
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    url = f"sqlite:///{tmp_path}/minova.sqlite"
+    make_tables(url)
+    made = Database(url)
+    hosts(made, "a", "b")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def operator(db: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Operator:
+    return Operator(f"sqlite:///{tmp_path}/minova.sqlite", tmp_path, capsys)
+
+
+def report(db: Database) -> None:
+    instance = Instance(uuid=GUEST, display_name="web", flavor=FLAVOR, project_id="demo", user_id="alice", attempt=1)
+    mark = GuestMark(
+        uuid=GUEST, name="web", node="a", memory_mb=512, vcpus=1, power_state=1, attempt=1, has_record=True
+    )
+    record = GuestRecord(instance=instance, attempt=1, node="a")
+    image = Image(id=IMAGE, name="golden", status="active", owner="demo", size=1)
+    reason = Verdict.NO_ROW.value
+    with db.write() as session:
+        session.add(
+            models.UnexpectedGuest(
+                host="a", uuid=GUEST, reason=reason, mark=mark, record=record, seen_at=AT, remove_at=None
+            )
+        )
+        session.add(
+            models.UnexpectedImage(
+                store="api", id=IMAGE, reason=reason, size=1, image=image, seen_at=AT, remove_at=None
+            )
+        )
+
+
+def test_nothing_unexpected(operator: Operator) -> None:
+    assert operator.run("list") == "Hosts and image stores hold nothing that the database does not know.\n"
+
+
+def test_the_list(operator: Operator, db: Database) -> None:
+    report(db)
+    lines = operator.run("list", code=1).splitlines()
+    assert lines[1].split("  ")[0:2] == ["guest", GUEST]
+    found = json.loads(operator.run("list", "--json", code=1))
+    assert [(one["kind"], one["id"], one["where"], one["name"], one["can_be_adopted"]) for one in found] == [
+        ("guest", GUEST, "a", "web", True),
+        ("image", IMAGE, "api", "golden", True),
+    ]
+
+
+def test_adoption_needs_apply(operator: Operator, db: Database) -> None:
+    report(db)
+    assert "Run again with --apply" in operator.run("adopt", GUEST, IMAGE)
+    with db.read() as session:
+        assert session.scalars(select(models.Instance)).all() == []
+    operator.run("adopt", GUEST, IMAGE, "--apply")
+    with db.read() as session:
+        server = session.scalars(select(models.Instance)).one()
+        image = session.scalars(select(models.Image)).one()
+        assert (server.uuid, server.host, server.node, server.vm_state) == (GUEST, "a", "a", "active")
+        assert (image.id, image.status, image.name) == (IMAGE, "active", "golden")
+    assert held(db, "guest") != {}
+    assert "nothing" in operator.run("list")
+
+
+def test_removal_writes_tombstones(operator: Operator, db: Database) -> None:
+    report(db)
+    operator.run("remove", GUEST, IMAGE)
+    with db.read() as session:
+        assert session.scalars(select(models.PurgedInstance)).all() == []
+    operator.run("remove", GUEST, IMAGE, "--apply")
+    with db.read() as session:
+        assert session.scalars(select(models.PurgedInstance.uuid)).all() == [GUEST]
+        assert session.scalars(select(models.DeletedImage.id)).all() == [IMAGE]
+    assert operator.run("list", code=1).count("to be removed") == 2
+
+
+def test_what_cannot_be_done_is_said(operator: Operator) -> None:
+    assert "Neither a host nor an image store reports" in operator.run("adopt", GUEST, "--apply", code=1)
+
+
+def test_the_audit_of_placement_reports_guests_too(operator: Operator, db: Database) -> None:
+    report(db)
+    assert "guest without server" in operator.run("audit", noun="placement")

@@ -1,0 +1,251 @@
+"""Guests that the database does not know, or that are newer than their rows: reported, held, adopted, removed."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from sqlalchemy import delete, select, update
+
+from minova import errors
+from minova.conductor.unexpected.adoption import Adoption
+from minova.conductor.unexpected.removal import remove
+from minova.db import models, unexpected
+from minova.objects.guest_record import EndedAction, GuestMark, GuestRecord, GuestsAnswer
+from minova.objects.instance import Instance
+from minova.objects.request_spec import RequestSpec
+from minova.objects.states import PowerState, VmState
+from tests.functional.conductor.conductor_harness import CTX, FLAVOR, IMAGE, ConductorHarness
+from tests.functional.conductor.network_cases import addresses_of, network, port, subnet
+
+TABLES = (
+    models.Instance,
+    models.InstanceAction,
+    models.Task,
+    models.RequestSpecRow,
+    models.Allocation,
+    models.Consumer,
+)
+NEW = EndedAction(id=1000, request_id="req-after-the-backup", kind="start")
+
+
+def mark(uuid: str, record: GuestRecord | None = None, power_state: int = 1, attempt: int = 1) -> GuestMark:
+    last = record.actions[-1] if record is not None and record.actions else None
+    return GuestMark(
+        uuid=uuid,
+        name="vm",
+        node="a-node",
+        memory_mb=512,
+        vcpus=1,
+        power_state=power_state,
+        attempt=attempt,
+        action_id=None if last is None else last.id,
+        request_id=None if last is None else last.request_id,
+        has_record=record is not None,
+    )
+
+
+def record_of(harness: ConductorHarness, uuid: str, *actions: EndedAction, attempt: int = 1) -> GuestRecord:
+    """As host a keeps it of a guest that it has built."""
+    known = harness.conductor.instances_of_host(CTX, host="a").instances
+    instance = next(one for one in known if one.uuid == uuid)
+    spec = RequestSpec(flavor=FLAVOR, image=IMAGE)
+    return GuestRecord(instance=instance, attempt=attempt, node="a-node", request_spec=spec, actions=actions)
+
+
+def report(harness: ConductorHarness, record: GuestRecord, host: str = "a", **more: Any) -> GuestsAnswer:
+    """The host reports the guest, and sends its record if the conductor wants it."""
+    made = mark(record.instance.uuid, record, attempt=record.attempt, **more)
+    answer = harness.conductor.report_guests(CTX, host=host, guests=(made,))
+    if record.instance.uuid in answer.wanted:
+        harness.conductor.report_guest_records(CTX, host=host, records=(record,))
+    return answer
+
+
+def forget(harness: ConductorHarness) -> None:
+    """The database is as it was before the servers."""
+    with harness.db.write() as session:
+        session.execute(delete(models.PortSecurityGroup))
+        session.execute(delete(models.IpAllocation))
+        session.execute(delete(models.Port))
+        for table in TABLES:
+            session.execute(delete(table))
+
+
+def reasons(harness: ConductorHarness) -> dict[str, str]:
+    with harness.db.read() as session:
+        return {guest.uuid: guest.reason for guest in unexpected.guests(session)}
+
+
+def adopt(harness: ConductorHarness, uuid: str) -> None:
+    worker = harness.conductor.worker
+
+    def work(session: Any) -> None:
+        (guest,) = unexpected.guests(session, uuid)
+        Adoption().adopt(session, guest, worker.at(), worker.now())
+
+    worker.run(work)
+
+
+def test_guests_that_rows_expect_are_not_listed(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    record = record_of(harness, uuid)
+    assert report(harness, record) == GuestsAnswer()
+    assert reasons(harness) == {}
+
+
+def test_a_guest_without_a_row_is_listed_until_it_is_gone(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    record = record_of(harness, uuid)
+    forget(harness)
+    assert report(harness, record).wanted == (uuid,)
+    assert reasons(harness) == {uuid: "no_row"}
+    assert report(harness, record).wanted == (), "its record is known"
+    with harness.db.read() as session:
+        assert not unexpected.is_empty(session)
+        assert unexpected.is_empty(session, "b")
+    harness.conductor.report_guests(CTX, host="a", guests=())
+    assert reasons(harness) == {}
+
+
+def test_a_guest_with_an_unknown_action_is_newer(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    record = record_of(harness, uuid, NEW)
+    assert report(harness, record).newer == (uuid,)
+    view = harness.view("a", uuid)
+    inputs = harness.conductor.begin_audit(CTX, host="a", view=view)
+    assert (inputs.newer, inputs.unexpected_domains) == ((uuid,), ())
+
+
+def test_a_known_action_makes_no_guest_newer(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    with harness.db.read() as session:
+        known = session.scalars(select(models.InstanceAction).where(models.InstanceAction.instance_uuid == uuid)).one()
+    ended = EndedAction(id=known.id, request_id=known.request_id, kind="build")
+    assert report(harness, record_of(harness, uuid, ended)).newer == ()
+    # A number that the restored database gave to another action.
+    other = EndedAction(id=known.id, request_id="req-other", kind="start")
+    assert report(harness, record_of(harness, uuid, other)).newer == (uuid,)
+
+
+def test_an_action_that_was_purged_makes_no_guest_newer(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    old = EndedAction(id=0, request_id="req-old", kind="start")
+    assert report(harness, record_of(harness, uuid, old)).newer == ()
+
+
+def test_the_addresses_of_a_guest_without_a_row_are_not_given_away(harness: ConductorHarness) -> None:
+    blue = network(harness)
+    subnet(harness, blue, "10.0.0.0/29")
+    uuid = harness.active(requested_networks=({"network_id": blue.id},))
+    record = record_of(harness, uuid)
+    (vif,) = record.instance.network_info
+    address = vif.addresses[0].ip_address
+    forget(harness)
+    report(harness, record)
+    others = [port(harness, blue) for _ in range(4)]
+    assert address not in addresses_of(others)
+    with pytest.raises(errors.IpAddressGenerationFailure):
+        port(harness, blue)
+    with pytest.raises(errors.IpAddressAlreadyAllocated):
+        port(harness, blue, address)
+    with pytest.raises(errors.MacAddressInUse):
+        port(harness, network(harness), mac_address=vif.mac_address)
+    harness.conductor.report_guests(CTX, host="a", guests=())
+    assert addresses_of([port(harness, blue)]) == [address]
+
+
+def test_an_adopted_guest_is_a_server_again(harness: ConductorHarness) -> None:
+    blue = network(harness)
+    subnet(harness, blue, "10.0.0.0/29")
+    uuid = harness.active(requested_networks=({"network_id": blue.id},))
+    before, allocated = record_of(harness, uuid), harness.allocated()
+    forget(harness)
+    report(harness, before)
+    adopt(harness, uuid)
+    assert harness.state(uuid) == "active/None on a"
+    assert harness.allocated() == allocated
+    assert reasons(harness) == {}
+    after = record_of(harness, uuid).instance
+    for field in ("display_name", "project_id", "user_id", "flavor", "image", "metadata", "network_info"):
+        assert getattr(after, field) == getattr(before.instance, field), field
+    assert report(harness, before) == GuestsAnswer(), "the next report finds nothing amiss"
+    harness.delete(uuid)
+    harness.conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
+    assert (harness.state(uuid), harness.allocated()) == ("deleted/None on a", {})
+    assert harness.count(models.Port) == 0
+
+
+def test_adoption_takes_a_newer_guest_over_its_row(harness: ConductorHarness) -> None:
+    """It was stopped at the time of the backup, and started since."""
+    uuid = harness.active()
+    record = record_of(harness, uuid, NEW)
+    with harness.db.write() as session:
+        values = {"vm_state": "stopped", "power_state": int(PowerState.SHUTDOWN)}
+        session.execute(update(models.Instance).where(models.Instance.uuid == uuid).values(values))
+    assert report(harness, record).newer == (uuid,)
+    adopt(harness, uuid)
+    assert harness.state(uuid) == "active/None on a"
+    assert report(harness, record).newer == (), "its last action is known now"
+
+
+def test_a_guest_that_is_off_is_adopted_as_it_is(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    record = record_of(harness, uuid)
+    forget(harness)
+    report(harness, record, power_state=int(PowerState.SHUTDOWN))
+    adopt(harness, uuid)
+    assert harness.instance(uuid).vm_state == VmState.STOPPED.value
+
+
+def test_a_build_that_an_older_database_requests_again_adopts_its_guest(harness: ConductorHarness) -> None:
+    harness.scheduler.mood = errors.ServiceUnavailable("no scheduler yet")
+    (uuid,) = harness.create()
+    instance = msgspec.structs.replace(
+        Instance(uuid=uuid, display_name="vm", flavor=FLAVOR, project_id="demo", user_id="alice"),
+        reservation_id=harness.instance(uuid).reservation_id,
+    )
+    report(harness, GuestRecord(instance=instance, attempt=1, node="a-node"))
+    assert harness.state(uuid) == "active/None on a"
+    assert harness.count(models.Task) == 0
+    assert harness.actions(uuid)[0] == ("create", "Error")
+    assert harness.allocated() != {}
+
+
+def test_a_guest_that_an_operator_removes_is_asked_for_until_it_is_gone(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    record = record_of(harness, uuid)
+    forget(harness)
+    report(harness, record)
+    worker = harness.conductor.worker
+    assert worker.run(lambda session: remove(session, uuid, None, worker.at())) == ["a"]
+    for _ in range(2):
+        assert report(harness, record).remove == (uuid,)
+    assert harness.count(models.PurgedInstance) == 1
+    harness.conductor.report_guests(CTX, host="a", guests=())
+    assert reasons(harness) == {}
+
+
+def test_a_server_that_exists_is_not_removed_here(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    report(harness, record_of(harness, uuid, NEW))
+    worker = harness.conductor.worker
+    with pytest.raises(errors.Conflict, match="adopt the guest"):
+        worker.run(lambda session: remove(session, uuid, None, worker.at()))
+    with pytest.raises(errors.NotFound):
+        worker.run(lambda session: remove(session, "unknown", None, worker.at()))
+
+
+def test_more_removals_than_the_option_allows_wait_for_an_operator(harness: ConductorHarness) -> None:
+    harness.options["conductor__max_automatic_removals"] = 2
+    conductor = harness.start("two")
+    uuids = [harness.active() for _ in range(4)]
+    for uuid in uuids:
+        harness.delete(uuid)
+        harness.conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
+    inputs = conductor.begin_audit(CTX, host="a", view=harness.view("a", *uuids))
+    assert inputs.unexpected_domains == ()
+    assert f"minova-manage unexpected remove {uuids[0]}" in " ".join(inputs.conflicts)
+    conductor.report_guests(CTX, host="a", guests=tuple(mark(uuid) for uuid in uuids))
+    assert set(reasons(harness).values()) == {"remove"}
+    inputs = conductor.begin_audit(CTX, host="a", view=harness.view("a", *uuids[:2]))
+    assert set(inputs.unexpected_domains) == set(uuids[:2])
