@@ -1,4 +1,4 @@
-"""Periodic recovery: tasks that are due or wait for a host that is down, leases, take-over, messages to send again."""
+"""Periodic recovery: tasks that are due or wait for a host that is lost, leases, take-over, messages to send again."""
 
 import logging
 
@@ -7,7 +7,7 @@ from oslo_config import cfg
 from minova import metrics
 from minova.conductor.compute_messages import ComputeClient
 from minova.conductor.hosts.liveness import Liveness
-from minova.conductor.tasks.registry import TaskRegistry
+from minova.conductor.tasks.registry import HostLoss, TaskRegistry
 from minova.conductor.tasks.worker import Worker
 from minova.db.servers import tasks
 from minova.objects.failures import Failure
@@ -16,7 +16,11 @@ LOG = logging.getLogger(__name__)
 
 # The most tasks in one round; the next round is only seconds away.
 LIMIT = 500
-HOST_DOWN = Failure(kind="HostDown", details="the host is down")
+# Why a task expires, by how its host was lost.
+FAILURES = {
+    HostLoss.ABSENT: Failure(kind="HostDown", details="the host is down"),
+    HostLoss.FENCED: Failure(kind="HostDown", details="the host was forced down"),
+}
 
 
 class Reconcile:
@@ -31,19 +35,26 @@ class Reconcile:
         self._instance_build_timeout = conf.instance_build_timeout
 
     def process_due_tasks(self) -> None:
-        """Resume tasks that are due, and expire tasks that wait for a dead host."""
+        """Resume tasks that are due, and expire tasks whose host is lost."""
         self._expire_late_builds()
         self._send_again()
-        down = self._liveness.down_hosts()
+        lost = {
+            HostLoss.ABSENT: self._liveness.absent_hosts(),
+            HostLoss.FENCED: self._liveness.fenced_hosts(),
+        }
         with self._worker.db.read() as session:
             due = list(tasks.due(session, self._worker.id, self._worker.now(), LIMIT))
             waiting = tasks.count_by_step(session, self._worker.id)
-            on_down_hosts = self._registry.wait_for_host(tasks.on_hosts(session, self._worker.id, down, LIMIT))
+            on_lost_hosts = {
+                loss: tasks.on_hosts(session, self._worker.id, hosts, self._registry.steps_ended_by(loss), LIMIT)
+                for loss, hosts in lost.items()
+            }
         for step in self._registry.steps:
             metrics.TASKS.labels(step.value).set(waiting.get(step.value, 0))
         seen = {task.id for task in due}
         self._registry.resume(due)
-        self._registry.expire([task for task in on_down_hosts if task.id not in seen], HOST_DOWN)
+        for loss, some in on_lost_hosts.items():
+            self._registry.expire([task for task in some if task.id not in seen], FAILURES[loss])
 
     def take_over(self) -> None:
         """Take over tasks whose owner's lease has expired, and resume them from their rows: messages that the owner may

@@ -1,7 +1,18 @@
-"""Which hosts are down now, read from heartbeats at most every other second."""
+"""What is known of the hosts of computes now, read from heartbeats at most every other second.
+
+    predicate   the compute                                          what follows
+    down        is absent, or reports that its hypervisor is away    it gets no new servers
+    absent      is silent, forced down, or has no service            its builds are tried elsewhere, its servers are deleted
+                                                                     without it; a server action waits for it
+    fenced      was forced down by an operator or a monitor          its server actions fail: the guests there do not run any
+                                                                     more
+
+A compute that reports that its hypervisor is away is down and not absent: it works, and reports itself how its work ends.
+"""
 
 import threading
 from collections.abc import Callable
+from typing import NamedTuple
 
 from minova.db.api_queries import services
 from minova.db.engine import Database
@@ -9,6 +20,13 @@ from minova.db.engine import Database
 COMPUTE = "minova-compute"
 # Seconds for which a result is valid.
 FRESH = 2.0
+
+
+class _Hosts(NamedTuple):
+    known: frozenset[str] = frozenset()
+    down: frozenset[str] = frozenset()
+    absent: frozenset[str] = frozenset()
+    fenced: frozenset[str] = frozenset()
 
 
 class Liveness:
@@ -22,8 +40,7 @@ class Liveness:
         self._clock = clock
         self._lock = threading.Lock()
         self._until = 0.0
-        self._down: frozenset[str] = frozenset()
-        self._known: frozenset[str] = frozenset()
+        self._hosts = _Hosts()
 
     def forget(self) -> None:
         """Call after the commit of a change to a service: the next use reads again."""
@@ -31,22 +48,34 @@ class Liveness:
             self._until = 0.0
 
     def down_hosts(self) -> frozenset[str]:
-        """Returns the hosts whose compute is silent, forced down, or reports that it cannot work."""
-        self._refresh()
-        return self._down
+        """Returns the hosts that get no new servers."""
+        return self._fresh().down
 
-    def able_hosts(self) -> frozenset[str]:
-        """Returns the hosts whose compute is known and not down."""
-        self._refresh()
-        return self._known - self._down
+    def absent_hosts(self) -> frozenset[str]:
+        """Returns the hosts whose compute is silent or forced down."""
+        return self._fresh().absent
 
-    def _refresh(self) -> None:
+    def fenced_hosts(self) -> frozenset[str]:
+        """Returns the hosts whose compute is forced down."""
+        return self._fresh().fenced
+
+    def present_hosts(self) -> frozenset[str]:
+        """Returns the hosts whose compute has a service and is not absent."""
+        hosts = self._fresh()
+        return hosts.known - hosts.absent
+
+    def _fresh(self) -> _Hosts:
         with self._lock:
             if self._clock() < self._until:
-                return
+                return self._hosts
             with self._db.read() as session:
                 computes = services.services(session, self._down_time, self._db)
             rows = [row for row in computes.rows if row.binary == COMPUTE]
-            self._known = frozenset(row.host for row in rows)
-            self._down = frozenset(row.host for row in rows if not computes.is_up(row))
+            self._hosts = _Hosts(
+                known=frozenset(row.host for row in rows),
+                down=frozenset(row.host for row in rows if not computes.is_up(row)),
+                absent=frozenset(row.host for row in rows if computes.is_absent(row)),
+                fenced=frozenset(row.host for row in rows if row.forced_down),
+            )
             self._until = self._clock() + FRESH
+            return self._hosts

@@ -87,7 +87,7 @@ class Deletions:
 
     def _soft_delete(self, ctx: RequestContext, instance_uuid: str, *, override_lock: bool) -> None:
         """Raises _NotSoft if the server must be deleted at once. Raises PeerTooOld, Conflict and NotFound."""
-        look = partial(self._without_host, ctx, instance_uuid, override_lock, self._liveness.able_hosts())
+        look = partial(self._without_host, ctx, instance_uuid, override_lock, self._liveness.present_hosts())
         if self._worker.run(look):
             return
         try:
@@ -98,9 +98,9 @@ class Deletions:
                 raise
 
     def _without_host(
-        self, ctx: RequestContext, instance_uuid: str, override_lock: bool, able: frozenset[str], session: Session
+        self, ctx: RequestContext, instance_uuid: str, override_lock: bool, present: frozenset[str], session: Session
     ) -> bool:
-        """Returns whether no host need be asked: its host is down, and then the server is marked as soft-deleted here;
+        """Returns whether no host need be asked: its host is absent, and then the server is marked as soft-deleted here;
         or the host was asked before. A host that comes back stops the guest. A second delivery of a request changes
         nothing: the server may be restored by now.
         """
@@ -116,7 +116,7 @@ class Deletions:
         for_good = locked.deleting or is_being_built(vm_state) or task_state in SHELVE_OFFLOAD.progress
         if locked.host is None or not locked.launched or for_good:
             raise _NotSoft(f"it is {locked.state[0]}, {locked.state[1]} on host {locked.host}")
-        if locked.host in able:
+        if locked.host in present:
             return False
         self._actions.require_levels(SOFT_DELETE)
         locked = self._actions.required(session, instance_uuid, SOFT_DELETE, override_lock=override_lock)

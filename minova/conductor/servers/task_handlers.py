@@ -14,7 +14,7 @@ from minova.conductor.servers.build import BuildInstances
 from minova.conductor.servers.build_reports import BuildReports
 from minova.conductor.servers.terminate import Terminate
 from minova.conductor.tasks.pools import Kind
-from minova.conductor.tasks.registry import TaskHandler, TaskRegistry
+from minova.conductor.tasks.registry import HostLoss, TaskHandler, TaskRegistry
 from minova.conductor.tasks.worker import Worker
 from minova.context import service_context
 from minova.db.models import Task, TaskStep
@@ -29,7 +29,7 @@ TRY_FOR = 60.0
 class ScheduleTasks:
     """Schedules the instances of one request together again."""
 
-    waits_for_host: ClassVar[bool] = False
+    ended_by: ClassVar[HostLoss | None] = None
 
     def __init__(self, worker: Worker, builds: BuildInstances) -> None:
         self._worker = worker
@@ -73,7 +73,7 @@ class ScheduleTasks:
 class BuildTasks:
     """Gives up an attempt that has waited too long, as if its host had reported a failure."""
 
-    waits_for_host: ClassVar[bool] = True
+    ended_by: ClassVar[HostLoss | None] = HostLoss.ABSENT
 
     def __init__(self, worker: Worker, reports: BuildReports, computes: ComputeClient, build_timeout: float) -> None:
         self._worker = worker
@@ -113,7 +113,7 @@ class BuildTasks:
 class DeleteTasks:
     """Asks the host again. `Terminate.resume` decides about a deletion without a host."""
 
-    waits_for_host: ClassVar[bool] = True
+    ended_by: ClassVar[HostLoss | None] = HostLoss.ABSENT
 
     def __init__(self, worker: Worker, terminate: Terminate) -> None:
         self._worker = worker
@@ -138,7 +138,7 @@ class DeleteTasks:
 class ActionTasks:
     """Asks the host again, or fails the action, so that the instance returns to its earlier state."""
 
-    waits_for_host: ClassVar[bool] = True
+    ended_by: ClassVar[HostLoss | None] = HostLoss.FENCED
 
     def __init__(self, worker: Worker, actions: ServerActions) -> None:
         self._worker = worker

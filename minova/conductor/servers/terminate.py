@@ -84,14 +84,14 @@ class Terminate:
         override_lock: bool = False,
         soft_deleted_for: float | None = None,
     ) -> None:
-        """Delete the server. If no host can answer, the deletion is completed at once, and the domain is later an
+        """Delete the server. If its host is absent, the deletion is completed at once, and the domain is later an
         unexpected one.
 
         `soft_deleted_for`: delete it only if it has been soft-deleted, and idle, for more than this number of seconds.
 
         Raises NotFound if there is no such server, Conflict if it is locked.
         """
-        able = self._liveness.able_hosts()
+        present = self._liveness.present_hosts()
         groups = self._hints.groups_of(instance_uuid)
 
         def work(session: Session) -> Ask | None:
@@ -101,7 +101,7 @@ class Terminate:
             if soft_deleted_for is not None and not self._is_over(session, standing, soft_deleted_for):
                 LOG.info("Instance %s is not reclaimed: it is %s, %s", instance_uuid, *standing.state)
                 return None
-            return self._begin(session, ctx, standing, able, override_lock)
+            return self._begin(session, ctx, standing, present, override_lock)
 
         ask = self._worker.run(work)
         if ask is None:
@@ -151,16 +151,16 @@ class Terminate:
         self._worker.run(work)
 
     def resume(self, ctx: RequestContext, instance_uuid: str, epoch: int) -> None:
-        """Ask the host again. If no host can answer, complete the deletion; after `delete_timeout`, set ERROR."""
-        able = self._liveness.able_hosts()
+        """Ask the host again. If it is absent, complete the deletion; after `delete_timeout`, set ERROR."""
+        present = self._liveness.present_hosts()
 
         def work(session: Session) -> Ask | None:
             standing = instances.lock(session, [instance_uuid]).get(instance_uuid)
             task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
             if standing is None or task is None or (task.step, task.epoch) != (TaskStep.DELETE, epoch):
                 return None
-            if task.host is None or task.host not in able:
-                LOG.info("Instance %s is deleted without its host %s, which is down", instance_uuid, task.host)
+            if task.host is None or task.host not in present:
+                LOG.info("Instance %s is deleted without its host %s, which is absent", instance_uuid, task.host)
                 self._finish(session, standing, task)
                 return None
             return self._again(session, standing, task)
@@ -206,7 +206,12 @@ class Terminate:
         return bool(instances.soft_deleted(session, self._worker.at(), seconds, standing.uuid))
 
     def _begin(
-        self, session: Session, ctx: RequestContext, standing: LockedInstance, able: frozenset[str], override_lock: bool
+        self,
+        session: Session,
+        ctx: RequestContext,
+        standing: LockedInstance,
+        present: frozenset[str],
+        override_lock: bool,
     ) -> Ask | None:
         instance_uuid = standing.uuid
         task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
@@ -232,7 +237,7 @@ class Terminate:
         host, node = standing.host, standing.node
         if host is None and task is not None:
             host, node = task.host, task.node
-        if host is None or host not in able:
+        if host is None or host not in present:
             finish_delete(session, standing, task.claim_number if task is not None else 0, action_id, at, now)
             return None
         turned: dict[str, Any] = {

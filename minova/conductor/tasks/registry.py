@@ -3,6 +3,7 @@
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum, auto
 from typing import ClassVar, Protocol
 
 from minova.db.models import Task, TaskStep
@@ -11,14 +12,21 @@ from minova.objects.failures import Failure
 LOG = logging.getLogger(__name__)
 
 
+class HostLoss(Enum):
+    """How sure it is that no work is done on a host any more; see `conductor/hosts/liveness.py`."""
+
+    ABSENT = auto()
+    FENCED = auto()
+
+
 class TaskHandler(Protocol):
     """Handles the tasks in one step. Each method passes work to the background and returns at once.
 
     A task may be passed more than once, or too late, so the work checks its row again under lock.
     """
 
-    waits_for_host: ClassVar[bool]
-    """Whether its tasks wait for the host that they name."""
+    ended_by: ClassVar[HostLoss | None]
+    """The loss of the host that they name which makes its tasks expire; None: they do not wait for a host."""
 
     def start(self, tasks: Sequence[Task]) -> None:
         """Send from the rows what may never have been sent: after a take-over, or if the broker has lost messages."""
@@ -52,9 +60,9 @@ class TaskRegistry:
     def expire(self, tasks: Iterable[Task], failure: Failure, *, final: bool = False) -> None:
         self._each(tasks, lambda handler, together: handler.expire(together, failure, final=final))
 
-    def wait_for_host(self, tasks: Iterable[Task]) -> list[Task]:
-        """Returns the tasks that wait for the host that they name."""
-        return [task for task in tasks if (handler := self._handlers.get(task.step)) and handler.waits_for_host]
+    def steps_ended_by(self, loss: HostLoss) -> tuple[str, ...]:
+        """Returns the steps whose tasks expire if their host is lost in this way."""
+        return tuple(step for step, handler in self._handlers.items() if handler.ended_by is loss)
 
     def _each(self, tasks: Iterable[Task], work: Callable[[TaskHandler, Sequence[Task]], None]) -> None:
         by_step: dict[str, list[Task]] = defaultdict(list)

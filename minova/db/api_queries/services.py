@@ -40,17 +40,26 @@ class Services(msgspec.Struct, frozen=True, kw_only=True):
     """All services and what is known of their liveness.
 
     `last_seen`: when each service was last heard, in seconds since the epoch by the database's wall clock.
-    `down`: ids of the services that are down.
+    `down`: ids of the services that get no new work: they are absent, or report that they cannot work.
+    `absent`: ids of the services behind which nobody works, as far as is known: silent, forced down, or never heard.
     `in_doubt`: ids of the services that count as up although they are silent.
     """
 
     rows: tuple[ServiceRow, ...]
     last_seen: Mapping[int, float]
     down: frozenset[int]
+    absent: frozenset[int] = frozenset()
     in_doubt: frozenset[int] = frozenset()
 
     def is_up(self, service: ServiceRow) -> bool:
+        """Whether it may get new work."""
         return service.id not in self.down
+
+    def is_absent(self, service: ServiceRow) -> bool:
+        """Whether work that it was given must be assumed to have stopped. A service that reports that it cannot take new
+        work is not absent: it still does, or ends, what it has.
+        """
+        return service.id in self.absent
 
 
 @lru_cache(16)
@@ -69,15 +78,14 @@ def services(session: Session, down_time: float, db: Database) -> Services:
     seen = last_seen(session)
     now, behind = session.execute(_clocks(db.now(), db.wall())).one()
     verdict = judge(seen, down_time, {row.id for row in rows if row.binary == CONDUCTOR})
-    down = verdict.down | {
-        row.id for row in rows if row.forced_down or row.down_reason is not None or row.id not in seen
-    }
+    absent = verdict.down | {row.id for row in rows if row.forced_down or row.id not in seen}
+    down = absent | {row.id for row in rows if row.down_reason is not None}
     # The clock runs, but not even a conductor has been heard: no messages come through. Then silence does not mean that
     # a service is down.
     all_silent = bool(seen) and now - max(seen.values()) > down_time
     in_doubt = frozenset(row.id for row in rows) if all_silent else verdict.in_doubt
     shown = {key: at + behind for key, at in seen.items()}
-    return Services(rows=rows, last_seen=shown, down=down, in_doubt=in_doubt - down)
+    return Services(rows=rows, last_seen=shown, down=down, absent=absent, in_doubt=in_doubt - down)
 
 
 def uuid_of(session: Session, service_id: int) -> str | None:

@@ -156,11 +156,14 @@ def past_deadline(session: Session, instance_uuids: Iterable[str], now: ColumnEl
     return overdue
 
 
-def on_hosts(session: Session, worker_id: str, hosts: Collection[str], limit: int) -> Sequence[Task]:
-    """Returns the worker's tasks that wait for one of these hosts."""
+def on_hosts(
+    session: Session, worker_id: str, hosts: Collection[str], steps: Collection[str], limit: int
+) -> Sequence[Task]:
+    """Returns the worker's tasks in one of these steps that wait for one of these hosts."""
     waiting_tasks: list[Task] = []
     for chunk in chunked(sorted(hosts)):
-        query = select(Task).where(Task.worker_id == worker_id, Task.host.in_(chunk)).order_by(Task.id)
+        query = select(Task).where(Task.worker_id == worker_id, Task.host.in_(chunk), Task.step.in_(steps))
+        query = query.order_by(Task.id)
         waiting_tasks += session.scalars(query.limit(limit - len(waiting_tasks)))
     return waiting_tasks
 

@@ -61,7 +61,7 @@ class Watch:
         liveness = Liveness(self._db, down_time=DOWN_TIME, clock=time.time)
         while not self._stopping.wait(LOOK_INTERVAL):
             self.most = max(self.most, len(liveness.down_hosts()))
-            self.known = len(liveness.able_hosts())
+            self.known = len(liveness.present_hosts())
 
     def __enter__(self) -> Self:
         return self

@@ -361,8 +361,12 @@ class FailureCases:
             harness.beat("b", "c")
         assert harness.allocated() == {uuid: "b"}
 
-    def test_a_host_that_says_it_cannot_work_loses_its_builds(self, harness: ConductorHarness) -> None:
+    def test_a_host_that_says_it_cannot_work_keeps_its_builds_and_gets_no_new_ones(
+        self, harness: ConductorHarness
+    ) -> None:
+        """Its compute works, and reports itself how they end."""
         (uuid,) = harness.create()
-        harness.conductor.heartbeat(CTX, host="a", binary="minova-compute", down_reason="libvirtd is gone")
-        harness.tick(harness.conductor, 1)
+        harness.cannot_work("a")
+        assert harness.allocated() == {uuid: "a"}
+        harness.fail("a", uuid)
         assert harness.allocated() == {uuid: "b"}

@@ -152,6 +152,26 @@ class ConductorHarness:
             self.conductor.heartbeat(CTX, host=host, binary="minova-compute")
         self.tick(self.conductor)
 
+    def silence(self, host: str) -> None:
+        """The compute of this host is not heard until it is down."""
+        others = [name for name in self.hosts if name != host]
+        for _ in range(8):
+            self.now += 10
+            self.beat(*others)
+        self.tick(self.conductor, 10)
+
+    def force_down(self, host: str, *, forced_down: bool = True) -> None:
+        """An operator or a monitor says that the host is off."""
+        with self.db.read() as session:
+            service = session.scalars(select(models.Service).where(models.Service.host == host)).one()
+        self.conductor.update_service(CTX, service_uuid=service.uuid, forced_down=forced_down)
+        self.tick(self.conductor, 1)
+
+    def cannot_work(self, host: str) -> None:
+        """The compute of this host reports that its hypervisor is away."""
+        self.conductor.heartbeat(CTX, host=host, binary="minova-compute", down_reason="libvirtd is gone")
+        self.tick(self.conductor, 1)
+
     # -- hosts -----------------------------------------------------------------------------------------------------
 
     def register(self, name: str, conductor: ConductorManager | None = None) -> None:
