@@ -25,7 +25,7 @@ from minova.compute.instances.guest_reports import GuestReports
 from minova.compute.instances.guest_starts import GuestStarts
 from minova.compute.instances.interfaces import Interfaces
 from minova.compute.instances.operations import Operations
-from minova.compute.instances.orders import Progress
+from minova.compute.instances.orders import Progress, Repeated, repeated
 from minova.compute.instances.plugging import Plugging
 from minova.compute.instances.power_states import PowerStates
 from minova.compute.instances.snapshots import Snapshots
@@ -85,6 +85,7 @@ def make_manager(
     safe_mode: SafeMode | None = None,
     witness: Witness | None = None,
     learn_cloud: Callable[[str], None] = lambda uuid: None,
+    repeated: Repeated = repeated,
 ) -> ComputeManager:
     """Makes a ComputeManager with everything that it delegates to.
 
@@ -94,6 +95,7 @@ def make_manager(
     `ticks`: this host's monotonic clock, for durations; None: uses `clock` if that is given, for tests.
     `identity`, `stopping` and `learn_levels`: see ComputeManager.
     `fresh_claim`: see Builder.
+    `repeated`: how actions report that they are in progress; see `orders`.
     `results`: results of actions that no conductor has received yet; None: there are none, and new ones are lost with
       the process.
     `records`: of this host's guests; None: there are none, and new ones are lost with the process.
@@ -135,7 +137,7 @@ def make_manager(
         records=records,
     )
     background = Background(workers, builder, safe_mode)
-    progress = Progress(host, guarded_conductor, clock=ticks, repeat=repeat)
+    progress = Progress(host, guarded_conductor, clock=ticks, repeat=repeat, repeated=repeated)
     snapshots = Snapshots(
         conf, host, guarded, guarded_conductor, uploads or ImageUploads(conf), progress, repeat=repeat
     )
@@ -158,6 +160,8 @@ def make_manager(
         nodes,
         builder.domains,
         power_states,
+        progress,
+        time_limit=float(conf.conductor.action_timeout),
         repeat=repeat,
         results=results,
     )

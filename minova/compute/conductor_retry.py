@@ -33,6 +33,10 @@ class ConductorRetry:
         self._seconds = seconds
         self._safe_mode = safe_mode or SafeMode()
 
+    def pause(self, seconds: float) -> bool:
+        """Waits. Returns whether the compute stops."""
+        return self._wait(seconds)
+
     def __call__(self, what: str, ask: Callable[[], T], seconds: float | None = None) -> T:
         """Raises ServiceUnavailable if there is no answer for that long, or if the compute stops."""
         while True:

@@ -251,6 +251,11 @@ class ComputeManager:
     def restore_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
         self._act(ctx, known.RESTORE, instance, action_id)
 
+    def cancel_action(self, ctx: RequestContext, instance_uuid: str, action_id: int) -> None:
+        """Does not wait for the work on the instance."""
+        work = lambda: self._actions.give_up(ctx, instance_uuid, action_id)  # noqa: E731
+        self._background.run(ctx, ("cancel", f"action {action_id}"), work)
+
     def _act(
         self, ctx: RequestContext, action: known.ServerAction, instance: Instance, action_id: int, **arguments: Any
     ) -> None:

@@ -218,6 +218,13 @@ class ComputeClient:
         if too_old:
             raise too_old[0]
 
+    def cancel_action(self, ctx: RequestContext, host: str, instance_uuid: str, action_id: int) -> None:
+        """A failed message is not sent again, because the action is looked at again."""
+        try:
+            self._compute(host).cancel_action(ctx, instance_uuid=instance_uuid, action_id=action_id)
+        except errors.MinovaError as error:
+            LOG.warning("Host %s could not be asked to cancel action %d: %s", host, action_id, error)
+
     def refresh_interfaces(self, ctx: RequestContext, host: str) -> None:
         """A failed message is not sent again, because the host asks from time to time."""
         try:

@@ -715,10 +715,16 @@ class ConductorManager:
         self.collaborators.action_reports.action_progressed(instance_uuid, action_id, host, task_state)
 
     def action_succeeded(
-        self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str, power_state: int
+        self,
+        ctx: RequestContext,
+        instance_uuid: str,
+        action_id: int,
+        host: str,
+        power_state: int,
+        kept: bool = False,
     ) -> None:
         self.collaborators.services.note_contact(host, ctx.process)
-        self.collaborators.action_reports.action_succeeded(instance_uuid, action_id, host, power_state)
+        self.collaborators.action_reports.action_succeeded(instance_uuid, action_id, host, power_state, kept=kept)
 
     def action_failed(
         self,

@@ -57,9 +57,10 @@ OPTS: list[cfg.Opt] = [
         "action_timeout",
         default=600,
         min=10,
-        help="Seconds that a host may take for a server action, such as a stop. It is asked again with growing pauses; then the "
-        "action fails and the instance is as before. Computes read it, too: no guest is waited for so long that less than a minute "
-        "of it is left.",
+        help="Seconds without a sign of life of a server action, such as a stop, after which its host is asked to cancel it. An action "
+        "that has not begun there fails, and the instance is as before. One that has begun gives signs of life, however long it takes, "
+        "and continues. Computes read the option, too: they give signs more often than that, and wait that long for a hypervisor that "
+        "is away.",
     ),
     cfg.IntOpt(
         "diagnosis_retention",

@@ -191,6 +191,14 @@ class ForConductor(Protocol):
         """Run the guest of a soft-deleted instance. Idempotent."""
         ...
 
+    @cast(since="1.3")
+    def cancel_action(self, ctx: RequestContext, instance_uuid: str, action_id: int) -> None:
+        """The time of this action is over. If it has not begun here, it never begins, and the host reports that it failed
+        (`action_failed`, untouched). If it is in progress, the host reports that it continues (`action_progressed`). If it
+        has ended, the host reports its result again. Idempotent.
+        """
+        ...
+
 
 @called_by(Role.API)
 class ForApi(Protocol):

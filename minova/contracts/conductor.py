@@ -722,16 +722,25 @@ class ForComputes(Protocol):
     def action_progressed(
         self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str, task_state: str
     ) -> None:
-        """The action has reached this task state, and its time-out starts anew. Idempotent. Raises StaleAttempt as
-        `begin_action` does.
+        """The action is in progress and has reached this task state; empty: the state has not changed. Its time limit starts
+        anew. Idempotent. Raises StaleAttempt as `begin_action` does.
         """
         ...
 
     @call(since="1.7")
     def action_succeeded(
-        self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str, power_state: int
+        self,
+        ctx: RequestContext,
+        instance_uuid: str,
+        action_id: int,
+        host: str,
+        power_state: int,
+        kept: bool = False,
     ) -> None:
-        """The host has done the action. Idempotent; a stale report is ignored."""
+        """The host has done the action. Idempotent; a stale report is ignored.
+
+        `kept`: the guest already was as the action wants it, and was left alone.
+        """
         ...
 
     @call(since="1.7")

@@ -29,14 +29,14 @@ from minova.objects.states import PowerState, TaskState, VmState
 OFF = frozenset({PowerState.SHUTDOWN, PowerState.CRASHED})
 # If an idle instance in one of these states is found off, it becomes `stopped`.
 STOPS_BY_ITSELF = frozenset({VmState.ACTIVE, VmState.PAUSED})
-_ON = frozenset({PowerState.RUNNING, PowerState.PAUSED, PowerState.SUSPENDED})
+ON = frozenset({PowerState.RUNNING, PowerState.PAUSED, PowerState.SUSPENDED})
 
 
 def must_stop(vm_state: VmState, power_state: PowerState) -> bool:
     """Whether the host must stop the domain of an instance in these states."""
     if vm_state is VmState.ACTIVE:
         return power_state is PowerState.SUSPENDED
-    return vm_state in {VmState.STOPPED, VmState.SOFT_DELETED, VmState.SHELVED} and power_state in _ON
+    return vm_state in {VmState.STOPPED, VmState.SOFT_DELETED, VmState.SHELVED} and power_state in ON
 
 
 # A guest was running when its host went down during one of these tasks, and its host does not start it when it repeats

@@ -15,6 +15,7 @@ from minova.cmd.compute import make_manager as make_compute_manager
 from minova.compute.images.tokens import ImageToken
 from minova.compute.instances.actions import UnreportedResults
 from minova.compute.instances.guest_records import GuestRecords
+from minova.compute.instances.orders import Repeated, repeated
 from minova.compute.manager import ComputeManager
 from minova.context import service_context
 from minova.objects.flavor import Flavor
@@ -102,8 +103,10 @@ class Compute:
         fresh_claim: float = 0.0,
         results: Path | None = None,
         records: Path | None = None,
+        repeated: Repeated = repeated,
         **options: Any,
     ) -> None:
+        self.repeated = repeated
         self.results = results
         self.records = records
         self.fresh_claim = fresh_claim
@@ -130,6 +133,7 @@ class Compute:
             fresh_claim=self.fresh_claim,
             results=UnreportedResults(self.results),
             records=GuestRecords(self.records),
+            repeated=self.repeated,
         )
 
     def start(self) -> "Compute":

@@ -468,13 +468,21 @@ class FakeConductor:
         def work() -> None:
             if self._action(instance_uuid, action_id, host) is None:
                 raise errors.StaleAttempt(f"Action {action_id} is not in progress")
-            self._write(instance_uuid, task_state=TaskState(task_state))
+            if task_state:
+                self._write(instance_uuid, task_state=TaskState(task_state))
             self.progressed.append(task_state)
 
         self._serve("action_progressed", work)
 
     def action_succeeded(
-        self, ctx: RequestContext, *, instance_uuid: str, action_id: int, host: str, power_state: int
+        self,
+        ctx: RequestContext,
+        *,
+        instance_uuid: str,
+        action_id: int,
+        host: str,
+        power_state: int,
+        kept: bool = False,
     ) -> None:
         def work() -> None:
             action = self._action(instance_uuid, action_id, host)

@@ -2,13 +2,20 @@
 the result.
 
 begin_action (is it still in progress?) -> the operation (`operations`) -> action_succeeded or action_failed
+                                             meanwhile: action_progressed, from time to time
 
 All of it happens under the lock of the instance, so a message that comes twice, or after the action has ended, changes
 nothing. The result of an operation is stored until a conductor has received it: if the action is requested again, the
 host only reports.
+
+An operation that meets a hypervisor that is away, or a guest on which the hypervisor still works, waits and begins again.
+A conductor that has heard nothing of an action for too long asks this host to cancel it. An action that has not begun never
+begins then; one that has begun continues, because only its own end shows what became of the guest.
 """
 
 import logging
+import threading
+from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +27,7 @@ from minova.codecs import Decoder
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.instances.domains import Domains
 from minova.compute.instances.operations import Operations
-from minova.compute.instances.orders import ActionEnded, Order
+from minova.compute.instances.orders import ActionEnded, Order, Progress
 from minova.compute.instances.power_states import PowerStates
 from minova.compute.tracker.nodes import Nodes
 from minova.context import RequestContext
@@ -28,13 +35,19 @@ from minova.contracts.conductor import ConductorApi
 from minova.objects.failures import kind_of
 from minova.objects.guest_record import EndedAction
 from minova.objects.instance import Instance
-from minova.objects.server_actions import SHELVE_OFFLOAD, ServerAction
+from minova.objects.server_actions import SECRET_TIMEOUT, SHELVE_OFFLOAD, ServerAction
 from minova.objects.states import PowerState, TaskState
 from minova.private_files import make_folder
 
 LOG = logging.getLogger(__name__)
 # Seconds for which a report is repeated; afterwards the conductor requests the action again.
 REPORT_PATIENCE = 60.0
+# Seconds between tries of an operation that waits for the hypervisor.
+HYPERVISOR_PAUSE = 1.0
+# How often an operation begins again after its connection to the hypervisor broke.
+MOST_AGAIN = 3
+# Cancelled actions that are remembered. Their messages, if any, are no older.
+MOST_REFUSED = 1000
 
 
 class _Running(NamedTuple):
@@ -53,19 +66,37 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     kind: str = ""
     untouched: bool = False
+    kept: bool = False
 
 
 _RESULT = Decoder(Result)
 
 
 class UnreportedResults:
-    """Results of the last action of each instance, until a conductor has received them. With a folder they outlive the
-    process.
+    """Results of the last action of each instance, until a conductor has received them, and the actions that have begun.
+    With a folder they outlive the process.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
         self._results = {result.instance_uuid: result for result in self._read()}
+        self._begun = self._read_begun()
+
+    def begin(self, instance_uuid: str, action_id: int) -> None:
+        """Note that the action begins now. A note that cannot be written to the folder is logged and kept in memory."""
+        self._end(instance_uuid)
+        self._begun[instance_uuid] = action_id
+        if self._folder is None:
+            return
+        try:
+            make_folder(self._folder)
+            (self._folder / f"{action_id}.begun").write_text(instance_uuid)
+        except OSError as error:
+            LOG.warning("That action %d begins cannot be noted in %s: %s", action_id, self._folder, error)
+
+    def has_begun(self, instance_uuid: str, action_id: int) -> bool:
+        """Whether the action has begun here, perhaps in an earlier process, and its result was not received yet."""
+        return self._begun.get(instance_uuid) == action_id or self.of(instance_uuid, action_id) is not None
 
     def of(self, instance_uuid: str, action_id: int) -> Result | None:
         result = self._results.get(instance_uuid)
@@ -76,7 +107,7 @@ class UnreportedResults:
 
     def keep(self, result: Result) -> None:
         """Keep a result. One that cannot be written to the folder is logged and kept in memory."""
-        self.forget(result.instance_uuid)
+        self._forget(result.instance_uuid)
         self._results[result.instance_uuid] = result
         if self._folder is None:
             return
@@ -90,6 +121,10 @@ class UnreportedResults:
             LOG.warning("The result of action %d cannot be written to %s: %s", result.action_id, path, error)
 
     def forget(self, instance_uuid: str) -> None:
+        self._end(instance_uuid)
+        self._forget(instance_uuid)
+
+    def _forget(self, instance_uuid: str) -> None:
         result = self._results.pop(instance_uuid, None)
         if result is None or self._folder is None:
             return
@@ -97,6 +132,24 @@ class UnreportedResults:
             self._path(self._folder, result).unlink(missing_ok=True)
         except OSError as error:
             LOG.warning("The result of action %d cannot be removed: %s", result.action_id, error)
+
+    def _end(self, instance_uuid: str) -> None:
+        action_id = self._begun.pop(instance_uuid, None)
+        if action_id is None or self._folder is None:
+            return
+        try:
+            (self._folder / f"{action_id}.begun").unlink(missing_ok=True)
+        except OSError as error:
+            LOG.warning("The note that action %d has begun cannot be removed: %s", action_id, error)
+
+    def _read_begun(self) -> dict[str, int]:
+        begun = {}
+        for path in sorted(self._folder.glob("*.begun")) if self._folder is not None else ():
+            try:
+                begun[path.read_text()] = int(path.stem)
+            except (OSError, ValueError) as error:
+                LOG.warning("%s is left out: %s", path, error)
+        return begun
 
     def _path(self, folder: Path, result: Result) -> Path:
         return folder / f"{result.action_id}.json"
@@ -112,7 +165,9 @@ class UnreportedResults:
 
 
 class InstanceActions:
-    """`power_state` reads the power state of an instance from the driver."""
+    """`power_state` reads the power state of an instance from the driver. `time_limit`: the seconds without a sign of life
+    after which a conductor asks this host to cancel an action.
+    """
 
     def __init__(
         self,
@@ -123,10 +178,14 @@ class InstanceActions:
         nodes: Nodes,
         domains: Domains,
         power_states: PowerStates,
+        progress: Progress,
         *,
+        time_limit: float,
         repeat: ConductorRetry | None = None,
         results: UnreportedResults | None = None,
     ) -> None:
+        self._progress = progress
+        self._time_limit = time_limit
         self._results = results or UnreportedResults()
         self._host = host
         self._operations = operations
@@ -137,6 +196,9 @@ class InstanceActions:
         self._power_states = power_states
         self._repeat = repeat or ConductorRetry()
         self._running: dict[str, _Running] = {}
+        # An action either begins or is refused.
+        self._deciding = threading.Lock()
+        self._refused: deque[int] = deque(maxlen=MOST_REFUSED)
 
     def run(
         self,
@@ -151,11 +213,56 @@ class InstanceActions:
             order = Order(
                 ctx, action_id, instance, arguments, lambda step: self._confirm(ctx, instance.uuid, action_id, step)
             )
-            self._running[instance.uuid] = _Running(action_id, order)
+            if not self._may_begin(order):
+                self._report_refusal(ctx, instance.uuid, action_id)
+                return
             try:
                 self._run(ctx, action, action_id, order)
             finally:
                 del self._running[instance.uuid]
+
+    def give_up(self, ctx: RequestContext, instance_uuid: str, action_id: int) -> None:
+        """Cancel the action because its time is over, if it has not begun, and report which of both is the case. Raises
+        ServiceUnavailable if no conductor has answered; then the conductor asks again.
+        """
+        with self._deciding:
+            running = self._running.get(instance_uuid)
+            is_running = running is not None and running.action_id == action_id
+            has_begun = is_running or self._has_begun(ctx, instance_uuid, action_id)
+            if not has_begun and action_id not in self._refused:
+                self._refused.append(action_id)
+        if not has_begun:
+            LOG.warning("Action %d of instance %s has not begun in time, and is cancelled", action_id, instance_uuid)
+            self._report_refusal(ctx, instance_uuid, action_id)
+            return
+        LOG.info("Action %d of instance %s has begun, and is not cancelled", action_id, instance_uuid)
+        step = running.order.step if running is not None and is_running else ""
+        self._conductor.action_progressed(
+            ctx, instance_uuid=instance_uuid, action_id=action_id, host=self._host, task_state=step
+        )
+
+    def _has_begun(self, ctx: RequestContext, instance_uuid: str, action_id: int) -> bool:
+        """Whether the action has begun, or ended, in this process or an earlier one."""
+        record = self._domains.records.of(instance_uuid)
+        ended = record is not None and record.action(action_id, ctx.request_id) is not None
+        return ended or self._results.has_begun(instance_uuid, action_id)
+
+    def _may_begin(self, order: Order) -> bool:
+        with self._deciding:
+            if order.action_id in self._refused:
+                return False
+            self._running[order.instance.uuid] = _Running(order.action_id, order)
+            return True
+
+    def _report_refusal(self, ctx: RequestContext, instance_uuid: str, action_id: int) -> None:
+        refused = Result(
+            instance_uuid=instance_uuid,
+            action_id=action_id,
+            power_state=self._power_state_if_known(instance_uuid),
+            kind="HostTooSlow",
+            untouched=True,
+        )
+        self._report_failure(ctx, refused, f"it did not begin within {self._time_limit:g} s")
 
     def is_unreported(self, instance_uuid: str) -> bool:
         """Whether an action ended here whose result no conductor has received."""
@@ -185,8 +292,11 @@ class InstanceActions:
             except errors.StaleAttempt as error:
                 LOG.info("Instance %s is left as it is: %s", uuid, error)
                 return
+            self._results.begin(uuid, action_id)
+            time_limit = min(self._time_limit, SECRET_TIMEOUT) if action.secret else self._time_limit
             try:
-                result = self._act(action, action_id, order)
+                with self._progress.during(order, time_limit):
+                    result = self._act(action, action_id, order)
             except ActionEnded as error:
                 LOG.info("%s of instance %s ends: %s", action.name, uuid, error)
                 return
@@ -241,7 +351,7 @@ class InstanceActions:
         """Raises ActionEnded if the action is not wanted any more."""
         uuid = order.instance.uuid
         try:
-            power_state = self._operations.run(action.kind, order)
+            power_state = self._operate(action, order)
         except ActionEnded:
             raise
         except Exception as error:
@@ -261,8 +371,45 @@ class InstanceActions:
                 kind=kind_of(error),
                 untouched=order.untouched,
             )
-        order.require_wanted()
-        return Result(instance_uuid=uuid, action_id=action_id, power_state=int(power_state))
+        if not order.is_stale:
+            order.require_wanted()
+        return Result(instance_uuid=uuid, action_id=action_id, power_state=int(power_state), kept=order.kept)
+
+    def _operate(self, action: ServerAction, order: Order) -> PowerState:
+        """Run the operation; begin it again if it met a busy guest, or if the hypervisor was away meanwhile. Raises the
+        errors of the driver, ActionEnded.
+        """
+        uuid, again = order.instance.uuid, 0
+        while True:
+            try:
+                return self._operations.run(action.kind, order)
+            except errors.GuestBusy as error:
+                if not action.repeatable:
+                    raise
+                LOG.info("%s of instance %s waits: %s", action.name, uuid, error)
+            except errors.HypervisorUnavailable as error:
+                again += 1
+                if not action.repeatable or again > MOST_AGAIN:
+                    raise
+                LOG.warning("%s of instance %s waits for the hypervisor: %s", action.name, uuid, error)
+                self._await_hypervisor(order, error)
+            order.untouched = False
+            self._repeat.pause(HYPERVISOR_PAUSE)
+            order.require_wanted()
+
+    def _await_hypervisor(self, order: Order, lost: errors.HypervisorUnavailable) -> None:
+        """Raises `lost` if the hypervisor has not come back within the time limit of the action."""
+        waited = 0.0
+        while waited < self._time_limit:
+            try:
+                self._power_state(order.instance.uuid)
+            except errors.HypervisorUnavailable:
+                self._repeat.pause(HYPERVISOR_PAUSE)
+                waited += HYPERVISOR_PAUSE
+                order.require_wanted()
+            else:
+                return
+        raise lost
 
     def _confirm(self, ctx: RequestContext, instance_uuid: str, action_id: int, step: TaskState | None) -> None:
         """Raises StaleAttempt if the action has ended, ServiceUnavailable if no conductor answers."""
@@ -282,7 +429,12 @@ class InstanceActions:
         self._repeat(
             "action_succeeded",
             lambda: self._conductor.action_succeeded(
-                ctx, instance_uuid=uuid, action_id=result.action_id, host=self._host, power_state=int(power_state)
+                ctx,
+                instance_uuid=uuid,
+                action_id=result.action_id,
+                host=self._host,
+                power_state=int(power_state),
+                kept=result.kept,
             ),
             REPORT_PATIENCE,
         )

@@ -26,14 +26,12 @@ from minova.contracts.conductor import ConductorApi
 from minova.objects import server_actions as known
 from minova.objects.image import Image
 from minova.objects.instance import Instance
+from minova.objects.power_rules import ON
 from minova.objects.states import PowerState, TaskState, VmState
 from minova.objects.vif import Vif
 from minova.virt.driver import Driver
 
 LOG = logging.getLogger(__name__)
-# Seconds of an action's time that no wait for the guest may use: the other steps need them.
-ACTION_MARGIN = 60.0
-
 
 Operation = Callable[[Order], PowerState]
 # They open the guest's disk, or are about to.
@@ -132,8 +130,13 @@ class Operations:
 
     def _start(self, order: Order) -> PowerState:
         """As in Nova, a guest that is off is defined anew: whatever domain was left, it runs as its instance says, and from
-        its own disk, though it may have been rescued before. Unlike Nova, one whose memory is saved goes on from it.
+        its own disk, though it may have been rescued before. Unlike Nova, one whose memory is saved goes on from it, and
+        one that runs already is left running: an earlier request has started it.
         """
+        if self._driver.power_state(order.instance.uuid) is PowerState.RUNNING:
+            LOG.info("Instance %s runs already, and is left running", order.instance.uuid)
+            order.kept = True
+            return PowerState.RUNNING
         return self._driver.start(self._plugging.bound_if_lost(order.ctx, order.instance))
 
     def _stop(self, order: Order) -> PowerState:
@@ -144,7 +147,7 @@ class Operations:
         """As in Nova: the guest shuts itself down and is started again. A guest that does not shut down in time is
         rebooted hard.
         """
-        timeout = self._within_action(self._conf.libvirt.wait_soft_reboot_seconds)
+        timeout = float(self._conf.libvirt.wait_soft_reboot_seconds)
         is_down = self._driver.shut_down(order.instance.uuid, timeout, order.cancelled)
         order.confirm()
         if is_down:
@@ -181,8 +184,8 @@ class Operations:
             order.confirm(waiting)
         self._power_off(order, waiting)
         order.confirm()
-        with self._progress.during(order, TaskState.REBUILD_SPAWNING):
-            self._driver.rebuild(instance, path, order.arguments["guest_data"])
+        order.step = TaskState.REBUILD_SPAWNING.value
+        self._driver.rebuild(instance, path, order.arguments["guest_data"])
         if instance.vm_state is VmState.STOPPED:
             return self._power_state(instance.uuid)
         return self._driver.power_on(instance)
@@ -200,7 +203,10 @@ class Operations:
         return self._snapshots.take(order, Steps(pending, uploading))
 
     def _offload(self, order: Order) -> PowerState:
-        """Remove everything of the guest but its image."""
+        """Remove everything of the guest but its image. Raises Conflict if the guest runs: its disk is newer then."""
+        uuid = order.instance.uuid
+        if self._driver.power_state(uuid) in ON:
+            raise errors.Conflict(f"instance {uuid} runs, so its disk is newer than the image of its shelving")
         self._driver.power_off(order.instance.uuid)
         self._disks.remove_disks(order.ctx, order.instance.uuid)
         return PowerState.SHUTDOWN
@@ -274,7 +280,7 @@ class Operations:
         `step`: see `Order.confirm`.
         """
         uuid = order.instance.uuid
-        timeout = self._within_action(shutdown_timeout(order.instance, self._conf.shutdown_timeout))
+        timeout = shutdown_timeout(order.instance, self._conf.shutdown_timeout)
         if timeout > 0:
             is_down = self._driver.shut_down(uuid, timeout, order.cancelled)
             order.require_wanted()
@@ -282,11 +288,6 @@ class Operations:
                 return
             order.confirm(step)
         self._driver.power_off(uuid)
-
-    def _within_action(self, seconds: float) -> float:
-        """Returns the seconds, limited so that the conductor does not end the action during the wait."""
-        most = float(self._conf.conductor.action_timeout)
-        return min(float(seconds), max(most - ACTION_MARGIN, most / 2))
 
     def _power_state(self, instance_uuid: str) -> PowerState:
         return self._driver.power_state(instance_uuid) or PowerState.SHUTDOWN

@@ -4,21 +4,44 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 from minova import errors
 from minova.compute.conductor_retry import ConductorRetry
+from minova.compute.instances.abandonment import Abandoned
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.instance import Instance
 from minova.objects.states import TaskState
 
 LOG = logging.getLogger(__name__)
-# Seconds between reports that the work goes on; each report restarts the time limit of the action.
+# Seconds between reports that the work goes on, at most; each report restarts the time limit of the action.
 BEAT = 60.0
+# The least number of reports within the time limit of an action.
+BEATS = 4
 # Seconds to wait for a conductor.
 PATIENCE = 60.0
+
+# Calls the function at this interval, in seconds, while its context lasts or until the function returns False.
+Repeated = Callable[[float, Callable[[], bool]], AbstractContextManager[None]]
+
+
+@contextmanager
+def repeated(seconds: float, work: Callable[[], bool]) -> Iterator[None]:
+    """A `Repeated` with a thread of its own."""
+    is_over = threading.Event()
+
+    def loop() -> None:
+        with suppress(Abandoned):
+            while not is_over.wait(seconds) and work():
+                pass
+
+    threading.Thread(target=loop, name="progress", daemon=True).start()
+    try:
+        yield
+    finally:
+        is_over.set()
 
 
 class ActionEnded(Exception):
@@ -33,6 +56,10 @@ class Order:
 
     `arguments` are those of the compute's method other than the instance and the action's id.
     `untouched`: a failure now leaves the guest as it was.
+    `step`: the task state that was reported last; empty: none was.
+    `kept`: the guest was left as it is, because it was already as the action wants it.
+    `is_stale`: the conductor has answered that the action is no longer in progress. If the work has succeeded
+    nevertheless, it is reported.
     `ask` asks the conductor whether the action is still in progress, with the task state given to `confirm`. It raises
     StaleAttempt or ServiceUnavailable.
     """
@@ -51,6 +78,9 @@ class Order:
         self.arguments = arguments
         self.cancelled = threading.Event()
         self.untouched = False
+        self.step = ""
+        self.kept = False
+        self.is_stale = False
         self._ask = ask
 
     def require_wanted(self) -> None:
@@ -92,11 +122,13 @@ class Progress:
         *,
         clock: Callable[[], float] = time.monotonic,
         repeat: ConductorRetry | None = None,
+        repeated: Repeated = repeated,
     ) -> None:
         self._host = host
         self._conductor = conductor
         self._clock = clock
         self._repeat = repeat or ConductorRetry()
+        self._repeated = repeated
 
     def check(self, order: Order, step: TaskState) -> Callable[[], None]:
         """Reports the step now, and returns a function for long work to call: it reports from time to time that the
@@ -133,35 +165,34 @@ class Progress:
 
         return check
 
-    @contextmanager
-    def during(self, order: Order, step: TaskState) -> Iterator[None]:
-        """Reports from a thread that the work goes on, for work that calls no function meanwhile. Stops when the action
-        has ended.
+    def during(self, order: Order, time_limit: float) -> AbstractContextManager[None]:
+        """Reports while the context lasts that the action is in progress, whatever its work waits for: its time limit, in
+        seconds, counts from the last report.
         """
-        is_over = threading.Event()
+        return self._repeated(min(BEAT, time_limit / BEATS), lambda: self.beat(order))
 
-        def beat() -> None:
-            while not is_over.wait(BEAT):
-                try:
-                    self._report(order, step)
-                except errors.ServiceUnavailable as error:
-                    LOG.debug("Instance %s: a later report may arrive: %s", order.instance.uuid, error)
-                except (ActionEnded, errors.MinovaError) as error:
-                    LOG.info("Progress of instance %s is no longer reported: %s", order.instance.uuid, error)
-                    return
-
-        threading.Thread(target=beat, name=f"progress-{order.instance.uuid}", daemon=True).start()
+    def beat(self, order: Order) -> bool:
+        """Reports that the action is in progress. Returns False if it is not any more: waits for the guest then end."""
         try:
-            yield
-        finally:
-            is_over.set()
+            self._report(order)
+        except errors.ServiceUnavailable as error:
+            LOG.debug("Instance %s: a later report may arrive: %s", order.instance.uuid, error)
+        except errors.StaleAttempt as error:
+            LOG.info("Instance %s: %s", order.instance.uuid, error)
+            order.is_stale = True
+            order.cancelled.set()
+        except ActionEnded:
+            return False
+        return not order.is_stale
 
-    def _report(self, order: Order, step: TaskState) -> None:
+    def _report(self, order: Order, step: TaskState | None = None) -> None:
         order.require_wanted()
+        if step is not None:
+            order.step = step.value
         self._conductor.action_progressed(
             order.ctx,
             instance_uuid=order.instance.uuid,
             action_id=order.action_id,
             host=self._host,
-            task_state=step.value,
+            task_state=order.step,
         )

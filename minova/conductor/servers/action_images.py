@@ -36,6 +36,7 @@ class ActionPayload(msgspec.Struct, frozen=True, kw_only=True):
     """An action task's payload: how often the host was asked, whether the action has begun, and its arguments beside
     the instance.
 
+    `waits`: the action's record says that it waits for its host, which is absent.
     `before`: columns of the instance that are restored if nothing happens to its guest.
     `carried`: records of other actions that end with the same result as this one.
     `waiting`: detachments that follow this action, whatever its result.
@@ -43,6 +44,7 @@ class ActionPayload(msgspec.Struct, frozen=True, kw_only=True):
 
     asks: int = 1
     begun: bool = False
+    waits: bool = False
     arguments: dict[str, Any] = {}
     before: dict[str, Any] = {}
     carried: tuple[int, ...] = ()

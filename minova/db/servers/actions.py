@@ -116,6 +116,15 @@ def end(
         end_events(session, action_ids, at, error=error)
 
 
+def explain_wait(session: Session, action_id: int, failure: Failure | None) -> None:
+    """Shows in the record of an action in progress, and in its event, why it waits; None: it does not wait any more."""
+    text, details = (failure.message, failure.details) if failure is not None else (None, None)
+    for model, values in ((InstanceAction, {"message": text}), (InstanceActionEvent, {"details": details})):
+        key = InstanceAction.id if model is InstanceAction else InstanceActionEvent.action_id
+        statement = update(model).where(key == action_id, model.finish_time.is_(None))
+        session.connection().execute(statement.values(values))
+
+
 def initiators(session: Session, uuids: Iterable[str], request_id: str) -> dict[str, tuple[str, str]]:
     """Returns, by instance, the user and the project of the action with this request id."""
     row = InstanceAction

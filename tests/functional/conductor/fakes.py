@@ -119,12 +119,16 @@ class FakeHost(ComputeApi):
         self.actions: list[tuple[str, str, int]] = []
         self.passwords: list[str] = []
         self.rebuilds: list[tuple[Instance, str | None, tuple[dict[str, str], ...]]] = []
+        self.cancellations: list[tuple[str, int]] = []
         self.deaf = False
         self.old = False
         self.messages = 0
         self.refreshed = 0
         self.members: list[GroupMembers] = []
         self.network_changes: list[str] = []
+
+    def cancel_action(self, ctx: RequestContext, instance_uuid: str, action_id: int) -> None:
+        self.cancellations.append((instance_uuid, action_id))
 
     def network_changed(self, ctx: RequestContext, instance_uuid: str) -> None:
         self.network_changes.append(instance_uuid)

@@ -235,7 +235,7 @@ class GroupCommitCases:
             action_of("11111111-1111-4111-8111-111111111111"),
             action_of(third),
             action_of(third),
-            action_of(second, down_hosts={"a"}),
+            action_of(second, absent_hosts={"a"}),
         ]
         run: Any = harness.conductor.collaborators.actions._starts.run_all
         answers = run(wanted)

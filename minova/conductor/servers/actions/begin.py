@@ -6,7 +6,7 @@ A detachment that was accepted during another attachment or detachment only has 
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from oslo_config import cfg
@@ -59,10 +59,18 @@ class ActionMessage(msgspec.Struct, frozen=True, kw_only=True):
     arguments: Mapping[str, Any] = {}
 
 
+class Cancellation(NamedTuple):
+    """The message to a host that has given no sign of life of an action for too long."""
+
+    host: str
+    instance_uuid: str
+    action_id: int
+
+
 class ActionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A requested action.
 
-    `down_hosts`: hosts that cannot be asked now.
+    `absent_hosts`: hosts that cannot be asked now.
     `action_id`: the action's record, if there is one already.
     `carried`, `waiting`: see `ActionPayload`.
     """
@@ -71,7 +79,7 @@ class ActionRequest(msgspec.Struct, frozen=True, kw_only=True):
     action: ServerAction
     instance_uuid: str
     arguments: Mapping[str, Any] = {}
-    down_hosts: Collection[str] = ()
+    absent_hosts: Collection[str] = ()
     override_lock: bool = False
     rebuilt: RebuiltServer | None = None
     action_id: int | None = None
@@ -213,8 +221,13 @@ class BeginActions:
             uuid = message.instance.uuid
             LOG.warning("Action %d of instance %s is not asked for again: %s", message.action_id, uuid, error)
 
+    def ask_to_cancel(self, ctx: RequestContext, cancellation: Cancellation) -> None:
+        """The host reports whether the action has begun. Without that report nothing has ended."""
+        host, instance_uuid, action_id = cancellation
+        self._computes.cancel_action(ctx, host, instance_uuid, action_id)
+
     def time_for(self, action: ServerAction) -> float:
-        """Returns the seconds after which the action fails without a report."""
+        """Returns the seconds without a sign of life of the action after which its host is asked to cancel it."""
         return min(self._timeout, SECRET_TIMEOUT) if action.secret else self._timeout
 
     def _send_when_committed(self, session: Session, ctx: RequestContext, message: ActionMessage) -> None:

@@ -57,11 +57,14 @@ _ERRORS_NOTIFIED = (REBOOT_SOFT, REBOOT_HARD, REBUILD, ATTACH_INTERFACE)
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """An action that ends with its instance in vm_state `after`. `values`: further columns of the instance."""
+    """An action that ends with its instance in vm_state `after`. `values`: further columns of the instance. `kept`: the
+    guest was left as it was.
+    """
 
     locked: LockedAction
     after: VmState
     values: dict[str, Any] = {}
+    kept: bool = False
 
 
 class Transition(NamedTuple):
@@ -119,7 +122,7 @@ class EndActions:
         action_ids = [number for ending in endings for number in records_of(ending.locked.task, waiting=False)]
         actions.end(session, action_ids, at, error=error)
         for ending in endings:
-            self._finish(session, ending.locked, error)
+            self._finish(session, ending, error)
         tasks.remove(session, [ending.locked.instance.uuid for ending in endings])
         self._begin_waiting(session, endings)
         shown = {ending.locked.instance.host for ending in endings if _is_shown_by_host_tables(ending)}
@@ -161,8 +164,9 @@ class EndActions:
                 waiting = PAYLOAD.from_builtins(ending.locked.task.payload).waiting
                 self._begins.begin_waiting(session, ending.locked.instance, waiting)
 
-    def _finish(self, session: Session, locked: LockedAction, error: Failure | None) -> None:
+    def _finish(self, session: Session, ending: Ending, error: Failure | None) -> None:
         """Keep or release what the action holds beside its task, and notify of its end."""
+        locked = ending.locked
         uuid = locked.instance.uuid
         if locked.action is (SOFT_DELETE if error is None else RESTORE):
             quotas.give(session, locked.instance.project_id, servers_quota(session, locked.instance))
@@ -173,7 +177,7 @@ class EndActions:
             rotate_backups(session, locked.task)
             if locked.action is DETACH_INTERFACE:
                 self._attachments.release(session, uuid, locked.port_id)
-            elif locked.action in DEFINE_ANEW:
+            elif locked.action in DEFINE_ANEW and not ending.kept:
                 # The new domain does not have the interfaces of these ports.
                 self._attachments.release_pending_delete(session, uuid)
         is_silent = locked.action.ends_in is None or locked.action is SHELVE_OFFLOAD

@@ -2,6 +2,7 @@
 stale.
 """
 
+import logging
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -13,7 +14,13 @@ from minova import errors
 from minova.conductor.network.attachments import Attachments
 from minova.conductor.notifications.instances import note
 from minova.conductor.servers.action_images import PAYLOAD, has_shelved_image
-from minova.conductor.servers.actions.begin import ActionMessage, ActionRequest, BeginActions, pause_after
+from minova.conductor.servers.actions.begin import (
+    LONGEST_PAUSE,
+    ActionMessage,
+    ActionRequest,
+    BeginActions,
+    pause_after,
+)
 from minova.conductor.servers.actions.end import EndActions, Ending
 from minova.conductor.servers.actions.in_progress import LockedAction, is_on, lock_all, lock_on, locked_instance
 from minova.conductor.tasks.group_commit import GroupCommit
@@ -26,6 +33,8 @@ from minova.objects.failures import Failure
 from minova.objects.server_actions import ATTACH_INTERFACE, BY_KIND, REBUILD, SHELVE, SHELVE_OFFLOAD
 from minova.objects.states import PowerState, TaskState
 
+LOG = logging.getLogger(__name__)
+WAITS = "The host does not answer. The action waits for it."
 _RESULT_UNKNOWN = Failure(
     kind="ResultUnknown", details="the host was interrupted and does not know whether it was done"
 )
@@ -39,13 +48,14 @@ class Chained(NamedTuple):
 
 
 class Success(msgspec.Struct, frozen=True, kw_only=True):
-    """The report that a host has done an action."""
+    """The report that a host has done an action. `kept`: the guest was left as it was."""
 
     ctx: RequestContext
     instance_uuid: str
     action_id: int
     host: str
     power_state: PowerState
+    kept: bool = False
 
 
 class ActionReports:
@@ -101,12 +111,20 @@ class ActionReports:
         if not self._worker.run(work):
             raise errors.StaleAttempt(f"Action {action_id} of instance {instance_uuid} is not in progress on {host}")
 
-    def action_succeeded(self, instance_uuid: str, action_id: int, host: str, power_state: int) -> None:
+    def action_succeeded(
+        self, instance_uuid: str, action_id: int, host: str, power_state: int, *, kept: bool = False
+    ) -> None:
         """Idempotent; a stale report changes nothing. Reports that arrive at the same time share a transaction."""
         state = _power_state(power_state) or PowerState.NOSTATE
-        chained = self._successes.run(
-            Success(ctx=bound_context(), instance_uuid=instance_uuid, action_id=action_id, host=host, power_state=state)
+        report = Success(
+            ctx=bound_context(),
+            instance_uuid=instance_uuid,
+            action_id=action_id,
+            host=host,
+            power_state=state,
+            kept=kept,
         )
+        chained = self._successes.run(report)
         if chained is not None:
             self._begins.send_again(chained.ctx, chained.message)
 
@@ -143,6 +161,22 @@ class ActionReports:
 
         self._worker.run(work)
 
+    def wait_for_host(self, session: Session, locked: LockedAction) -> None:
+        """The host of this action is absent, and nothing shows that the action has stopped there. So the action waits: until
+        the host is back, or is forced down. Its record says so. Its time begins anew when the host is back.
+        """
+        payload = PAYLOAD.from_builtins(locked.task.payload)
+        changed = {"payload": msgspec.to_builtins(msgspec.structs.replace(payload, waits=True))}
+        time = self._begins.time_for(locked.action)
+        tasks.change(session, [(locked.task, changed)], LONGEST_PAUSE, self._worker.now(), deadline_in=time)
+        if payload.waits:
+            return
+        uuid, host = locked.task.instance_uuid, locked.task.host
+        LOG.warning("%s of instance %s waits for its host %s, which is down", locked.action.name, uuid, host)
+        if locked.task.action_id is not None:
+            details = f"Host {host} is down. The action waits until it is back, or is forced down."
+            actions.explain_wait(session, locked.task.action_id, Failure(kind="HostDown", details=details, text=WAITS))
+
     def interface_detached(self, instance_uuid: str, mac_address: str, host: str) -> None:
         """Delete the instance's port with this address if it is marked for deletion. Idempotent. A report of another
         host changes nothing.
@@ -178,10 +212,12 @@ class ActionReports:
 
     def _give_time(self, session: Session, locked: LockedAction) -> None:
         """Restart the action's time-out, because its host is working on it."""
-        pause = pause_after(PAYLOAD.from_builtins(locked.task.payload).asks)
-        tasks.change(
-            session, [(locked.task, {})], pause, self._worker.now(), deadline_in=self._begins.time_for(locked.action)
-        )
+        payload, changed = PAYLOAD.from_builtins(locked.task.payload), dict[str, Any]()
+        if payload.waits:
+            changed["payload"] = msgspec.to_builtins(msgspec.structs.replace(payload, waits=False))
+            actions.explain_wait(session, locked.task.action_id or 0, None)
+        time = self._begins.time_for(locked.action)
+        tasks.change(session, [(locked.task, changed)], pause_after(payload.asks), self._worker.now(), deadline_in=time)
 
     def _succeed_all(self, session: Session, reports: Sequence[Success]) -> list[Chained | None]:
         locked = lock_all(session, {report.instance_uuid for report in reports})
@@ -194,7 +230,7 @@ class ActionReports:
             if done.action is REBUILD:
                 values["launched_at"] = self._worker.at()
             after = done.action.after_success(done.instance.state[0])
-            endings[report.instance_uuid] = Ending(locked=done, after=after, values=values)
+            endings[report.instance_uuid] = Ending(locked=done, after=after, values=values, kept=report.kept)
         self._ends.end_all(session, [*endings.values()])
         chained = self._offload_all(session, [*endings.values()])
         return [chained.pop(report.instance_uuid, None) for report in reports]

@@ -3,7 +3,9 @@ until it has reported.
 
 (active, None) --stop--> (active, powering-off), task(stop) --message--> compute
                              |  begin_action, action_succeeded ---> (stopped, None)
-                             |  action_failed, host down or too old, too slow ---> (active, None) with the reason
+                             |  action_failed, host forced down or too old ---> (active, None) with the reason
+                             |  no sign of life for action_timeout: the host is asked to cancel the action, and reports
+                             |  host silent: the action waits for it
                              |  delete ---> (active, deleting): the action has ended with an error
                              |  a shelve, with shelved_offload_time 0: its offload begins in the same transaction
                              '  likewise, a reboot HARD and a soft delete end the actions that they may interrupt;
@@ -33,6 +35,7 @@ from minova.conductor.servers.actions.begin import (
     ActionMessage,
     ActionRequest,
     BeginActions,
+    Cancellation,
     pause_after,
 )
 from minova.conductor.servers.actions.end import EndActions, Ending
@@ -55,6 +58,7 @@ from minova.objects.server_actions import BY_KIND, DETACH_INTERFACE, REBUILD, SH
 from minova.objects.states import VmState
 
 LOG = logging.getLogger(__name__)
+_HOST_REMOVED = Failure(kind="HostDown", details="the host has no compute service any more")
 
 
 class ServerActions:
@@ -95,7 +99,7 @@ class ServerActions:
         override_lock: bool = False,
     ) -> None:
         """Raises BadRequest if there is no such action. Raises NotFound if there is no such server. Raises Conflict if
-        its state does not allow the action, or its host is down. Raises Forbidden if a quota does not allow the action,
+        its state does not allow the action, or its host is absent. Raises Forbidden if a quota does not allow the action,
         such as that of the image that it makes.
         """
         action = BY_KIND.get(kind)
@@ -107,7 +111,7 @@ class ServerActions:
             action=action,
             instance_uuid=instance_uuid,
             arguments=arguments,
-            down_hosts=self._liveness.down_hosts(),
+            absent_hosts=self._liveness.absent_hosts(),
             override_lock=override_lock,
             rebuilt=rebuild.rebuilt_server(arguments) if action is REBUILD else None,
         )
@@ -190,34 +194,48 @@ class ServerActions:
     # -- the task --------------------------------------------------------------------------------------------------
 
     def resume(self, ctx: RequestContext, instance_uuid: str, action_id: int | None, epoch: int) -> None:
-        """Ask the host again; after `action_timeout` the action fails. An action with secret arguments is not sent
-        again.
+        """Ask the host again. Without a sign of life for `action_timeout`, ask it to cancel the action; the action ends when
+        the host has reported. An absent host is waited for. An action with secret arguments is not sent again.
         """
+        absent, present = self._liveness.absent_hosts(), self._liveness.present_hosts()
 
-        def work(session: Session) -> ActionMessage | None:
+        def work(session: Session) -> ActionMessage | Cancellation | None:
             locked = self._owned(session, instance_uuid, action_id, epoch)
             if locked is None:
                 return None
-            now = self._worker.now()
-            if tasks.past_deadline(session, [instance_uuid], now):
-                details = f"the host has not reported within {self._begins.time_for(locked.action):g} s"
-                self._give_up(session, locked, Failure(kind="HostTooSlow", details=details))
+            if locked.task.host in absent:
+                self._reports.wait_for_host(session, locked)
                 return None
-            payload = PAYLOAD.from_builtins(locked.task.payload)
-            asked = msgspec.structs.replace(payload, asks=payload.asks + 1)
-            changed = {"payload": msgspec.to_builtins(asked)}
-            tasks.change(session, [(locked.task, changed)], pause_after(asked.asks), now)
-            if locked.action.secret:
-                # The arguments are secret and not stored.
+            if locked.task.host not in present:
+                self._give_up(session, locked, _HOST_REMOVED)
                 return None
-            return self._begins.message(session, locked.action, locked.task)
+            return self._ask_again(session, locked)
 
         message = self._worker.run(work)
-        if message is not None:
+        if isinstance(message, Cancellation):
+            self._begins.ask_to_cancel(ctx, message)
+        elif message is not None:
             self._begins.send_again(ctx, message)
 
+    def _ask_again(self, session: Session, locked: LockedAction) -> ActionMessage | Cancellation | None:
+        uuid, now = locked.instance.uuid, self._worker.now()
+        is_over = tasks.past_deadline(session, [uuid], now)
+        payload = PAYLOAD.from_builtins(locked.task.payload)
+        asked = msgspec.structs.replace(payload, asks=payload.asks + 1)
+        changed = {"payload": msgspec.to_builtins(asked)}
+        tasks.change(session, [(locked.task, changed)], pause_after(asked.asks), now)
+        # Nothing cancels a deletion that was accepted.
+        if is_over and locked.action is not SOFT_DELETE:
+            time = self._begins.time_for(locked.action)
+            LOG.warning("Instance %s: no sign of life of its %s for %g s", uuid, locked.action.name, time)
+            return Cancellation(str(locked.task.host), uuid, locked.task.action_id or 0)
+        if locked.action.secret:
+            # The arguments are secret and not stored.
+            return None
+        return self._begins.message(session, locked.action, locked.task)
+
     def expire(self, instance_uuid: str, action_id: int | None, epoch: int, failure: Failure) -> None:
-        """Waiting for its host is useless, so the action fails."""
+        """The host of the action is lost, so the action fails."""
 
         def work(session: Session) -> None:
             locked = self._owned(session, instance_uuid, action_id, epoch)
@@ -322,7 +340,7 @@ def _allowed(instance: LockedInstance | None, request: ActionRequest) -> LockedI
     refusal = action.refusal(uuid, instance.state, has_host=has_host, launched=launched)
     if refusal is not None:
         raise errors.Conflict(refusal)
-    if instance.host in request.down_hosts:
+    if instance.host in request.absent_hosts:
         raise errors.Conflict(
             f"Cannot '{action.name}' instance {uuid}: the compute service of its host is unavailable at this time"
         )
