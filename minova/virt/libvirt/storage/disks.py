@@ -393,7 +393,12 @@ class Disks:
 
     def growth(self) -> int:
         """Returns the bytes by which the thin disks here may still grow."""
-        disks = sum(disk_formats.growth(path, written) for path, written in self._files())
+        disks = 0
+        for folder in self.path.glob("*"):
+            try:
+                disks += sum(disk_formats.growth(path, written) for path, written in self._files(folder))
+            except OSError as error:  # the other guests of the host still count
+                LOG.warning("By how much the disks in %s may grow is not known: %s", folder, error.strerror)
         return disks + sum(disk_formats.growth(path, disk_formats.QCOW2) for path in self._overlays())
 
     def aside(self) -> tuple[str, ...]:
@@ -410,29 +415,32 @@ class Disks:
 
         Raises UnknownDiskFormat if no format is recorded for a disk, so that its base cannot be determined.
         """
-        backing = set()
-        for path, written in self._files():
+        backing: set[str | None] = set()
+        for folder in self.path.glob("*"):
+            try:
+                backing.update(self._backing_files(folder))
+            except OSError as error:
+                raise UnknownDiskFormat(f"{error.filename or folder} cannot be read: {error.strerror}") from error
+        return frozenset(Path(name).name for name in backing if name)
+
+    def _backing_files(self, folder: Path) -> Iterator[str | None]:
+        for path, written in self._files(folder):
             if written is None:
                 raise UnknownDiskFormat(
                     f"No format is written down for {path}: its own host does that when its minova-compute starts; "
                     "remove the file if it belongs to no instance"
                 )
-            try:
-                backing.add(disk_formats.backing_file(path, written))
-            except OSError as error:
-                raise UnknownDiskFormat(f"{path} cannot be read: {error.strerror}") from error
-        return frozenset(Path(name).name for name in backing if name)
+            yield disk_formats.backing_file(path, written)
 
-    def _files(self) -> Iterator[tuple[Path, str | None]]:
-        """Yields each disk with its recorded format, if any. A half-made disk has the format recorded for its final
-        name.
+    def _files(self, folder: Path) -> Iterator[tuple[Path, str | None]]:
+        """Yields each disk in the folder with its recorded format, if any. A half-made disk has the format recorded for
+        its final name. Raises OSError.
         """
-        for folder in self.path.glob("*"):
-            files = sorted(folder.glob("disk*"))
-            formats = disk_owner.written_formats(folder) if files else {}
-            for path in files:
-                self._qemu.take_back(path)
-                yield path, formats.get(path.name) or formats.get(path.name.removesuffix(".part"))
+        files = sorted(folder.glob("disk*"))
+        formats = disk_owner.written_formats(folder) if files else {}
+        for path in files:
+            self._qemu.take_back(path)
+            yield path, formats.get(path.name) or formats.get(path.name.removesuffix(".part"))
 
     def direct_io(self) -> bool:
         """Whether the file system can do O_DIRECT, which QEMU's cache mode none needs."""

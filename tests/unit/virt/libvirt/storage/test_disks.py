@@ -1,7 +1,10 @@
 """Which base images the disks of a host stand on, as the headers of its qcow2 disks say."""
 
+import errno
+import os
 import struct
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -108,3 +111,24 @@ def test_disk_without_a_base_has_lost_none(tmp_path: Path, files: dict[str, byte
 def test_raw_disk_has_lost_no_base_whatever_the_guest_writes_into_it(tmp_path: Path) -> None:
     disks = folder_with(tmp_path, {"disk": qcow2("/gone")}, {"disk": "raw"})
     assert disks.lost_base(UUID) is None
+
+
+def test_folder_that_cannot_be_read_hides_no_other_disk_of_the_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disks = folder_with(tmp_path, {"disk": qcow2(BASE)})
+    before = disks.growth()
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    scan = os.scandir
+
+    def scandir(path: Any) -> Any:
+        if Path(path) == broken:
+            raise OSError(errno.EIO, "Input/output error", str(broken))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    assert disks.growth() == before > 0
+    # What is not known to be unused stays.
+    with pytest.raises(UnknownDiskFormat, match="broken cannot be read"):
+        disks.bases_in_use()
