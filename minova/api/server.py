@@ -9,7 +9,7 @@ from oslo_config import cfg
 
 from minova.api.access.origin import is_loopback
 from minova.api.app import App
-from minova.api.image import recovery
+from minova.api.image import recovery, store_reports
 from minova.api.listener.service import HttpService, Listen, limits_of
 from minova.db.cloud_watch import INTERVAL
 from minova.service import PeriodicTask, run_periodic
@@ -63,6 +63,7 @@ class ApiService(HttpService):
         task = PeriodicTask(name="watch cloud", interval=INTERVAL, work=self._look)
         threading.Thread(target=run_periodic, args=(task, self._stopping), name=task.name, daemon=True).start()
         recovery.start(self._app.images, self._stopping)
+        store_reports.start(self._app.images, self._stopping)
         api = self._conf.api
         if api.auth_strategy != "noauth" and not api.ssl_cert_file and not is_loopback(api.osapi_compute_listen):
             LOG.warning("[api] ssl_cert_file is not set: passwords and tokens cross the network unprotected")

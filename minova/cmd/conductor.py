@@ -56,6 +56,7 @@ from minova.conductor.servers.task_handlers import task_registry
 from minova.conductor.servers.terminate import Terminate
 from minova.conductor.tasks.worker import Spawn, Worker
 from minova.conductor.unexpected.guest_reports import GuestReports
+from minova.conductor.unexpected.images import ImageReports
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
@@ -190,6 +191,7 @@ def make_manager(
         compute_nodes=Computes(worker, levels, lambda: int(conf.conductor.max_automatic_removals)),
         audit_results=Audits(worker),
         guest_reports=GuestReports(conf, worker),
+        image_reports=ImageReports(worker),
         servers=Servers(conf, worker, builds, quotas, NetworkBackends(backends), levels),
         dry_runs=DryRuns(conf, dry_runs or scheduler, groups),
         build_reports=reports,

@@ -112,6 +112,7 @@ class ComputeManager:
         self._node_names: tuple[str, ...] = ()
         self._identity_conflict: str | None = None
         self._superseded: str | None = None
+        self._is_registered = False
         self._stopping = stopping
         self._audit_interval = float(conf.update_resources_interval or AUDIT_INTERVAL)
         self._graceful_shutdown_timeout = float(conf.graceful_shutdown_timeout) or math.inf

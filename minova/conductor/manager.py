@@ -44,6 +44,7 @@ from minova.conductor.servers.shelving import OFFLOAD_INTERVAL, Shelving
 from minova.conductor.servers.terminate import Terminate
 from minova.conductor.tasks.worker import Worker
 from minova.conductor.unexpected.guest_reports import GuestReports
+from minova.conductor.unexpected.images import ImageReports
 from minova.context import RequestContext
 from minova.db.clock import ADVANCE_INTERVAL
 from minova.db.engine import Database
@@ -60,7 +61,7 @@ from minova.objects.failures import Failure
 from minova.objects.flavor import Flavor
 from minova.objects.guest_metadata import GuestMetadata
 from minova.objects.guest_record import GuestMark, GuestRecord, GuestsAnswer
-from minova.objects.image import Image, ImageMember
+from minova.objects.image import Image, ImageMember, StoredImage
 from minova.objects.instance import Instance
 from minova.objects.instance_group import InstanceGroup
 from minova.objects.key_pair import KeyPair
@@ -109,6 +110,7 @@ class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
     witnesses: Witnesses
     audit_results: Audits
     guest_reports: GuestReports
+    image_reports: ImageReports
     servers: Servers
     dry_runs: DryRuns
     build_reports: BuildReports
@@ -585,6 +587,9 @@ class ConductorManager:
 
     def hosts_of_instances(self, ctx: RequestContext, instance_uuids: tuple[str, ...]) -> dict[str, str | None]:
         return self.collaborators.compute_nodes.hosts_of_instances(instance_uuids, own_host(ctx.sender))
+
+    def report_images(self, ctx: RequestContext, store: str, images: tuple[StoredImage, ...]) -> tuple[str, ...]:
+        return self.collaborators.image_reports.report(store, images)
 
     def report_guests(self, ctx: RequestContext, host: str, guests: tuple[GuestMark, ...]) -> GuestsAnswer:
         self.collaborators.services.note_contact(host, ctx.process)

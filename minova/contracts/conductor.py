@@ -18,7 +18,7 @@ from minova.objects.diagnosis import ScheduleAnswer
 from minova.objects.flavor import Flavor
 from minova.objects.guest_metadata import GuestMetadata
 from minova.objects.guest_record import GuestMark, GuestRecord, GuestsAnswer
-from minova.objects.image import Image, ImageMember
+from minova.objects.image import Image, ImageMember, StoredImage
 from minova.objects.instance import Instance
 from minova.objects.instance_group import InstanceGroup
 from minova.objects.key_pair import KeyPair
@@ -52,6 +52,13 @@ class ForApi(Protocol):
           older conductors would lose.
 
         Raises Conflict if the same `request_uuid` was used before with another body.
+        """
+        ...
+
+    @call(since="1.8", in_safe_mode=True)
+    def report_images(self, ctx: RequestContext, store: str, images: tuple[StoredImage, ...]) -> tuple[str, ...]:
+        """All images of a store that the database does not know, or knows without their bytes. Returns those that an
+        operator has decided to remove. Changes no image.
         """
         ...
 

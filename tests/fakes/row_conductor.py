@@ -28,6 +28,7 @@ from minova.conductor.quotas import Quotas
 from minova.conductor.servers.attributes import ServerAttributes
 from minova.conductor.servers.create import counted
 from minova.conductor.tasks.worker import Worker
+from minova.conductor.unexpected.images import ImageReports
 from minova.context import RequestContext
 from minova.db import models, quotas
 from minova.db.engine import Database
@@ -41,7 +42,7 @@ from minova.objects.capacity import Capacity
 from minova.objects.diagnosis import Diagnosis, ScheduleAnswer
 from minova.objects.failures import Failure
 from minova.objects.flavor import Flavor
-from minova.objects.image import Image, ImageMember
+from minova.objects.image import Image, ImageMember, StoredImage
 from minova.objects.instance_group import InstanceGroup
 from minova.objects.key_pair import KeyPair
 from minova.objects.network import AddressRequest, Network, Port, SecurityGroup, SecurityGroupRule, Subnet
@@ -78,6 +79,7 @@ class RowConductor:
         self._server_ports = ServerPorts(self._ports, self._security_groups, hints)
         self._attachments = Attachments(self._ports, self._security_groups, hints, self._quotas, worker.at)
         self._flavors, self._images = Flavors(worker), Images(worker, self._quotas)
+        self._image_reports = ImageReports(worker)
         self._attributes = ServerAttributes(worker, self._quotas, conf.scheduler.default_availability_zone)
         self._guest_metadata = GuestMetadatas(worker)
         self.requests: list[CreateServers] = []
@@ -399,6 +401,9 @@ class RowConductor:
         self.before("remove_image_member")
         self._images.remove_member(image_id, member_id)
         self.after("remove_image_member")
+
+    def report_images(self, ctx: RequestContext, store: str, images: tuple[StoredImage, ...]) -> tuple[str, ...]:
+        return self._image_reports.report(store, images)
 
     def delete_image(self, ctx: RequestContext, image_id: str) -> None:
         self.before("delete_image")

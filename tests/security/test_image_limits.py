@@ -52,7 +52,7 @@ def upload(cloud: Cloud, size: int, *, announced: bool) -> tuple[int, str, str, 
 
 
 def left(cloud: Cloud) -> list[str]:
-    return sorted(path.name for path in cloud.images.glob("*")) if cloud.images.exists() else []
+    return sorted(path.name for path in cloud.images.glob("*") if path.is_file()) if cloud.images.exists() else []
 
 
 def test_image_of_the_cap_is_taken(cloud: Cloud) -> None:

@@ -163,7 +163,7 @@ def _finish(api: Collaborators, ctx: RequestContext, image_id: str, facts: Facts
     """Reports the upload to the conductor. Repeats the call if its answer is lost."""
     for attempt in range(1, ACTIVATE_TRIES + 1):
         try:
-            records.change(api, ctx, image_id, facts.given_to)
+            api.store.keep_record(records.change(api, ctx, image_id, facts.given_to))
             return
         except errors.Forbidden:
             # The quota has been used up meanwhile: these bytes never become an image.

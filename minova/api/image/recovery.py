@@ -5,7 +5,7 @@ that have been deleted.
 import logging
 import threading
 
-from minova import errors, metrics
+from minova import errors
 from minova.api.image.collaborators import Collaborators
 from minova.api.image.data import requeue
 from minova.api.image.removals import too_many
@@ -19,8 +19,6 @@ LOG = logging.getLogger(__name__)
 INTERVAL = 60.0  # seconds
 # Statuses in which a process writes the file of an image.
 COMING = ("saving", "importing")
-# The most ids in one line of the log.
-MAX_LOGGED = 20
 
 
 def start(api: Collaborators, stopping: threading.Event) -> None:
@@ -35,7 +33,6 @@ def start(api: Collaborators, stopping: threading.Event) -> None:
 class Recovery:
     def __init__(self, api: Collaborators) -> None:
         self._api = api
-        self._unknown: frozenset[str] = frozenset()
         self._removing = FailureLog("Removing bytes of deleted images", "No bytes of deleted images are removed")
 
     def recover(self) -> None:
@@ -58,8 +55,7 @@ class Recovery:
         it removed the bytes. Bytes without a record of their image and of its deletion are left as they are: the
         database may be older than they are, or that of another cloud.
         """
-        deleted, unknown = self._without_record()
-        self._show(frozenset(unknown))
+        deleted = self._deleted()
         most = self._api.conf.api.max_automatic_image_removals
         if most and len(deleted) > most:
             self._removing.failed(too_many(len(deleted), most), level=logging.ERROR)
@@ -69,30 +65,12 @@ class Recovery:
             LOG.info("Removed the bytes of image %s, which was deleted", image_id)
         self._removing.worked()
 
-    def _without_record(self) -> tuple[list[str], list[str]]:
-        """Returns the images that have bytes and no record: those that were deleted, and those of which nothing is
-        known.
-        """
+    def _deleted(self) -> list[str]:
+        """Returns the images that have bytes, no record, and a record of their deletion."""
         deleted: list[str] = []
-        unknown: list[str] = []
         for chunk in chunked(sorted(self._api.store.complete())):
             with self._api.db.read() as session:
                 # The record is read before its deletion, which one transaction replaces by the other.
                 left = set(chunk) - images.existing(session, chunk)
-                gone = images.deleted(session, left)
-            deleted.extend(sorted(gone))
-            unknown.extend(sorted(left - gone))
-        return deleted, unknown
-
-    def _show(self, unknown: frozenset[str]) -> None:
-        """Counts unknown images. Logs each of them once."""
-        metrics.UNKNOWN_IMAGES.set(len(unknown))
-        new = sorted(unknown - self._unknown)
-        self._unknown = unknown
-        if new:
-            more = f" and {len(new) - MAX_LOGGED} more" if len(new) > MAX_LOGGED else ""
-            LOG.warning(
-                "The image store holds bytes of images that the database does not know; they are left as they are: %s%s",
-                ", ".join(new[:MAX_LOGGED]),
-                more,
-            )
+                deleted.extend(sorted(images.deleted(session, left)))
+        return deleted

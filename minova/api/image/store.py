@@ -1,5 +1,8 @@
 """The folder of the images' bytes. A file gets its image's id as its name only when it is complete and synced to disk.
 
+IMAGES/ID                    the bytes
+IMAGES/.records/ID.json      the record of the image, once it was active: the database may lose it, after a restore
+
 An upload writes a `.part` file and holds a lock on it. A `.part` file without a lock is left from a crash; this holds
 for several processes with one folder, too.
 """
@@ -7,6 +10,7 @@ for several processes with one folder, too.
 import errno
 import fcntl
 import hashlib
+import logging
 import os
 import secrets
 import shutil
@@ -20,10 +24,17 @@ from typing import IO, Self
 import msgspec
 
 from minova import errors
+from minova.codecs import Decoder
+from minova.objects.image import Image
 from minova.private_files import make_folder
 
 CHUNK_BYTES = 1 << 20
+RECORDS = ".records"
 YOUNG = 5.0  # seconds
+
+
+LOG = logging.getLogger(__name__)
+_IMAGE = Decoder(Image)
 
 
 class Digest(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,8 +81,13 @@ class ImageStore:
         """Begins an upload. `announced`: its expected bytes.
 
         Raises ImageTooLarge or DiskFull if there is no room for them, ServiceUnavailable if the folder is not writable.
+        Raises Conflict if the image has been active: then its bytes stay as they are.
         """
         limits = self._limits()
+        if self.record(image_id) is not None:
+            raise errors.Conflict(
+                f"The store has the data of image {image_id}, and the database is older: minova-manage unexpected list shows it."
+            )
         try:
             make_folder(self._folder)
             limits.require(self._folder, 0, announced or 0)
@@ -92,6 +108,41 @@ class ImageStore:
 
     def delete(self, image_id: str) -> None:
         self.path(image_id).unlink(missing_ok=True)
+        self._record_file(image_id).unlink(missing_ok=True)
+
+    def size(self, image_id: str) -> int | None:
+        """Returns the bytes of the image's data; None if there are none."""
+        try:
+            return self.path(image_id).stat().st_size
+        except FileNotFoundError:
+            return None
+
+    def record(self, image_id: str) -> Image | None:
+        """Returns the record that is kept beside the bytes; None if there is none, or it cannot be read."""
+        try:
+            return _IMAGE.from_json(self._record_file(image_id).read_bytes())
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.MsgspecError) as error:
+            LOG.warning("The record of image %s cannot be read: %s", image_id, error)
+            return None
+
+    def keep_record(self, image: Image) -> None:
+        """Keeps the record of an image beside its bytes. One that cannot be written is logged."""
+        path = self._record_file(image.id)
+        half = path.with_suffix(f".{secrets.token_hex(8)}")
+        try:
+            make_folder(path.parent)
+            with half.open("wb") as file:
+                file.write(msgspec.json.encode(image))
+                file.flush()
+                os.fsync(file.fileno())
+            half.rename(path)
+        except OSError as error:
+            LOG.warning("The record of image %s cannot be kept: %s", image.id, error)
+
+    def _record_file(self, image_id: str) -> Path:
+        return self._folder / RECORDS / f"{image_id}.json"
 
     def complete(self) -> Iterator[str]:
         """Yields the ids of the images whose bytes are here, except files that are younger than YOUNG."""

@@ -1,6 +1,7 @@
 """Images as the API reads them."""
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
@@ -124,6 +125,12 @@ def _object(row: Image) -> objects.Image:
 def existing(session: Session, image_ids: Collection[str]) -> set[str]:
     """Returns the ids among these that have a record."""
     return set(session.scalars(select(Image.id).where(Image.id.in_(image_ids))))
+
+
+def changes(session: Session, image_ids: Collection[str]) -> dict[str, tuple[str, datetime]]:
+    """Returns {id: (status, time of the last change)} of the images among these that have a record."""
+    rows = session.execute(select(Image.id, Image.status, Image.updated_at).where(Image.id.in_(image_ids)))
+    return {row.id: (row.status, row.updated_at) for row in rows}
 
 
 def deleted(session: Session, image_ids: Collection[str]) -> set[str]:

@@ -2,26 +2,32 @@
 another cloud's database all images.
 """
 
+import json
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 from sqlalchemy import delete
 
 from minova import errors
 from minova.api.image import recovery
-from minova.db.models import DeletedImage, Image
+from minova.api.image.store_reports import StoreReports
+from minova.conductor.unexpected.images import adopt_image, remove_image
+from minova.conductor.unexpected.listing import now
+from minova.db import unexpected
+from minova.db.models import DeletedImage, Image, UnexpectedImage
 from tests.functional.api.conftest import Cloud
 
 RAW = b"\0" * 4096
 
 
 def files(cloud: Cloud) -> set[str]:
-    return {path.name for path in cloud.images.iterdir()}
+    return {path.name for path in cloud.images.iterdir() if path.is_file()}
 
 
 def make_old(cloud: Cloud) -> None:
-    for path in cloud.images.iterdir():
+    for path in cloud.images.glob("*"):
         os.utime(path, (0, 0))
 
 
@@ -43,11 +49,81 @@ def test_bytes_that_are_newer_than_the_database_stay(cloud: Cloud, caplog: pytes
     with cloud.db.write() as session:  # a backup has neither the record nor a deletion
         session.execute(delete(Image))
     make_old(cloud)
-    rounds = recovery.Recovery(cloud.app.images)
-    rounds.recover()
-    rounds.recover()
+    reports = StoreReports(cloud.app.images, "api")
+    for _ in range(2):
+        recovery.Recovery(cloud.app.images).recover()
+        reports.report()
     assert files(cloud) == {image["id"]}
-    assert caplog.text.count(image["id"]) == 1, "each unknown image is logged once"
+    assert caplog.text.count(f"left as they are: {image['id']}") == 1, "each unknown image is logged once"
+
+
+def test_an_image_that_the_database_lost_is_adopted(cloud: Cloud) -> None:
+    image = cloud.make_image("golden", data=RAW, tags=["one"], os_type="linux")
+    with cloud.db.write() as session:
+        session.execute(delete(Image))
+    make_old(cloud)
+    StoreReports(cloud.app.images, "api").report()
+    assert [(one.id, one.store, one.reason) for one in reported(cloud)] == [(image["id"], "api", "no_row")]
+    cloud.db.run(lambda session: adopt_image(session, image["id"], now()))
+    adopted = cloud.get(f"/v2/images/{image['id']}")
+    assert {**adopted, "updated_at": None} == {**image, "updated_at": None}
+    StoreReports(cloud.app.images, "api").report()
+    assert reported(cloud) == []
+
+
+def test_an_image_whose_record_waits_again_keeps_its_bytes(cloud: Cloud) -> None:
+    """The backup is from before the upload."""
+    image = cloud.make_image(data=RAW)
+    set_status(cloud, image["id"], "queued")
+    make_old(cloud)
+    recovery.Recovery(cloud.app.images).recover()
+    StoreReports(cloud.app.images, "api").report()
+    assert [(one.id, one.reason) for one in reported(cloud)] == [(image["id"], "newer")]
+    assert cloud.upload(image["id"], b"other")[0] == 409
+    assert (cloud.images / image["id"]).read_bytes() == RAW
+    cloud.db.run(lambda session: adopt_image(session, image["id"], now()))
+    assert cloud.get(f"/v2/images/{image['id']}")["status"] == "active"
+
+
+def test_an_image_that_an_operator_removes_goes(cloud: Cloud) -> None:
+    image = cloud.make_image(data=RAW)
+    with cloud.db.write() as session:
+        session.execute(delete(Image))
+    make_old(cloud)
+    reports = StoreReports(cloud.app.images, "api")
+    reports.report()
+    cloud.db.run(lambda session: remove_image(session, image["id"], now()))
+    reports.report()
+    recovery.Recovery(cloud.app.images).recover()
+    assert files(cloud) == set()
+    assert reported(cloud) == []
+
+
+def test_a_record_beside_the_bytes_follows_its_image(cloud: Cloud) -> None:
+    image = cloud.make_image(data=RAW)
+    store, reports = cloud.app.images.store, StoreReports(cloud.app.images, "api")
+    make_old(cloud)
+    patch = [{"op": "replace", "path": "/name", "value": "renamed"}]
+    headers = {"Content-Type": "application/openstack-images-v2.1-json-patch"}
+    assert cloud.ask("PATCH", f"/v2/images/{image['id']}", json.dumps(patch).encode(), headers=headers)[0] == 200
+    reports.report()
+    record = store.record(image["id"])
+    assert record is not None
+    assert record.name == "renamed"
+    assert cloud.ask("DELETE", f"/v2/images/{image['id']}")[0] == 204
+    assert store.record(image["id"]) is None
+
+
+def reported(cloud: Cloud) -> list[UnexpectedImage]:
+    with cloud.db.read() as session:
+        return unexpected.images(session)
+
+
+def set_status(cloud: Cloud, image_id: str, status: str) -> None:
+    with cloud.db.write() as session:
+        row = session.get(Image, image_id)
+        assert row is not None
+        row.status, row.value = status, msgspec.structs.replace(row.value, status=status, size=None)
 
 
 def test_bytes_of_a_deleted_image_go(cloud: Cloud) -> None:

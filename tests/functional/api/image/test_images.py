@@ -19,7 +19,7 @@ RAW = bytes(range(256)) * 4096
 
 
 def files(cloud: Cloud) -> list[str]:
-    return sorted(path.name for path in cloud.images.glob("*")) if cloud.images.exists() else []
+    return sorted(path.name for path in cloud.images.glob("*") if path.is_file()) if cloud.images.exists() else []
 
 
 def make_old(cloud: Cloud) -> None:
