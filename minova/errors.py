@@ -108,6 +108,12 @@ class AnotherCloud(ServiceUnavailable):
     """The called service belongs to another cloud: two clouds use one virtual host of the message broker."""
 
 
+class BrokerBlocked(ServiceUnavailable):
+    """A call was not sent, because the message broker takes no messages (an alarm of its memory or disk). Raised only in the
+    calling process and never sent over the bus, because older releases do not know it.
+    """
+
+
 class PeerTooOld(ServiceUnavailable):
     """The called service is of an older release and lacks the method or an argument. Use another way, or try again once
     it is upgraded.

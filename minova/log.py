@@ -8,6 +8,7 @@ from oslo_config import cfg
 from oslo_context import context as oslo_context
 from oslo_log import log
 
+from minova import errors
 from minova.context import RequestContext, service_context
 from minova.outages import FirstOfEachKind
 
@@ -62,6 +63,13 @@ def hide_noise() -> None:
         logging.getLogger(name).addFilter(FirstOfEachKind())
     # oslo.messaging warns of many parallel calls. Up to the number of threads they are normal.
     logging.getLogger(_CALLS).addFilter(_is_no_number_of_calls)
+
+
+def level_of(error: Exception) -> int:
+    """Returns the level for the line of one failed piece of work. While the broker takes no messages all work fails, and the log
+    has one line for that already.
+    """
+    return logging.DEBUG if isinstance(error, errors.BrokerBlocked) else logging.WARNING
 
 
 def _is_of_use(record: logging.LogRecord) -> bool:

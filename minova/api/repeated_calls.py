@@ -1,10 +1,12 @@
 """Repeats calls of the API to a conductor if the conductor that took the first call has gone.
 
 The first call may have been executed, with only its answer lost. A call is repeated only if a second execution changes
-nothing, and if its error can be distinguished from the error of a first call: the database shows that the work is done.
+nothing, and if its error can be distinguished from the error of a first call: the database shows that the work is done. The
+database also answers in place of conductors whose answers the broker does not take.
 """
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -19,12 +21,17 @@ from minova.db.catalogue import aggregates, key_pairs
 from minova.db.catalogue import flavors as flavor_rows
 from minova.db.catalogue import images as image_rows
 from minova.db.engine import Database
+from minova.db.servers import request_specs
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.key_pair import KeyPair
 from minova.objects.server_actions import BY_KIND
+from minova.objects.server_request import CreatedServers, CreateServers
 
 LOG = logging.getLogger(__name__)
+# Seconds for which the API looks in the database for the work of a call whose answer is lost, and between two looks. The
+# conductors that have the call do it at once, even while the broker takes no answers of theirs.
+SETTLE, LOOK_INTERVAL = 3.0, 0.2
 # The most further tries if a conductor is not configured for the network service of a request.
 OTHERS = 3
 
@@ -70,16 +77,31 @@ class RepeatingConductor:
             try:
                 return _configured(name, lambda: first(ctx, **arguments))
             except errors.NoAnswer as error:
-                LOG.warning("%s: %s The call is repeated", name, error)
+                unanswered = error
+            LOG.warning("%s: %s The call is repeated", name, unanswered)
             try:
                 return _configured(name, lambda: repeat(ctx, **arguments))
             except (errors.NotFound, errors.Conflict) as error:
                 done = self._look(name, Repeated(ctx, arguments, error))
                 if done is None:
                     raise
-                return done.answer
+            except (errors.NoAnswer, errors.BrokerBlocked):
+                # The repetition was not answered, but the first call, too, may be executed only now.
+                done = self._await(name, Repeated(ctx, arguments, unanswered))
+                if done is None:
+                    raise unanswered from None
+            return done.answer
 
         return send
+
+    def _await(self, name: str, repeated: Repeated) -> Done | None:
+        """Looks until the work is done, for at most SETTLE seconds. Returns None if it is not, or if the database cannot show it."""
+        if _LOOKS[name] not in _SHOWN:
+            return None
+        until = time.monotonic() + SETTLE
+        while (done := self._look(name, repeated)) is None and time.monotonic() < until:
+            time.sleep(LOOK_INTERVAL)
+        return done
 
     def _look(self, name: str, repeated: Repeated) -> Done | None:
         with self._db.read() as session:
@@ -105,6 +127,19 @@ def _never(session: Session, repeated: Repeated) -> Done | None:
     call's own.
     """
     return None
+
+
+def _created(session: Session, repeated: Repeated) -> Done | None:
+    request: CreateServers = repeated.arguments["request"]
+    row = instances.create_request(session, request.request_uuid or "", repeated.ctx.project_id)
+    if row is None or row.body_hash != request.body_hash:
+        return None
+    password = request_specs.password_of(session, row.reservation_id)
+    return Done(
+        CreatedServers(
+            reservation_id=row.reservation_id, instance_uuids=tuple(row.instance_uuids), admin_password=password
+        )
+    )
 
 
 def _gone(session: Session, repeated: Repeated) -> Done | None:
@@ -181,7 +216,7 @@ def _host_is_out(session: Session, repeated: Repeated) -> Done | None:
 # Without `create_server_group`: it has nothing by which to distinguish a repetition from a second group.
 _LOOKS: Mapping[str, Look] = {
     "clear_server_password": _never,
-    "create_servers": _never,  # each has a request UUID
+    "create_servers": _created,  # each has a request UUID
     "preview_servers": _never,
     "capacity": _never,
     "update_service": _never,
@@ -227,5 +262,20 @@ _LOOKS: Mapping[str, Look] = {
     "add_host_to_aggregate": _host_is_in,
     "remove_host_from_aggregate": _host_is_out,
 }
+# These looks tell whether the work is done, also if no call has raised an error.
+_SHOWN = frozenset(
+    (
+        _created,
+        _action_begun,
+        _flavor_as_asked,
+        _extra_specs_as_asked,
+        _image_as_asked,
+        _member_as_asked,
+        _key_pair_as_asked,
+        _aggregate_as_asked,
+        _host_is_in,
+        _host_is_out,
+    )
+)
 # These calls may occupy a scheduler for the whole time-out of `first`. Therefore their first try uses `again`, too.
 _SLOW = frozenset(("preview_servers", "capacity"))

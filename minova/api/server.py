@@ -30,6 +30,7 @@ def listen_of(conf: cfg.ConfigOpts, inherited: socket.socket | None = None) -> L
         host_option="[api] osapi_compute_listen",
         port_option="osapi_compute_listen_port",
         threads=api.threads,
+        changes=api.change_threads,
         transfers=api.transfers,
         is_transfer=is_image_data,
         limits=limits_of(conf),

@@ -70,10 +70,10 @@ def alone(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
     worker = inherited()
     if worker is not None:
         worker.stop_with_parent(stopping)
-        return [compose(conf, Rpc(conf), stopping, worker), worker]
+        return [compose(conf, Rpc(conf, holds_back=True), stopping, worker), worker]
     if conf.api.workers > 1:
         return [Workers("minova-api", COMMAND, conf.api.workers, listen_of(conf), conf)]
-    return [compose(conf, Rpc(conf), stopping)]
+    return [compose(conf, Rpc(conf, holds_back=True), stopping)]
 
 
 def main() -> NoReturn:

@@ -20,6 +20,7 @@ from minova.db.catalogue import aggregates
 from minova.db.models import Task
 from minova.db.servers import instances, request_specs
 from minova.db.sql import chunked
+from minova.log import level_of
 from minova.objects.build import BuildMessage
 from minova.objects.instance import Instance as InstanceObject
 from minova.objects.request_spec import HostLimits, RequestSpec, Retry, Selection
@@ -230,20 +231,20 @@ class ComputeClient:
         try:
             self._compute(host).refresh_interfaces(ctx)
         except Exception as error:  # noqa: BLE001  - whatever it is, the host asks later
-            LOG.warning("Host %s could not be notified that interfaces have changed: %s", host, error)
+            LOG.log(level_of(error), "Host %s could not be notified that interfaces have changed: %s", host, error)
 
     def refresh_members(self, ctx: RequestContext, host: str, members: tuple[GroupMembers, ...]) -> None:
         """As with `refresh_interfaces`, a failed message is not sent again."""
         try:
             self._compute(host).refresh_members(ctx, members=members)
         except Exception as error:  # noqa: BLE001  - whatever it is, the host asks later
-            LOG.warning("Host %s could not be sent the members of security groups: %s", host, error)
+            LOG.log(level_of(error), "Host %s could not be sent the members of security groups: %s", host, error)
 
     def _cast(self, host: str, instance_uuids: Sequence[str], send: Callable[[ComputeApi], None]) -> None:
         try:
             send(self._compute(host))
         except Exception as error:  # noqa: BLE001  - whatever it is, the row is looked at again
-            LOG.warning("A message to %s could not be sent: %s", host, error)
+            LOG.log(level_of(error), "A message to %s could not be sent: %s", host, error)
             note = self.unsent.failed
         else:
             note = self.unsent.sent

@@ -74,7 +74,14 @@ OPTS: list[cfg.Opt] = [
         help="Processes of minova-api, which share its address: one for each processor uses them all. With 1 there is no "
         "process beside the one that was started.",
     ),
-    cfg.IntOpt("threads", default=16, min=1, help="Requests served at the same time, by each worker."),
+    cfg.IntOpt("threads", default=16, min=1, help="Requests that only read served at the same time, by each worker."),
+    cfg.IntOpt(
+        "change_threads",
+        default=16,
+        min=1,
+        help="Requests that change something served at the same time, by each worker, beside `threads`. They wait for conductors and "
+        "the broker; requests that only read do not wait behind them.",
+    ),
     cfg.IntOpt(
         "transfers",
         default=16,

@@ -20,7 +20,7 @@ import kombu.entity
 
 from minova import threads
 from minova.contracts.base import Role
-from minova.messaging import broker_tls, broker_users
+from minova.messaging import broker_tls, broker_users, flow_control
 from minova.messaging.broker_users import BrokerUser
 
 threads.use_native()
@@ -48,8 +48,13 @@ def user_of(url: Any) -> BrokerUser | None:
 
 
 class Connection(impl_rabbit.Connection):  # type: ignore[misc]
+    """`holds_back`: whether a message that this process reports as not sent must never be delivered; see flow_control.py."""
+
+    holds_back = False
+
     def __init__(self, conf: Any, url: Any, purpose: Any, retry: int | None = None) -> None:
         self.user = user_of(url)
+        self._flow = flow_control.of(str(url))
         super().__init__(conf, url, purpose, retry)
 
     def _fetch_ssl_params(self) -> Any:
@@ -61,6 +66,8 @@ class Connection(impl_rabbit.Connection):  # type: ignore[misc]
         # An error here, while the driver connects again, would end its loop. It declares the rest when it consumes.
         with contextlib.suppress(_NoExchangeError):
             super()._set_current_channel(new_channel)
+        if is_new:
+            new_channel.holds_back = self.holds_back
         if self.user is not None and is_new:
             self._producer.publish = functools.partial(self._producer.publish, user_id=str(self.user))
 
@@ -115,6 +122,30 @@ class Connection(impl_rabbit.Connection):  # type: ignore[misc]
 
     # -- sending ---------------------------------------------------------------------------------------------------
 
+    def _ensure_publishing(self, *arguments: Any, **named: Any) -> None:
+        """Raises Blocked or InDoubt while the broker is blocked."""
+        self._flow.require_open()
+        try:
+            super()._ensure_publishing(*arguments, **named)
+        except (flow_control.Blocked, flow_control.InDoubt) as error:
+            undelivered = error
+        else:
+            return
+        self._flow.blocked(self._part())
+        raise undelivered
+
+    def _part(self) -> Any:
+        """Returns the connection below, which this one no longer uses: it connects anew when it is next needed. (To close a
+        channel or a connection that the broker has blocked would wait for the end of the alarm.)
+        """
+        with self._connection_lock:
+            parted, self.connection._connection = self.connection._connection, None
+            self.connection._default_channel = self.channel = None
+            self.connection.declared_entities.clear()
+            self._declared_queues.clear()
+            self._declared_exchanges.clear()
+        return parted
+
     def _publish(self, exchange: Any, *more: Any, **named: Any) -> None:
         if self._makes_no_exchange:
             exchange.passive = True
@@ -140,6 +171,10 @@ class Connection(impl_rabbit.Connection):  # type: ignore[misc]
     @property
     def _makes_no_exchange(self) -> bool:
         return self.user is not None and self.user.role is Role.COMPUTE
+
+
+class HoldingConnection(Connection):
+    holds_back = True
 
 
 class _NoExchangeError(driver_common.Timeout):  # type: ignore[misc]

@@ -9,6 +9,8 @@ from typing import Any
 from kombu import transport
 from kombu.transport import pyamqp
 
+from minova.messaging import flow_control
+
 
 def checked(params: Any) -> dict[str, Any]:
     """Returns the driver's parameters with the checks enabled. Without an authority of its own, it trusts those of the
@@ -19,8 +21,10 @@ def checked(params: Any) -> dict[str, Any]:
 
 
 class Transport(pyamqp.Transport):
-    client: Any
     """Checks each host by its own name; kombu keeps the first one's when it goes on to the next host."""
+
+    Connection = flow_control.Connection
+    client: Any
 
     def establish_connection(self) -> Any:
         host = self.client.hostname

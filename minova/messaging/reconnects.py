@@ -7,10 +7,11 @@ lost. Here such calls end as soon as the connection for answers is back, so that
 import json
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from minova import threads
+from minova.messaging import flow_control
 
 threads.use_native()
 
@@ -20,17 +21,15 @@ from oslo_messaging._drivers import common as driver_common  # noqa: E402
 
 LOG = logging.getLogger(__name__)
 LOST = "The connection to the message broker broke before the answer came"
-# This error as a server's answer has it on the wire.
-_FAILURE = json.dumps(
-    {
-        "class": "NoAnswer",
-        "module": "minova.errors",
-        "message": LOST,
-        "tail": [],
-        "args": [LOST],
-        "kwargs": {},
-    }
-)
+BLOCKED = "The message broker takes no messages, and no answer came before that"
+# Seconds for answers that were on their way when the broker stopped taking messages.
+GRACE = 1.0
+
+
+def _failure(text: str) -> str:
+    """Returns this error as a server's answer has it on the wire."""
+    named = {"class": "NoAnswer", "module": "minova.errors"}
+    return json.dumps({**named, "message": text, "tail": [], "args": [text], "kwargs": {}})
 
 
 class IncomingMessage(amqpdriver.AMQPIncomingMessage):  # type: ignore[misc]
@@ -42,6 +41,15 @@ class IncomingMessage(amqpdriver.AMQPIncomingMessage):  # type: ignore[misc]
     """
 
     def reply(self, reply: Any = None, failure: Any = None) -> None:
+        """Drops the answer if the broker takes no messages. The caller repeats its call, and a thread that waited for the broker
+        would not serve the messages that have come already.
+        """
+        try:
+            self._reply(reply, failure)
+        except (flow_control.Blocked, flow_control.InDoubt):
+            LOG.debug("An answer is dropped, because the broker takes no messages")
+
+    def _reply(self, reply: Any, failure: Any) -> None:
         """Waits for a missing queue only the first time. After that it tries once."""
         missing = self._obsolete_reply_queues
         with missing._lock:
@@ -96,10 +104,25 @@ class Reconnects:
 
             connection._set_current_channel = switched
 
+    def flow_changed(self, blocked: bool) -> None:
+        """The broker has begun or ended to take no messages: calls end whose answers will not come."""
+        waiter = self._watched
+        if not blocked or waiter is None:
+            return
+        waiting = list(waiter.waiters._queues)
+        timer = threading.Timer(GRACE, _end_calls, args=(waiter, waiting, BLOCKED))
+        timer.daemon = True
+        timer.start()
+
     def _reconnected(self, waiter: Any) -> None:
         waiting = list(waiter.waiters._queues)
         LOG.info("The connection for answers was made anew: %d calls are ended, to be repeated", len(waiting))
-        for msg_id in waiting:
-            waiter.waiters.put(msg_id, {"_msg_id": msg_id, "failure": _FAILURE, "result": None, "ending": True})
+        _end_calls(waiter, waiting, LOST)
         for listener in self._listeners:
             listener()
+
+
+def _end_calls(waiter: Any, msg_ids: Iterable[str], text: str) -> None:
+    """Does nothing for calls that have ended meanwhile."""
+    for msg_id in set(msg_ids).intersection(waiter.waiters._queues):
+        waiter.waiters.put(msg_id, {"_msg_id": msg_id, "failure": _failure(text), "result": None, "ending": True})

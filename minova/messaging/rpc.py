@@ -24,7 +24,7 @@ from minova.codecs import Decoder
 from minova.context import RequestContext
 from minova.contracts.base import Method, methods_of, numbers
 from minova.log import bound_request
-from minova.messaging import broker_connection, memory_bus, rpc_access
+from minova.messaging import broker_connection, flow_control, memory_bus, rpc_access
 from minova.messaging.broker_users import EXCHANGE
 from minova.messaging.reconnects import Reconnects, send_answers_to_missing_queues
 from minova.messaging.rpc_levels import Levels
@@ -192,7 +192,7 @@ def _handler(work: Callable[..., Any], method: Method, walls: Walls) -> Callable
             walls.require(ctxt, method, checked)
             try:
                 return work(ctxt, **{name: getattr(checked, name) for name in checked.__struct_fields__})
-            except errors.NoAnswer as error:
+            except (errors.NoAnswer, errors.BrokerBlocked) as error:
                 # The missing answer belongs to another call, which this work needed. The present call does get an
                 # answer.
                 raise errors.ServiceUnavailable(*error.args) from error
@@ -269,9 +269,13 @@ class Proxy:
             if method.kind == "cast":
                 return client.cast(ctx, method.name, **arguments)
             answer = client.call(ctx, method.name, **arguments)
-        except oslo_messaging.MessagingTimeout as error:
+        except (oslo_messaging.MessagingTimeout, flow_control.InDoubt) as error:
             LOG.debug("No answer to %s: %s", method.name, error)
             raise errors.NoAnswer(f"No answer to {method.name} in time.") from error
+        except flow_control.Blocked as error:
+            raise errors.BrokerBlocked(
+                f"{method.name} was not sent: the message broker is short of memory or disk and takes no messages."
+            ) from error
         except oslo_messaging.exceptions.MessageUndeliverable as error:
             raise errors.ServiceUnavailable(f"{method.name}: no service has ever listened there") from error
         except Exception as error:
@@ -326,9 +330,10 @@ class Rpc:
 
     `cloud`: the cloud that the process belongs to, which the process sets when it knows it.
     `safe_mode`: of the process.
+    `holds_back`: a call that raises BrokerBlocked will never be executed. It costs one more round trip for each message.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts, url: str | None = None) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, url: str | None = None, *, holds_back: bool = False) -> None:
         self.conf = conf
         self.levels = Levels(conf)
         self.cloud = OwnCloud()
@@ -345,7 +350,11 @@ class Rpc:
                 "[DEFAULT] transport_url is not a URL such as rabbit://user:password@host:5672/"
             ) from error
 
+        if holds_back:
+            self.transport._driver._connection_pool.connection_cls = broker_connection.HoldingConnection
         self.reconnects = Reconnects(self.transport._driver)
+        self.flow = flow_control.of(str(self.transport._driver._url))
+        self.flow.on_change(self.reconnects.flow_changed)
         self.known_senders = _known_senders(conf, self.transport)
 
     def client(
@@ -381,15 +390,16 @@ class Rpc:
             transport_options=mandatory,
         )
         level = lambda: self.levels.of(described.TOPIC)  # noqa: E731
-        reach = (lambda: None) if retry is None else (lambda: self._reach(retry))
+        reach = lambda: self._reach(retry)  # noqa: E731
         return typing.cast(C, Proxy(client, contract, reach, level, self.reconnects.watch, self.safe_mode))
 
-    def _reach(self, retry: int) -> None:
+    def _reach(self, retry: int | None) -> None:
         """Connect within `retry` tries. The first call makes the connection for answers, and oslo.messaging would wait
-        for that forever.
+        for that forever. Raises Blocked while the broker takes no messages.
         """
+        self.flow.require_open()
         driver = self.transport._driver
-        if getattr(driver, "_reply_q", self) is None:
+        if retry is not None and getattr(driver, "_reply_q", self) is None:
             with driver._get_connection(driver_common.PURPOSE_SEND, retry=retry):
                 pass
 

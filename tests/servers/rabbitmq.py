@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,6 +16,7 @@ from tests.servers.authority import Authority
 from tests.servers.private_server import PrivateServer, ServerError, program
 
 SCRIPTS = "/usr/lib/rabbitmq/bin"
+NODE = "minova@localhost"
 # Each takes a tenth of a second at every start.
 VHOSTS = 8
 
@@ -78,7 +83,7 @@ class RabbitMQ(PrivateServer):
         return inherited | {
             # The Erlang cookie is kept in the home folder.
             "HOME": str(self.directory),
-            "RABBITMQ_NODENAME": "minova@localhost",
+            "RABBITMQ_NODENAME": NODE,
             "RABBITMQ_MNESIA_BASE": str(self.directory / "mnesia"),
             "RABBITMQ_LOG_BASE": str(self.directory / "log"),
             "RABBITMQ_LOGS": "-",
@@ -91,10 +96,33 @@ class RabbitMQ(PrivateServer):
             "RABBITMQ_ALLOW_INPUT": "1",
             # A node that is named from the start and told its port needs no epmd, and starts none that would outlive it.
             "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": (
-                f"-noinput -sname minova@localhost -start_epmd false -erl_epmd_port {port}"
+                f"-noinput -sname {NODE} -start_epmd false -erl_epmd_port {port}"
                 " -kernel inet_dist_use_interface {127,0,0,1} +S 2:2 +sbwt none"
             ),
         }
+
+    def ctl(self, *words: str) -> str:
+        """What rabbitmqctl prints. ServerError if it fails."""
+        environment = self.environment() | {
+            "RABBITMQ_CTL_ERL_ARGS": f"-start_epmd false -erl_epmd_port {self.ports[1]} -dist_listen false +S 1:1 +sbwt none"
+        }
+        command = [program("rabbitmqctl", "rabbitmq-server", SCRIPTS), "-n", NODE, "-q", *words]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+        if done.returncode != 0:
+            raise ServerError(f"rabbitmqctl {shlex.join(words)}: {done.stderr or done.stdout}")
+        return done.stdout
+
+    @contextmanager
+    def alarm(self) -> Iterator[None]:
+        """Inside, the node has less memory than it wants, and takes no messages."""
+        self.ctl("set_vm_memory_high_watermark", "0.00001")
+        try:
+            yield
+        finally:
+            self.end_alarm()
+
+    def end_alarm(self) -> None:
+        self.ctl("set_vm_memory_high_watermark", "absolute", "1000000000")
 
     def answers(self) -> bool:
         # A wrong protocol version is answered with the right one, by a broker that is ready for clients.

@@ -1,7 +1,8 @@
 """Runs a WSGI application behind an event loop: which thread runs a request, and what no thread waits for.
 
 A short body is read before a thread takes the request. Long bodies, bodies of unknown length and `transfers` (image
-data) have threads of their own, so that slow clients cannot occupy the others.
+data) have threads of their own, so that slow clients cannot occupy the others. So do requests that change something: they
+wait for conductors and the broker, and reads must not wait behind them.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from a2wsgi import WSGIMiddleware
 
 from minova.api.listener.limits import Limits
 
+READS = frozenset({"GET", "HEAD", "OPTIONS"})
 STOPPING = b"The service stops, and the request was not done in time. Please try again in a moment."
 
 Message = dict[str, Any]
@@ -67,21 +69,24 @@ class DaemonThreads(Executor):
 class Bridge:
     """The ASGI application for a WSGI application. `is_transfer` decides by the path which requests have long bodies or
     answers.
+
+    `changes`: threads for requests that change something; 0: they use those for `threads`.
     """
 
     def __init__(
-        self, app: Any, limits: Limits, threads: int, transfers: int, is_transfer: Callable[[str], bool]
+        self, app: Any, limits: Limits, threads: int, transfers: int, is_transfer: Callable[[str], bool], changes: int
     ) -> None:
         self._limits = limits
         self._is_transfer = is_transfer
         self._short = _in_threads(app, threads, "request")
+        self._changes = _in_threads(app, changes, "change") if changes else self._short
         self._long = _in_threads(app, transfers, "transfer")
 
     async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
         exchange = _Exchange(receive, send, self._limits)
         app = self._long
         if not self._is_transfer(scope["path"]) and _has_short_body(scope, self._limits.short_body):
-            app = self._short
+            app = self._short if scope["method"] in READS else self._changes
             if not await exchange.read_body():
                 return
         try:
@@ -93,7 +98,7 @@ class Bridge:
             await exchange.abandon()
 
     def close(self) -> None:
-        for app in (self._short, self._long):
+        for app in (self._short, self._changes, self._long):
             app.executor.shutdown(wait=False)
 
 

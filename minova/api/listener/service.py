@@ -32,6 +32,7 @@ class Listen(msgspec.Struct, frozen=True, kw_only=True):
     `port`: 0 selects a free one.
     `cert_file`: None serves plain HTTP.
     `threads`: for requests.
+    `changes`: threads for requests that change something; 0: they use `threads`.
     `transfers`: threads for requests with long bodies, and for paths that `is_transfer` accepts.
     `inherited`: a socket that already listens, which this process shares with others.
     """
@@ -41,6 +42,7 @@ class Listen(msgspec.Struct, frozen=True, kw_only=True):
     host_option: str
     port_option: str
     threads: int
+    changes: int = 0
     transfers: int = 16
     is_transfer: Callable[[str], bool] = lambda path: False
     cert_file: str | None = None
@@ -75,7 +77,7 @@ class HttpService:
         limits = within_files(listen.limits)
         listening = listen.inherited or bind(listen)
         self._port = listening.getsockname()[1]
-        self._bridge = Bridge(self._app, limits, listen.threads, listen.transfers, listen.is_transfer)
+        self._bridge = Bridge(self._app, limits, listen.threads, listen.transfers, listen.is_transfer, listen.changes)
         config = uvicorn.Config(
             self._bridge,
             http="httptools",

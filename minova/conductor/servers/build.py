@@ -27,6 +27,7 @@ from minova.contracts.scheduler import SchedulerApi
 from minova.db.models import Task
 from minova.db.servers import actions, instances, request_specs, tasks
 from minova.db.servers.instances import LockedInstance
+from minova.log import level_of
 from minova.objects.diagnosis import Diagnosis, ScheduleAnswer
 from minova.objects.failures import TEXTS, Failure, text_of
 from minova.objects.request_spec import RequestSpec, Selection
@@ -103,7 +104,7 @@ class BuildInstances:
                 alternates=retries(spec, self._conf.scheduler.max_attempts),
             )
         except (errors.ServiceUnavailable, errors.StaleClaim) as error:
-            LOG.warning("Scheduling of %s is tried again: %s", reservation.id, error)
+            LOG.log(level_of(error), "Scheduling of %s is tried again: %s", reservation.id, error)
             self._persist(lambda session: self._postpone(session, reservation))
             return
         except Exception as error:
