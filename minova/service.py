@@ -212,7 +212,7 @@ def run_periodic(task: PeriodicTask, stopping: threading.Event) -> None:
             try:
                 wait = interval = task.work() or interval
                 failing.worked()
-            except errors.ServiceUnavailable as error:
+            except (errors.ServiceUnavailable, errors.HypervisorError) as error:
                 failing.failed(error)
             except Exception as error:  # noqa: BLE001  - it is logged, and tried again
                 failing.failed(error, exc_info=True)

@@ -13,6 +13,7 @@ from oslo_config import cfg
 
 from minova import errors
 from minova.compute.host_identity import LocalIdentity
+from minova.compute.hypervisor_probe import HypervisorProbe
 from minova.compute.instances.abandonment import Abandoned, Gate
 from minova.compute.instances.actions import InstanceActions
 from minova.compute.instances.attempts import End, Outcome
@@ -123,6 +124,7 @@ class ComputeManager:
         self._down_reason: str | None = None
         self._audit_due = False
         self._driver = collaborators.driver
+        self._probe_hypervisor = HypervisorProbe(collaborators.driver.available_nodes)
         self._conductor = collaborators.conductor
         self._workers = collaborators.workers
         self._background = collaborators.background
@@ -591,7 +593,7 @@ class ComputeManager:
     def _probe(self) -> str | None:
         """Returns why the hypervisor cannot be used now, or None."""
         try:
-            self._driver.available_nodes()
+            self._probe_hypervisor()
         except errors.HypervisorError as error:
             return str(error)
         return self._identity_conflict
