@@ -17,4 +17,5 @@ def try_network(conf: cfg.ConfigOpts, vif: Vif) -> None:
         with closing(libvirt.open(uri_of(conf))) as connection:
             LocalNetworks().try_out(connection, vif)
     except libvirt.libvirtError as error:
-        raise meaning(error)(f"libvirt at {uri_of(conf)}: {error}") from error
+        # In one line: what dnsmasq printed comes in lines of its own.
+        raise meaning(error)(f"libvirt at {uri_of(conf)}: {' '.join(str(error).split())}") from error
