@@ -37,10 +37,11 @@ class ImageTokens:
 
     def refresh(self) -> None:
         """Call every REFRESH_INTERVAL seconds. Raises ServiceUnavailable if the database does not answer."""
-        before = self._ticks()
         keys = image_token_keys.ensure(self._worker.db)
+        # After the reading, however long it took: a token is not signed for a later time than that of the database.
+        ticks = self._ticks()
         with self._lock:
-            self._reading = _Reading(keys, before)
+            self._reading = _Reading(keys, ticks)
 
     def token_for(self, image_id: str, right: Right = Right.DOWNLOAD) -> str | None:
         """Returns None if there is no key yet. The host then requests a token when it needs one."""

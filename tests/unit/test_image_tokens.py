@@ -6,7 +6,7 @@ import json
 import pytest
 from itsdangerous import URLSafeSerializer
 
-from minova.image_tokens import LIFETIME, PERIOD, Keys, Right, TokenRefused, image_of, sign
+from minova.image_tokens import LEEWAY, LIFETIME, PERIOD, Keys, Right, TokenRefused, image_of, sign
 
 IMAGE, OTHER = "7d1d8e0c-97e1-4c5f-8c55-0a4a3b1f3f10", "00000000-97e1-4c5f-8c55-0a4a3b1f3f10"
 NOW = 500_000 * PERIOD + 1800.0
@@ -32,6 +32,11 @@ def test_token_is_for_its_image_while_it_lasts(later: float) -> None:
 def test_token_expires(later: float) -> None:
     secrets = dict.fromkeys(range(499999, 500004), "now")
     assert reason(sign("now", IMAGE, NOW), keys(NOW + later, secrets)) == "expired"
+
+
+def test_signer_may_reckon_a_little_ahead() -> None:
+    """Signer and API read the database's clock at different times, and count on with clocks of their own."""
+    assert image_of(sign("now", IMAGE, NOW + LEEWAY), keys(NOW)) == IMAGE
 
 
 def test_token_of_a_clock_that_was_set_back_is_refused() -> None:
