@@ -17,9 +17,10 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 
 from minova import threads
-from tests import limits, policies, routers, statements
+from tests import limits, locks, policies, routers, statements
 from tests.distribution import Distribution
 from tests.servers.authority import Authority
+from tests.servers.galera import Galera
 from tests.servers.libvirtd import Libvirtd
 from tests.servers.mariadb import MariaDB
 from tests.servers.postgresql import PostgreSQL
@@ -32,6 +33,7 @@ settings.load_profile("minova")
 
 limits.lift()
 statements.share()
+locks.check()
 policies.share()
 routers.share()
 
@@ -169,6 +171,13 @@ def mariadb_tables(_kept_mariadb_url: str) -> str:
     """The SQLAlchemy URL of a database with minova's tables and no rows: to make the tables takes longer than most tests."""
     delete_rows(_kept_mariadb_url)
     return _kept_mariadb_url
+
+
+@pytest.fixture(scope="session")
+def galera() -> Iterator[Galera]:
+    """Two nodes that take writes."""
+    with Galera() as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")

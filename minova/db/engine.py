@@ -29,6 +29,7 @@ from sqlalchemy.sql import ColumnElement
 from minova import errors
 from minova.codecs import parse_json, write_json
 from minova.db import clock as clocks
+from minova.db import galera
 from minova.db.ballast import Ballast
 from minova.db.clock import CloudNow
 from minova.db.models.clock import EpochNow
@@ -184,6 +185,8 @@ class Database:
             event.listen(self.engine, "do_connect", _connect_psycopg)
         if self.dialect == "postgresql":
             event.listen(self.engine, "before_cursor_execute", use_plans_for_one, retval=True)
+        else:
+            event.listen(self.engine, "before_execute", galera.write_what_is_locked)
         event.listen(self.engine, "do_execute", _repeat_read)
         event.listen(self.engine, "checkin", self._note_use)
         event.listen(self.engine, "checkout", self._ping_after_rest)
@@ -316,10 +319,12 @@ class Database:
         if not alive:
             raise DisconnectionError
 
-    def _set_up_session(self, connection: Any, _record: Any) -> None:
+    def _set_up_session(self, connection: Any, record: Any) -> None:
         # Once for each connection. Once for each transaction would add a round trip to every read.
         cursor = connection.cursor()
         cursor.execute(_UTC[self.dialect])
+        if self.dialect != "postgresql":
+            galera.set_up_session(cursor, record)
         if self._timeouts is not None:
             _bound_statements(self.dialect, connection, cursor, self._timeouts)
         if self._readonly:

@@ -22,13 +22,22 @@ TABLE, _FIRST_TABLE = "minova_schema", "alembic_version"
 LAST_RELEASE = "0005"
 # The tables of that release that newer revisions change.
 CHANGED = (
+    "aggregates",
     "compute_nodes",
+    "consumers",
+    "flavors",
+    "images",
     "instance_action_events",
     "instance_faults",
+    "instance_groups",
     "instances",
+    "inventories",
     "migrations",
+    "resource_classes",
+    "resource_providers",
     "services",
     "tasks",
+    "traits",
     "workers",
 )
 

@@ -9,10 +9,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from minova.db.models.base import Base, Uuid
+from minova.db.models.base import Base, Lockable, Uuid
 
 
-class Aggregate(Base):
+class Aggregate(Lockable, Base):
     __tablename__ = "aggregates"
     id: Mapped[int] = mapped_column(primary_key=True)
     uuid: Mapped[str] = mapped_column(Uuid, unique=True)

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 from sqlalchemy import JSON, DateTime, Double, String
 from sqlalchemy.dialects import mysql
-from sqlalchemy.orm import DeclarativeBase
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 # MariaDB's default precision is whole seconds.
 UtcDateTime = DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
@@ -20,3 +20,11 @@ class Base(DeclarativeBase):
         dict[str, Any]: JSON,
         list[Any]: JSON,
     }
+
+
+class Lockable:
+    """Of tables whose rows are locked (`with_for_update`). `lock_number`: counts the locks, for databases on which a row
+    that is only locked does not conflict with other transactions (`minova.db.galera`); elsewhere it stays NULL.
+    """
+
+    lock_number: Mapped[int | None] = mapped_column(deferred=True, sort_order=1000)

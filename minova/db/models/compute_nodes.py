@@ -9,12 +9,12 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from minova.db.models.base import Base, Uuid
+from minova.db.models.base import Base, Lockable, Uuid
 from minova.db.models.types import EncodedJson, LongText, StructType
 from minova.objects.node_audit import NodeAudit as NodeAuditObject
 
 
-class ComputeNode(Base):
+class ComputeNode(Lockable, Base):
     __tablename__ = "compute_nodes"
     __table_args__ = (UniqueConstraint("host", "hypervisor_hostname"),)
     id: Mapped[int] = mapped_column(primary_key=True)

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from sqlalchemy.orm import Mapped, mapped_column
 
-from minova.db.models.base import Base
+from minova.db.models.base import Base, Lockable
 from minova.db.models.types import StructType
 from minova.objects.flavor import Flavor as FlavorObject
 
@@ -17,7 +17,7 @@ class FlavorProject(Base):
     project_id: Mapped[str] = mapped_column(primary_key=True)
 
 
-class Flavor(Base):
+class Flavor(Lockable, Base):
     __tablename__ = "flavors"
     id: Mapped[int] = mapped_column(primary_key=True)
     flavorid: Mapped[str] = mapped_column(unique=True)

@@ -7,12 +7,12 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from minova.db.models.base import Base, Uuid
+from minova.db.models.base import Base, Lockable, Uuid
 from minova.db.models.types import StructType
 from minova.objects.image import Image as ImageObject
 
 
-class Image(Base):
+class Image(Lockable, Base):
     """`name` and `status` are columns besides `value`, for searches and for conditional updates."""
 
     __tablename__ = "images"

@@ -11,14 +11,14 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from minova.db.models.base import Base, Uuid
+from minova.db.models.base import Base, Lockable, Uuid
 from minova.db.models.types import LongText, StructType
 from minova.objects.flavor import Flavor as FlavorObject
 from minova.objects.image import Image as ImageObject
 from minova.objects.numa import InstanceNUMATopology
 
 
-class Instance(Base):
+class Instance(Lockable, Base):
     """`id` orders the listing (keyset paging). A deleted row stays until the purge; `deleted_at` is the time of its
     deletion.
     """

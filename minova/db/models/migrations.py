@@ -5,12 +5,12 @@ from datetime import datetime
 from sqlalchemy import Index, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from minova.db.models.base import Base, Uuid
+from minova.db.models.base import Base, Lockable, Uuid
 from minova.db.models.types import StructType
 from minova.objects.migration import Migration as MigrationObject
 
 
-class Migration(Base):
+class Migration(Lockable, Base):
     """Searchable fields are columns besides `value`. Rows of ended migrations stay, as the history of the instance.
 
     `changed_at`: as `updated_at`, but by the cloud clock; None in rows of the release before that clock.

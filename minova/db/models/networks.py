@@ -6,10 +6,10 @@ from typing import Any
 from sqlalchemy import ForeignKey, Index, String, false, true
 from sqlalchemy.orm import Mapped, mapped_column
 
-from minova.db.models.base import Base, Uuid
+from minova.db.models.base import Base, Lockable, Uuid
 
 
-class Network(Base):
+class Network(Lockable, Base):
     """A transaction that changes anything on a network locks the network's row first.
 
     `segment`: the VLAN or the physical network. Only one network may have it.
@@ -63,7 +63,7 @@ class Subnet(Base):
 PENDING_DELETE = "PENDING_DELETE"
 
 
-class Port(Base):
+class Port(Lockable, Base):
     """`mac_address` is unique in the cloud. A port with status PENDING_DELETE is hidden, and keeps its addresses until the guest
     has released it.
 

@@ -7,13 +7,13 @@ epoch. Rows that older services wrote have none.
 from sqlalchemy import ForeignKey
 from sqlalchemy.orm import Mapped, mapped_column
 
-from minova.db.models.base import Base, Uuid
+from minova.db.models.base import Base, Lockable, Uuid
 
 # The largest number that a column of amounts can store on every engine.
 MAX_INT = 2**31 - 1
 
 
-class ResourceProvider(Base):
+class ResourceProvider(Lockable, Base):
     """`root_provider_id`: the root of its tree: its own id if it has no parent. None means its own id too (older
     services).
 
@@ -32,7 +32,7 @@ class ResourceProvider(Base):
     updated_at: Mapped[float | None]
 
 
-class Inventory(Base):
+class Inventory(Lockable, Base):
     """`capacity` = floor((total - reserved) * allocation_ratio); a claim is `used + n <= capacity`, conditionally."""
 
     __tablename__ = "inventories"
@@ -49,7 +49,7 @@ class Inventory(Base):
     updated_at: Mapped[float | None]
 
 
-class ResourceClass(Base):
+class ResourceClass(Lockable, Base):
     """A custom resource class. The standard ones come from os-resource-classes."""
 
     __tablename__ = "resource_classes"
@@ -57,7 +57,7 @@ class ResourceClass(Base):
     updated_at: Mapped[float]
 
 
-class Trait(Base):
+class Trait(Lockable, Base):
     """A custom trait. The standard ones come from os-traits."""
 
     __tablename__ = "traits"
@@ -65,7 +65,7 @@ class Trait(Base):
     updated_at: Mapped[float]
 
 
-class Consumer(Base):
+class Consumer(Lockable, Base):
     """`claim_number`: the highest claim number seen, so that a late claim cannot undo a newer one. The row is kept
     after release.
 

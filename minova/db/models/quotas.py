@@ -3,10 +3,10 @@
 from sqlalchemy import BigInteger
 from sqlalchemy.orm import Mapped, mapped_column
 
-from minova.db.models.base import Base
+from minova.db.models.base import Base, Lockable
 
 
-class QuotaUsage(Base):
+class QuotaUsage(Lockable, Base):
     """`used` changes in the transaction that creates or removes the counted records. There is no row before the first
     use.
     """

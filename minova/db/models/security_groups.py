@@ -5,10 +5,10 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from minova.db.models.base import Base, Uuid
+from minova.db.models.base import Base, Lockable, Uuid
 
 
-class SecurityGroup(Base):
+class SecurityGroup(Lockable, Base):
     """`default_of`: the project whose default group it is; a project has one.
     `members_revision`: the revision of its members' addresses that hosts last received. It is not the API's
     `revision_number`.

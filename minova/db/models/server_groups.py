@@ -6,10 +6,10 @@ from typing import Any
 from sqlalchemy import ForeignKey, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from minova.db.models.base import Base, Uuid
+from minova.db.models.base import Base, Lockable, Uuid
 
 
-class InstanceGroup(Base):
+class InstanceGroup(Lockable, Base):
     """`policy` is one of Nova's four; `rules` may hold `max_server_per_host` for anti-affinity."""
 
     __tablename__ = "instance_groups"

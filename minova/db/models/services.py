@@ -10,10 +10,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from minova.db.models.base import Base, Uuid
+from minova.db.models.base import Base, Lockable, Uuid
 
 
-class Service(Base):
+class Service(Lockable, Base):
     __tablename__ = "services"
     __table_args__ = (
         UniqueConstraint("host", "binary"),

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Index, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from minova.db.models.base import Base, Uuid
+from minova.db.models.base import Base, Lockable, Uuid
 
 
 class Worker(Base):
@@ -34,7 +34,7 @@ class TaskStep(StrEnum):
     ACTION = "action"
 
 
-class Task(Base):
+class Task(Lockable, Base):
     """Work on one instance that must come to an end. `epoch` fences conductors, `attempt` fences computes.
 
     `kind`: `build`, `delete`, or the name of a server action.

@@ -62,7 +62,7 @@ _JSON = ("supported_instances", "metrics", "stats", "numa_topology", "pci_device
 COLUMNS = [
     _text(column) if column.name in _JSON else column
     for column in Node.__table__.columns
-    if column.name not in ("created_at", "updated_at")
+    if column.name not in ("created_at", "updated_at", "lock_number")
 ]
 NODES = _query(
     select(*COLUMNS, *(column.label(f"service_{column.key}") for column in _SERVICE)).outerjoin(Svc, _WITH_SERVICE),

@@ -8,6 +8,7 @@ schedulers.
 """
 
 import argparse
+import itertools
 import subprocess
 import sys
 import time
@@ -194,15 +195,20 @@ def _ask(manager: SchedulerManager, db: Database, wish: RequestKind) -> WorkerRe
 # -- all of them -------------------------------------------------------------------------------------------------------
 
 
-def race(url: str, *, schedulers: int, requests: int) -> Outcome:
-    """AssertionError: a scheduler failed, or something is not as it must be."""
-    build(url, requests)
-    command = [sys.executable, "-m", "tests.functional.scheduler.race", url, "--requests", str(requests)]
-    command += ["--schedulers", str(schedulers), "--worker"]
+def race(*urls: str, schedulers: int, requests: int) -> Outcome:
+    """`urls`: of the same database at each node of a cluster; the schedulers use them in turn.
+
+    AssertionError: a scheduler failed, or something is not as it must be.
+    """
+    build(urls[0], requests)
+    command = [sys.executable, "-m", "tests.functional.scheduler.race"]
+    options = ["--requests", str(requests), "--schedulers", str(schedulers), "--worker"]
     pipe = subprocess.PIPE
     running = [
-        subprocess.Popen([*command, str(number)], cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
-        for number in range(schedulers)
+        subprocess.Popen(
+            [*command, url, *options, str(number)], cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe, text=True
+        )
+        for number, url in zip(range(schedulers), itertools.cycle(urls), strict=False)
     ]
     for process in running:
         assert process.stdout is not None
@@ -218,7 +224,7 @@ def race(url: str, *, schedulers: int, requests: int) -> Outcome:
     reports = [msgspec.json.decode(output, type=Report) for output, _ in ended]
     said = {one.name: one for report in reports for one in report.said}
     assert len(said) == requests
-    with closing(Database(url)) as db:
+    with closing(Database(urls[-1])) as db:
         _check(db, requests, said)
     given = [one for one in said.values() if one.host is not None]
     return Outcome(

@@ -1,0 +1,56 @@
+"""Several nodes of one Galera cluster (MariaDB) take writes at the same time.
+
+A lock holds at its own node only. When a transaction ends, Galera compares the rows that it has *written* with those of
+the transactions of other nodes; on a conflict the later one fails as a deadlock does, and is repeated. A row that is
+only locked does not count. Therefore, where the server is a node of a cluster,
+
+- each `SELECT ... FOR UPDATE` also writes the rows that it locks: it raises their `lock_number`;
+- a transaction begins when its node has caught up with all that was committed before at any node. Otherwise a message
+  could be faster than the rows that it is about.
+
+See docs/decisions/0051.
+"""
+
+from typing import Any
+
+from sqlalchemy import Connection, Select, Table, literal_column, update
+
+LOCK_NUMBER = "lock_number"
+# Before reads, updates and deletes, inserts; only the first statement of a transaction waits.
+_CATCH_UP = "SET SESSION wsrep_sync_wait = 7"
+_IS_NODE = "SHOW VARIABLES LIKE 'wsrep_on'"
+# In the pool's information about a connection.
+_OF_NODE = "minova_galera"
+
+
+def set_up_session(cursor: Any, record: Any) -> None:
+    """For a new connection to MariaDB: finds out whether the server is a node of a cluster."""
+    cursor.execute(_IS_NODE)
+    found = cursor.fetchone()
+    record.info[_OF_NODE] = found is not None and found[1] == "ON"
+    if record.info[_OF_NODE]:
+        cursor.execute(_CATCH_UP)
+
+
+def write_what_is_locked(connection: Connection, statement: Any, several: Any, parameters: Any, _options: Any) -> None:
+    """A hook of SQLAlchemy: before_execute."""
+    if connection.info.get(_OF_NODE) and locks_rows(statement):
+        connection.execute(_raise_lock_numbers(statement), several or parameters)
+
+
+def locks_rows(statement: Any) -> bool:
+    # SQLAlchemy has no public name for it.
+    return isinstance(statement, Select) and statement._for_update_arg is not None
+
+
+def locked_table(query: Select[Any]) -> Table:
+    """Raises TypeError if it is not exactly one table, or one without the column: see `models.base.Lockable`."""
+    tables = query.get_final_froms()
+    if len(tables) != 1 or not isinstance(tables[0], Table) or LOCK_NUMBER not in tables[0].columns:
+        raise TypeError(f"FOR UPDATE needs one table with the column {LOCK_NUMBER} (models.base.Lockable): {query}")
+    return tables[0]
+
+
+def _raise_lock_numbers(query: Select[Any]) -> Any:
+    raised = update(locked_table(query)).values({LOCK_NUMBER: literal_column(f"COALESCE({LOCK_NUMBER}, 0) + 1")})
+    return raised if query.whereclause is None else raised.where(query.whereclause)
