@@ -109,12 +109,13 @@ def make_manager(
     stopping = stopping or threading.Event()
     if identity is not None:
         conductor = cast(ConductorApi, IdentifiedConductor(conductor, identity))
+    records = records or GuestRecords()
     gate = Gate()
     guarded, guarded_conductor = gate.guard(driver), gate.guard(conductor)
     workers = Workers(conf.max_concurrent_builds, spawn, conf.max_concurrent_guest_starts)
     repeat = ConductorRetry(_pause_of(stopping), safe_mode=safe_mode)
     monitors = Monitors(conf.compute_monitors, guarded, source=conf.compute_driver, clock=clock)
-    nodes = Nodes(settings_from(conf, host), guarded, guarded_conductor, monitors.metrics, repeat)
+    nodes = Nodes(settings_from(conf, host), guarded, guarded_conductor, monitors.metrics, repeat, records.all)
     power_states = PowerStates(host, guarded_conductor, guarded.power_state)
     builder = Builder(
         host,

@@ -13,7 +13,7 @@ from minova.cli.base import Lister, ShowOne
 from minova.cli.client import COMPUTE, Json
 from minova.cli.output import hypervisors
 from minova.cli.output.columns import KeyValues
-from minova.cli.output.hypervisors import Cells, Devices, Moves, Pools, Ports, Servers
+from minova.cli.output.hypervisors import Cells, Devices, Moves, Pools, Ports, Servers, UnexpectedGuests
 from minova.cli.output.usage_bar import Bar, Used
 from minova.cli.parser import add_paging
 
@@ -162,6 +162,8 @@ def _contents(overview: Json) -> Json:
         "bridges": KeyValues(overview.get("bridges") or {}),
         "ports": Ports(overview.get("ports") or [], names),
     }
+    if overview.get("unexpected_guests"):
+        shown["unexpected_guests"] = UnexpectedGuests(overview["unexpected_guests"])
     if overview["moves"]:
         shown["moves"] = Moves(overview["moves"])
     if overview.get("metrics"):

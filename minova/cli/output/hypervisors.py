@@ -78,6 +78,12 @@ class Moves(Lines):
         return f"{item['server_id']}: {item['migration_type']} from {way}, {item['status']}"
 
 
+class UnexpectedGuests(Lines):
+    def line(self, item: Json) -> str:
+        name = f" ({item['name']})" if item["name"] else ""
+        return f"{item['id']}{name}, {item['power_state']}: {item['why']}"
+
+
 class Corrections(Lines):
     """Corrected figures and allocations. For an allocation the text describes the error and the correction."""
 

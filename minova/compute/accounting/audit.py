@@ -4,7 +4,8 @@ driver's view + what the database knows ----> node row, and what to do:
                                               destroy unexpected domains, begin lost builds, report power states
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -13,13 +14,15 @@ from minova.compute.accounting import node_usage, usage
 from minova.compute.accounting.inventories import Ratios, Reserved, inventories_of, ratios_for
 from minova.compute.accounting.migrations import holds_resources, sides_held
 from minova.compute.accounting.node_usage import NodeUsage, TrackedMigration
+from minova.compute.accounting.orphans import orphans_of
 from minova.compute.accounting.running_deleted import RunningDeleted
-from minova.compute.accounting.usage import TrackedInstance
+from minova.compute.accounting.usage import TrackedInstance, Usage
 from minova.hardware import pci_devices
 from minova.hardware.errors import CPUPinningInvalid, CPUPinningUnknown
 from minova.objects.build import AuditInputs, BuildMessage
 from minova.objects.compute_node import ComputeNode, DomainView, HypervisorView, Inventory
 from minova.objects.flavor import Flavor, Overhead
+from minova.objects.guest_record import GuestRecord
 from minova.objects.instance import Instance
 from minova.objects.node_audit import Drift, NodeAudit
 from minova.objects.power_rules import must_stop
@@ -71,7 +74,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         return NodeAudit(
             corrected=self.drift + self.restored,
             conflicts=self.conflicts,
-            orphans={uuid: self.node_usage.orphans[uuid] for uuid in sorted(self.node_usage.orphans)},
+            orphans={uuid: self.node_usage.orphans[uuid].memory_mb for uuid in sorted(self.node_usage.orphans)},
             unexpected_domains=tuple(domain.uuid for domain in (*self.unexpected_domains, *self.purged)),
             power_states=tuple(sorted(self.power_states)),
         )
@@ -86,9 +89,11 @@ def audit_node(
     overhead: Callable[[Flavor], Overhead],
     failed_builds: int = 0,
     metrics: tuple[dict[str, Any], ...] = (),
+    records: Mapping[str, GuestRecord] = MappingProxyType({}),
+    left_disks: Mapping[str, int] = MappingProxyType({}),
 ) -> Finding:
     """Audit one node. `new_uuid` becomes the node's uuid if it has no row yet; `overhead` returns what the hypervisor
-    adds to a flavor.
+    adds to a flavor. `records`, `left_disks`: see `orphans_of`.
     """
     held = [
         TrackedInstance(
@@ -101,22 +106,26 @@ def audit_node(
     sides = sides_held(inputs.migrations, moved, settings.host, view.hypervisor_hostname)
     expected = {tracked.instance.uuid for tracked in held} | {message.instance.uuid for message in inputs.attempts}
     expected |= {side.migration.instance_uuid for side in sides.values()}
-    orphans = {domain.uuid: domain.memory_mb for domain in view.domains if domain.uuid not in expected}
+    orphans = orphans_of(view.domains, expected, records, left_disks)
     known = inputs.node.pci_devices if inputs.node is not None else ()
-    devices = pci_devices.kept_for(pci_devices.reconciled(known, view.pci_devices), expected)
+    devices = pci_devices.kept_for(pci_devices.reconciled(known, view.pci_devices), expected | orphans.keys())
     bare = replace(bare_node(view, inputs.node, settings, new_uuid, failed_builds), metrics=metrics)
     node = node_usage.with_devices(bare, devices)
-    opened = node_usage.NodeUsage(
-        node=usage.with_memory(node, sum(orphans.values())), reserved=settings.reserved, orphans=orphans
-    )
+    opened = node_usage.NodeUsage(node=node, reserved=settings.reserved)
     opened, pinned_twice = _add_all(
         opened, held, [node_usage.tracked_migration(side, overhead) for side in sides.values()]
     )
+    opened, held_twice = _with_orphans(opened, orphans, records)
     # A guest that is newer than its row is in the state of its row's future.
     settled = [tracked.instance for tracked in held if tracked.instance.uuid not in inputs.newer]
     return Finding(
         node_usage=opened,
-        conflicts=(*pinned_twice, *inputs.conflicts, *oversized((tracked.instance for tracked in held), view.domains)),
+        conflicts=(
+            *pinned_twice,
+            *held_twice,
+            *inputs.conflicts,
+            *oversized((tracked.instance for tracked in held), view.domains),
+        ),
         restored=inputs.restored,
         inventories=inventories_of(view, opened.node, settings.reserved, settings.ratios),
         unexpected_domains=tuple(
@@ -159,6 +168,29 @@ def _add_all(
         except _PINNING as error:
             conflicts.append(f"migration {side.side.migration.uuid} holds what another has: {error}")
             opened = node_usage.with_migration(opened, replace(side, usage=replace(side.usage, numa=None)))
+    return opened, tuple(conflicts)
+
+
+def _with_orphans(
+    opened: NodeUsage, orphans: Mapping[str, Usage], records: Mapping[str, GuestRecord]
+) -> tuple[NodeUsage, tuple[str, ...]]:
+    """Add guests without a row, with the devices that they have. One whose CPUs or devices another instance has counts
+    without them.
+    """
+    conflicts = []
+    for uuid, used in sorted(orphans.items()):
+        try:
+            opened = node_usage.with_orphan(opened, uuid, used)
+        except _PINNING as error:
+            conflicts.append(f"guest {uuid}, which has no row here, has what another has: {error}")
+            opened = node_usage.with_orphan(opened, uuid, replace(used, numa=None))
+        devices = records[uuid].instance.pci_devices if uuid in records else ()
+        owned = {device.address for device in opened.node.pci_devices if device.instance_uuid == uuid}
+        taken = {device.address: device.request_id for device in devices if device.address not in owned}
+        try:
+            opened = node_usage.with_allocated(node_usage.with_claimed(opened, uuid, taken), uuid)
+        except ValueError as error:
+            conflicts.append(f"guest {uuid}, which has no row here, has what another has: {error}")
     return opened, tuple(conflicts)
 
 

@@ -41,7 +41,7 @@ class NodeUsage(msgspec.Struct, frozen=True, kw_only=True):
     """The usage of one node.
 
     `instances` and `migrations` are keyed by uuid.
-    `orphans` is the memory in MB of domains without a row.
+    `orphans` is the usage of guests without a row on the node.
     The node's figures include `reserved`.
     """
 
@@ -49,7 +49,7 @@ class NodeUsage(msgspec.Struct, frozen=True, kw_only=True):
     reserved: Reserved = Reserved()
     instances: dict[str, TrackedInstance] = {}
     migrations: dict[str, TrackedMigration] = {}
-    orphans: dict[str, int] = {}
+    orphans: dict[str, Usage] = {}
 
 
 def with_reserved(node_usage: NodeUsage, reserved: Reserved) -> NodeUsage:
@@ -76,9 +76,9 @@ def without_instance(node_usage: NodeUsage, instance_uuid: str) -> NodeUsage:
     tracked = node_usage.instances.get(instance_uuid)
     if tracked is not None:
         node = usage.with_removed(node, tracked)
-    memory_mb = node_usage.orphans.get(instance_uuid, 0)
-    if memory_mb:
-        node = usage.with_memory(node, -memory_mb)
+    orphan = node_usage.orphans.get(instance_uuid)
+    if orphan is not None:
+        node = usage.with_resources(node, orphan, -1)
     return replace(
         node_usage,
         node=node,
@@ -95,6 +95,14 @@ def with_updated_instance(node_usage: NodeUsage, instance: Instance) -> NodeUsag
     changed = TrackedInstance(instance=instance, usage=tracked.usage)
     node = usage.with_added(usage.with_removed(node_usage.node, tracked), changed)
     return replace(node_usage, node=node, instances={**node_usage.instances, instance.uuid: changed})
+
+
+def with_orphan(node_usage: NodeUsage, uuid: str, used: Usage) -> NodeUsage:
+    """Returns the usage with a guest that has no row on the node. Raises CPUPinningInvalid or CPUPinningUnknown if its
+    CPUs are another guest's.
+    """
+    node = usage.with_resources(node_usage.node, used)
+    return replace(node_usage, node=node, orphans={**node_usage.orphans, uuid: used})
 
 
 def with_migration(node_usage: NodeUsage, tracked: TrackedMigration) -> NodeUsage:

@@ -66,14 +66,6 @@ def with_removed(node: ComputeNode, held: TrackedInstance) -> ComputeNode:
     return _changed(node, held, -1)
 
 
-def with_memory(node: ComputeNode, memory_mb: int) -> ComputeNode:
-    """Returns the node with `memory_mb` more in use, for a domain without a row (Nova counts only the memory of such a
-    domain).
-    """
-    used = node.memory_mb_used + memory_mb
-    return msgspec.structs.replace(node, memory_mb_used=used, free_ram_mb=node.memory_mb - used)
-
-
 def with_failed_builds(node: ComputeNode, count: int) -> ComputeNode:
     """Returns the node with its number of builds failed in a row, which schedulers weigh."""
     return msgspec.structs.replace(node, stats={**node.stats, "failed_builds": str(count)})

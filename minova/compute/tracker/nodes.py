@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from oslo_config import cfg
 
@@ -16,6 +16,7 @@ from minova.compute.tracker.node_writes import WriteOrder
 from minova.compute.tracker.resource_tracker import ResourceTracker
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
+from minova.objects.guest_record import GuestRecord
 from minova.virt.driver import Driver
 
 LOG = logging.getLogger(__name__)
@@ -55,7 +56,7 @@ def running_deleted_from(conf: cfg.ConfigOpts) -> RunningDeleted:
 
 
 class Nodes:
-    """Safe for threads."""
+    """Safe for threads. `records`: of the guests of the host."""
 
     def __init__(
         self,
@@ -64,7 +65,9 @@ class Nodes:
         conductor: ConductorApi,
         monitored: Callable[[str], Metrics] = nothing_monitored,
         repeat: ConductorRetry | None = None,
+        records: Callable[[], Mapping[str, GuestRecord]] = dict,
     ) -> None:
+        self._records = records
         self._settings = settings
         self._driver = driver
         self._conductor = conductor
@@ -107,6 +110,7 @@ class Nodes:
                 order=order,
                 # With several nodes, none of them can have the identity of the host.
                 compute_id=self._compute_id if len(available) == 1 else None,
+                records=self._records,
             )
             return self._trackers.setdefault(nodename, made)
 

@@ -29,7 +29,8 @@ from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.hardware import pci_devices
 from minova.objects.build import InstanceClaim, refusal
-from minova.objects.compute_node import ComputeNode
+from minova.objects.compute_node import ComputeNode, HypervisorView
+from minova.objects.guest_record import GuestRecord
 from minova.objects.instance import Instance
 from minova.objects.migration import Migration
 from minova.objects.request_spec import HostLimits
@@ -74,7 +75,7 @@ class ResourceTracker:
     """The tracker of one node. Public methods that change the usage take the lock, so none of them calls another.
 
     `compute_id` is the uuid of a node that has no row yet; if it is None, the uuid is derived from the names of host
-    and node.
+    and node. `records`: of the guests of the host.
     """
 
     def __init__(
@@ -88,7 +89,9 @@ class ResourceTracker:
         *,
         order: WriteOrder | None = None,
         compute_id: str | None = None,
+        records: Callable[[], Mapping[str, GuestRecord]] = dict,
     ) -> None:
+        self._records = records
         self._order = order or WriteOrder()
         self._compute_id = compute_id
         self.nodename = nodename
@@ -142,6 +145,8 @@ class ResourceTracker:
                 overhead=self._driver.overhead,
                 failed_builds=self._failed_builds,
                 metrics=self._monitored(self.nodename),
+                records=self._records(),
+                left_disks=self._left_disks(view),
             )
             before, written = self._node_usage, self._saved
             self._node_usage, self._saved, self.reported_bridges = finding.node_usage, None, None
@@ -160,6 +165,12 @@ class ResourceTracker:
             log_final_view(self._saved)
         log_finding(self.nodename, finding, before)
         return Audited(finding, inputs.host_nodes)
+
+    def _left_disks(self, view: HypervisorView) -> dict[str, int]:
+        """Returns {uuid: GB} of disks of this host without a domain. Nodes of one host cannot be told apart by them."""
+        if view.host_nodes and len(view.host_nodes) > 1:
+            return {}
+        return {left.uuid: left.disk_gb for left in self._driver.left_disks({domain.uuid for domain in view.domains})}
 
     # -- claims ----------------------------------------------------------------------------------------------------
 

@@ -56,9 +56,11 @@ def log_final_view(node: ComputeNode) -> None:
 def log_finding(nodename: str, finding: Finding, before: NodeUsage | None) -> None:
     """Log once what operators should know of an audit: new orphans, conflicts, and figures that it corrected."""
     known = before.orphans if before is not None else {}
-    for orphan, memory_mb in sorted(finding.node_usage.orphans.items()):
+    for orphan, used in sorted(finding.node_usage.orphans.items()):
         if orphan not in known:
-            LOG.warning("Domain %s on node %s holds %d MB for no instance of this host", orphan, nodename, memory_mb)
+            LOG.warning(
+                "Domain %s on node %s holds %d MB for no instance of this host", orphan, nodename, used.memory_mb
+            )
     for address, owner in sorted(_removed(finding.node_usage) - (_removed(before) if before is not None else set())):
         LOG.warning(
             "PCI device %s on node %s is gone or no longer in device_spec: instance %s has it", address, nodename, owner

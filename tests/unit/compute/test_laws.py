@@ -212,7 +212,9 @@ class RandomActions:
         assert tracker._node_usage is not None
         for held in tracker._node_usage.instances.values():
             node = usage.with_added(node, held)
-        return usage.with_memory(node, sum(tracker._node_usage.orphans.values()))
+        for orphan in tracker._node_usage.orphans.values():
+            node = usage.with_resources(node, orphan)
+        return node
 
     def end(self) -> None:
         """Once quiet: rows, books and domains agree, and nothing is left over."""

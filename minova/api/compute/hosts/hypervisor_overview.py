@@ -14,7 +14,7 @@ from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.hosts import hypervisors
 from minova.api.http import times
 from minova.api.http.call import Call
-from minova.db import models
+from minova.db import models, unexpected
 from minova.db.api_queries import services as read_services
 from minova.db.hosts import compute_nodes, node_audits
 from minova.db.networks import vifs
@@ -23,7 +23,9 @@ from minova.objects.node_audit import ENCODED, Drift, NodeAudit
 from minova.objects.numa import NUMACell
 from minova.objects.pci import PciDevice
 from minova.objects.physical_networks import segment_of
+from minova.objects.removal_rules import WHY, Verdict
 from minova.objects.server_status import Status, status_of
+from minova.objects.states import PowerState
 
 
 class Pages(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,6 +90,15 @@ class MigrationOnHost(msgspec.Struct, frozen=True, kw_only=True):
     dest_node: str | None
 
 
+class GuestOnHost(msgspec.Struct, frozen=True, kw_only=True):
+    """A guest on the node's host that no row expects there, or a server whose guest is gone. `why`: in words."""
+
+    id: str
+    name: str
+    why: str
+    power_state: str
+
+
 class LastAudit(msgspec.Struct, frozen=True, kw_only=True, rename=ENCODED):
     audited_at: str
     corrected: tuple[Drift, ...]
@@ -129,6 +140,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     moves: tuple[MigrationOnHost, ...]
     metrics: tuple[dict[str, Any], ...]
     last_audit: LastAudit | None
+    unexpected_guests: tuple[GuestOnHost, ...] = ()
 
 
 def show(api: Collaborators, call: Call) -> dict[str, Any]:
@@ -163,6 +175,7 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
             ),
             metrics=node.metrics,
             last_audit=None if audit is None else last_audit_view(audit.audited_at, audit.found),
+            unexpected_guests=_unexpected_guests(session, row),
         )
     return {"overview": overview}
 
@@ -236,6 +249,20 @@ def _server(row: models.Instance) -> ServerOnHost:
         vcpus=row.flavor.vcpus,
         memory_mb=row.flavor.memory_mb,
         disk_gb=row.flavor.disk_gb,
+    )
+
+
+def _unexpected_guests(session: Session, node: models.ComputeNode) -> tuple[GuestOnHost, ...]:
+    """A guest whose node is not known is shown at each node of its host."""
+    return tuple(
+        GuestOnHost(
+            id=guest.uuid,
+            name=guest.mark.name,
+            why=WHY[Verdict(guest.reason)],
+            power_state=PowerState(guest.mark.power_state).name.lower() if guest.mark.has_domain else "no domain",
+        )
+        for guest in unexpected.guests_on(session, node.host).values()
+        if guest.mark.node in {"", node.hypervisor_hostname}
     )
 
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from minova.db import models
+from minova.objects.guest_record import GuestMark
 from minova.objects.migration import Migration
 from minova.objects.node_audit import Drift, NodeAudit
 from minova.objects.numa import NUMACell, NUMAPages, NUMATopology
@@ -129,6 +130,23 @@ def test_a_hypervisor_that_has_nothing_and_was_not_audited(hosts: Cloud) -> None
     shown = hosts.get("/v2.1/os-hypervisors/3/overview")["overview"]
     empty = ("numa_cells", "pci_device_pools", "pci_devices", "servers", "ports", "moves")
     assert ([shown[name] for name in empty], shown["bridges"], shown["last_audit"]) == ([[]] * 6, {}, None)
+
+
+def test_guests_that_the_database_does_not_know(hosts: Cloud) -> None:
+    marks = {
+        "known-node": GuestMark(uuid="a", name="web", node="up.b", power_state=1),
+        "unknown-node": GuestMark(uuid="b", has_domain=False),
+        "other-node": GuestMark(uuid="c", node="up.a", power_state=1),
+    }
+    for mark in marks.values():
+        row = {"host": "up", "uuid": mark.uuid, "reason": "no_row", "mark": mark, "seen_at": AT}
+        hosts.conductor.add(models.UnexpectedGuest(**row))
+    shown = hosts.get("/v2.1/os-hypervisors/2/overview")["overview"]
+    why = "the database does not know it"
+    assert shown["unexpected_guests"] == [
+        {"id": "a", "name": "web", "why": why, "power_state": "running"},
+        {"id": "b", "name": "", "why": why, "power_state": "no domain"},
+    ]
 
 
 def test_bridges_and_ports_of_a_hypervisor(hosts: Cloud) -> None:

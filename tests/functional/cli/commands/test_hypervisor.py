@@ -101,6 +101,7 @@ OVERVIEW = {
         }
     ],
     "last_audit": {"audited_at": "2026-11-21T12:30:00Z", **AUDIT},
+    "unexpected_guests": [{"id": "g", "name": "db", "why": "it is newer than its row", "power_state": "running"}],
 }
 
 
@@ -127,6 +128,7 @@ SHOWN = [
     "stranger: 256 MB",
     "dc1='br0', dc1.7='br7'",
     "port-1 of web: fa:16:3e:00:00:01, 10.0.0.5 fd00::5 on front (vlan, on dc1.7)",
+    "g (db), running: it is newer than its row",
     "port-2 of web: fa:16:3e:00:00:02, no address on network-2 (local)",
 ]
 

@@ -7,10 +7,12 @@ import pytest
 
 from minova.compute.accounting.audit import Finding, NodeSettings, audit_node
 from minova.compute.accounting.inventories import Ratios, Reserved, ratios_for
+from minova.compute.accounting.node_usage import without_instance
 from minova.compute.tracker.resource_view import validated
 from minova.objects.build import AuditInputs, BuildMessage
 from minova.objects.compute_node import ComputeNode, DomainView, HypervisorView, Inventory
 from minova.objects.flavor import Flavor, Overhead
+from minova.objects.guest_record import GuestRecord
 from minova.objects.instance import Instance
 from minova.objects.request_spec import RequestSpec
 from minova.objects.states import PowerState, TaskState, VmState
@@ -53,8 +55,8 @@ def an_instance(uuid: str, **changes: Any) -> Instance:
     return msgspec.structs.replace(plain, **changes)
 
 
-def audit(view: HypervisorView, inputs: AuditInputs) -> Finding:
-    return audit_node(view, inputs, SETTINGS, new_uuid="new", overhead=lambda flavor: Overhead())
+def audit(view: HypervisorView, inputs: AuditInputs, **more: Any) -> Finding:
+    return audit_node(view, inputs, SETTINGS, new_uuid="new", overhead=lambda flavor: Overhead(), **more)
 
 
 def test_an_empty_node_uses_what_is_reserved() -> None:
@@ -94,7 +96,7 @@ def test_which_instances_hold_resources(changes: dict[str, Any], counts: bool) -
 
 def test_an_orphaned_domain_counts_with_its_memory_alone() -> None:
     finding = audit(a_view(a_domain("orphan", ours=False)), AuditInputs())
-    assert finding.node_usage.orphans == {"orphan": 300}
+    assert finding.record.orphans == {"orphan": 300}
     assert (finding.node_usage.node.memory_mb_used, finding.node_usage.node.free_ram_mb) == (812, 7380)
     assert (
         finding.node_usage.node.vcpus_used,
@@ -105,6 +107,27 @@ def test_an_orphaned_domain_counts_with_its_memory_alone() -> None:
         1,
         0,
     )
+
+
+def guest_record(uuid: str, attempt: int = 1, **changes: Any) -> GuestRecord:
+    return GuestRecord(instance=an_instance(uuid, **changes), attempt=attempt, node="n")
+
+
+def used(finding: Finding) -> tuple[int, int, int]:
+    node = finding.node_usage.node
+    return node.memory_mb_used - 512, node.vcpus_used - 1, node.local_gb_used - 1
+
+
+def test_a_guest_without_a_row_counts_with_all_that_its_host_knows_of_it() -> None:
+    """Its memory, CPUs and disk are not given away."""
+    view = a_view(a_domain("known", attempt=1), a_domain("unknown", attempt=1), a_domain("later", attempt=2))
+    records = {"known": guest_record("known"), "later": guest_record("later", attempt=1)}
+    finding = audit(view, AuditInputs(), records=records, left_disks={"disks": 7, "known": 7})
+    domain = a_domain("known")
+    assert used(finding) == (3 * domain.memory_mb, 3 * domain.vcpus, FLAVOR.disk_gb + 7)
+    assert set(finding.node_usage.orphans) == {"known", "unknown", "later", "disks"}
+    freed = without_instance(without_instance(finding.node_usage, "known"), "disks")
+    assert (freed.node.local_gb_used, set(freed.orphans)) == (1, {"unknown", "later"})
 
 
 def test_an_unexpected_domain_is_to_be_destroyed_and_counts_until_then() -> None:

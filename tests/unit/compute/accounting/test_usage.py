@@ -104,7 +104,7 @@ def test_builds_rebuilds_and_moves_are_what_io_workload_counts(
 
 
 def test_free_may_become_negative() -> None:
-    assert usage.with_memory(EMPTY, 10_000).free_ram_mb == -2320
+    assert usage.with_resources(EMPTY, Usage(memory_mb=10_000, disk_gb=0, vcpus=0)).free_ram_mb == -2320
 
 
 @given(present=st.lists(held, max_size=5), one=held)
