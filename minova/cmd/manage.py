@@ -222,7 +222,7 @@ def _add_caller(command: argparse.ArgumentParser) -> None:
 
 
 def _add_broker(subparsers: "argparse._SubParsersAction[Any]") -> None:
-    parser = subparsers.add_parser("broker", help="Users of services at the message broker.")
+    parser = subparsers.add_parser("broker", help="Users of services and limits of queues at the message broker.")
     below = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
     text = (
         "Make the RabbitMQ user SERVICE.HOST, which may use the queues of that service of that host alone. Prints the rabbitmqctl "
@@ -233,13 +233,25 @@ def _add_broker(subparsers: "argparse._SubParsersAction[Any]") -> None:
     command.add_argument("--service", choices=SERVICES, default="compute")
     command.add_argument("--vhost", default="/", help="of the transport_url")
     command.add_argument("--existing", action="store_true", help="the user is there: only set what it may do")
+    _add_rabbitmq(command)
+    command.set_defaults(work=_in_module("commands.broker", "run"))
+    text = (
+        "Limit the queues of hosts: their length, and the time after which an unused one is deleted. Prints the rabbitmqctl commands, for "
+        "a shell on the host of RabbitMQ; with --apply RabbitMQ is changed."
+    )
+    command = below.add_parser("policies", help="Limit the queues of hosts.", description=text)
+    command.add_argument("--vhost", default="/", help="of the transport_url")
+    _add_rabbitmq(command)
+    command.set_defaults(work=_in_module("commands.broker", "set_policies"))
+
+
+def _add_rabbitmq(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--apply",
         metavar="URL",
         help="RabbitMQ's management API, such as https://admin@broker:15671; a password that is not in it is asked for",
     )
     command.add_argument("--cafile", help="certificates (PEM) to check an https URL against; default: the system's")
-    command.set_defaults(work=_in_module("commands.broker", "run"))
 
 
 def _add_nouns(subparsers: "argparse._SubParsersAction[Any]") -> None:

@@ -156,6 +156,7 @@ class ComputeClient:
     `compute`: returns the client of a host.
     `ticks`: seconds, monotonic.
     `token_for`: returns a token for the download of an image, by the image's ID.
+    `absent_hosts`: returns the hosts where no compute works. They get no hints: they ask for everything when they start.
     """
 
     def __init__(
@@ -163,8 +164,10 @@ class ComputeClient:
         compute: Callable[[str], ComputeApi],
         ticks: Callable[[], float] = time.monotonic,
         token_for: Callable[[str], str | None] = lambda image_id: None,
+        absent_hosts: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
         self._compute = compute
+        self._absent_hosts = absent_hosts
         self._token_for = token_for
         self.unsent = Unsent(ticks)
 
@@ -187,6 +190,8 @@ class ComputeClient:
 
     def network_changed(self, ctx: RequestContext, host: str, instance_uuid: str) -> None:
         """A hint that is not sent again, because the host asks from time to time."""
+        if host in self._absent_hosts():
+            return
         try:
             self._compute(host).network_changed(ctx, instance_uuid=instance_uuid)
         except errors.MinovaError as error:
@@ -228,6 +233,8 @@ class ComputeClient:
 
     def refresh_interfaces(self, ctx: RequestContext, host: str) -> None:
         """A failed message is not sent again, because the host asks from time to time."""
+        if host in self._absent_hosts():
+            return
         try:
             self._compute(host).refresh_interfaces(ctx)
         except Exception as error:  # noqa: BLE001  - whatever it is, the host asks later
@@ -235,6 +242,8 @@ class ComputeClient:
 
     def refresh_members(self, ctx: RequestContext, host: str, members: tuple[GroupMembers, ...]) -> None:
         """As with `refresh_interfaces`, a failed message is not sent again."""
+        if host in self._absent_hosts():
+            return
         try:
             self._compute(host).refresh_members(ctx, members=members)
         except Exception as error:  # noqa: BLE001  - whatever it is, the host asks later

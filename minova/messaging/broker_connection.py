@@ -34,6 +34,9 @@ LOG = logging.getLogger(__name__)
 _UNNAMED_REPLY = "reply_"
 # Seconds between two looks for a missing exchange. After a restart of the broker all computes look.
 _PAUSE = 1.0
+# Seconds that a cast waits for its reader. A host that was off for longer gets its work from the rows, and the queue of one that
+# stays off does not grow.
+CAST_LIFETIME = 600.0
 _ORIGINAL_NAME = impl_rabbit.RabbitDriver._get_reply_queue_name
 
 
@@ -55,6 +58,7 @@ class Connection(impl_rabbit.Connection):  # type: ignore[misc]
     def __init__(self, conf: Any, url: Any, purpose: Any, retry: int | None = None) -> None:
         self.user = user_of(url)
         self._flow = flow_control.of(str(url))
+        self._lifetime: float | None = None
         super().__init__(conf, url, purpose, retry)
 
     def _fetch_ssl_params(self) -> Any:
@@ -68,8 +72,7 @@ class Connection(impl_rabbit.Connection):  # type: ignore[misc]
             super()._set_current_channel(new_channel)
         if is_new:
             new_channel.holds_back = self.holds_back
-        if self.user is not None and is_new:
-            self._producer.publish = functools.partial(self._producer.publish, user_id=str(self.user))
+            self._producer.publish = functools.partial(self._publish_message, self._producer.publish)
 
     # -- consumers -------------------------------------------------------------------------------------------------
 
@@ -133,6 +136,19 @@ class Connection(impl_rabbit.Connection):  # type: ignore[misc]
             return
         self._flow.blocked(self._part())
         raise undelivered
+
+    def topic_send(self, *arguments: Any, timeout: float | None = None, **named: Any) -> None:
+        """Send a request. It expires: a call with its time-out, a cast with CAST_LIFETIME."""
+        self._lifetime = CAST_LIFETIME if timeout is None else None
+        try:
+            super().topic_send(*arguments, timeout=timeout, **named)
+        finally:
+            self._lifetime = None
+
+    def _publish_message(self, publish: Any, message: Any, *, expiration: float | None = None, **named: Any) -> None:
+        if self.user is not None:
+            named["user_id"] = str(self.user)
+        publish(message, expiration=expiration if self._lifetime is None else self._lifetime, **named)
 
     def _part(self) -> Any:
         """Returns the connection below, which this one no longer uses: it connects anew when it is next needed. (To close a

@@ -1,4 +1,4 @@
-"""`minova-manage broker permissions`: sets up a service's user at RabbitMQ, by commands for its host or by its
+"""`minova-manage broker`: sets up services' users and the limits of queues at RabbitMQ, by commands for its host or by its
 management API.
 """
 
@@ -61,6 +61,41 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
             "# [DEFAULT]",
             f"# transport_url = rabbit://{self.user}:{password}@BROKER:5672/{vhost}",
         ]
+
+
+class QueuePolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """Arguments of the queues whose names match `pattern`. Unlike arguments of a declaration they apply to existing queues."""
+
+    name: str
+    pattern: str
+    definition: dict[str, Any]
+
+
+# The queue of a host holds a few messages. One that is full loses its oldest messages, which are hints about rows; one that was not
+# used for a week is deleted, and its host makes it again.
+POLICIES = (
+    QueuePolicy(
+        name="minova-hosts",
+        pattern=r"^compute\..+",
+        definition={"max-length": 10_000, "overflow": "drop-head", "expires": 7 * 86_400 * 1000},
+    ),
+)
+
+
+def set_policies(conf: cfg.ConfigOpts) -> None:
+    command = conf.command
+    if command.apply:
+        vhost = quote(command.vhost, safe="")
+        bodies = {
+            policy.name: {"pattern": policy.pattern, "definition": policy.definition, "apply-to": "queues"}
+            for policy in POLICIES
+        }
+        apply(command.apply, [(f"policies/{vhost}/{name}", body) for name, body in bodies.items()], command.cafile)
+        return
+    for policy in POLICIES:
+        definition = msgspec.json.encode(policy.definition).decode()
+        words = ["set_policy", "-p", command.vhost, "--apply-to", "queues", policy.name, policy.pattern, definition]
+        print(shlex.join(["rabbitmqctl", *words]))
 
 
 def run(conf: cfg.ConfigOpts) -> None:
