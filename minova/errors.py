@@ -10,6 +10,10 @@ class MinovaError(Exception):
     code = 500
 
 
+class Abandoned(BaseException):
+    """The process ends and abandons this work. Not an Exception: no handler undoes the work or reports a failure."""
+
+
 class BadRequest(MinovaError):
     """The request is wrong. The text names the field and the valid values."""
 

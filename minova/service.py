@@ -152,6 +152,8 @@ def within(seconds: float, what: str, work: Callable[[], None]) -> bool:
     def guarded() -> None:
         try:
             work()
+        except (errors.ServiceUnavailable, errors.Abandoned) as error:
+            LOG.warning("%s did not stop cleanly: %s", what, str(error) or type(error).__name__)
         except Exception:
             LOG.exception("%s did not stop cleanly", what)
 
@@ -212,8 +214,11 @@ def run_periodic(task: PeriodicTask, stopping: threading.Event) -> None:
             try:
                 wait = interval = task.work() or interval
                 failing.worked()
-            except (errors.ServiceUnavailable, errors.HypervisorError) as error:
+            except errors.MinovaError as error:  # an outage, or a refusal with its reason
                 failing.failed(error)
+            except errors.Abandoned:
+                LOG.info("%s: work is left as it is, for the next start", task.name)
+                return
             except Exception as error:  # noqa: BLE001  - it is logged, and tried again
                 failing.failed(error, exc_info=True)
 

@@ -1,11 +1,17 @@
-"""Threads of a process: native threads, and the stack traces that a crash in a C library leaves.
+"""Threads of a process: native threads, what ends one, and the stack traces that a crash in a C library leaves.
 
 Call `use_native` before oslo.messaging is imported, which would otherwise choose eventlet.
 """
 
 import contextlib
 import faulthandler
+import logging
 import sys
+import threading
+
+from minova import errors
+
+LOG = logging.getLogger(__name__)
 
 
 def report_crashes() -> None:
@@ -13,6 +19,19 @@ def report_crashes() -> None:
     if sys.__stderr__ is not None:
         with contextlib.suppress(OSError, ValueError):  # standard error may be closed
             faulthandler.enable(sys.__stderr__)
+
+
+def log_uncaught() -> None:
+    """Log what ends a thread: one line for work that the process abandons at its stop, a traceback for anything else."""
+    threading.excepthook = _log
+
+
+def _log(uncaught: threading.ExceptHookArgs) -> None:
+    name, error = uncaught.thread.name if uncaught.thread is not None else "a thread", uncaught.exc_value
+    if isinstance(error, errors.Abandoned):
+        LOG.info("%s: work is left as it is, for the next start", name)
+    else:
+        LOG.error("Uncaught error in %s", name, exc_info=error)
 
 
 def use_native() -> None:

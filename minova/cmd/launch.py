@@ -60,6 +60,7 @@ def launch(
     private_files.set_umask()
     # After a crash inside a C library the log has the stacks of all threads, not only an exit status.
     threads.report_crashes()
+    threads.log_uncaught()
     stopping, started = threading.Event(), threading.Event()
     watched = service.in_foreground()
     service.stop_on_signals(stopping, *([signal.SIGHUP] if watched else []))

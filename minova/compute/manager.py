@@ -14,7 +14,7 @@ from oslo_config import cfg
 from minova import errors
 from minova.compute.host_identity import LocalIdentity
 from minova.compute.hypervisor_probe import HypervisorProbe
-from minova.compute.instances.abandonment import Abandoned, Gate
+from minova.compute.instances.abandonment import Gate
 from minova.compute.instances.actions import InstanceActions
 from minova.compute.instances.attempts import End, Outcome
 from minova.compute.instances.background import Background
@@ -375,7 +375,7 @@ class ComputeManager:
                 self.heartbeat()
             except errors.MinovaError as error:
                 LOG.warning("heartbeat: %s", error)
-            except Abandoned:
+            except errors.Abandoned:
                 return
 
     def _leave(self, identity: LocalIdentity) -> None:

@@ -196,6 +196,8 @@ def _handler(work: Callable[..., Any], method: Method, walls: Walls) -> Callable
                 # The missing answer belongs to another call, which this work needed. The present call does get an
                 # answer.
                 raise errors.ServiceUnavailable(*error.args) from error
+            except errors.Abandoned:
+                raise errors.ServiceUnavailable(f"{method.name}: the service stops") from None
 
     expected: Any = oslo_messaging.expected_exceptions(errors.MinovaError)
     return typing.cast(Callable[..., Any], expected(handle))

@@ -7,11 +7,10 @@ is not an Exception: no handler undoes the work, and no failure is reported.
 import threading
 from typing import Any, TypeVar, cast
 
+from minova.errors import Abandoned
+
+__all__ = ["Abandoned", "Gate"]
 T = TypeVar("T")
-
-
-class Abandoned(BaseException):
-    """The process ends and abandons this work."""
 
 
 class Gate:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from minova.compute.instances.abandonment import Abandoned
+from minova import errors
 from minova.single_flight import SingleFlight
 
 LOG = logging.getLogger(__name__)
@@ -98,8 +98,10 @@ class Pool:
     def _run(self, token: object, work: Work) -> None:
         try:
             work()
-        except Abandoned:
+        except errors.Abandoned:
             LOG.info("%s: work is left as it is, for the next start", self._name)
+        except errors.MinovaError as error:  # an outage, or a refusal with its reason
+            LOG.warning("%s: %s", self._name, error)
         except BaseException:
             LOG.exception("Error in %s", self._name)
         finally:

@@ -211,8 +211,8 @@ class Worker:
             with bound_request(ctx):
                 try:
                     work()
-                except errors.ServiceUnavailable as error:
-                    LOG.warning("To be gone on with later: %s", error)
+                except errors.MinovaError as error:  # an outage, or a refusal with its reason
+                    LOG.warning("A task is continued later: %s", error)
                 except Exception:
                     LOG.exception("A task failed, and is tried again later")
 
