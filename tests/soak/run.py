@@ -12,6 +12,7 @@ from minova.db.engine import Database
 from tests.integration.released import Release
 from tests.soak.cloud import STARTED_WITHIN, STOP_WITHIN, Cloud
 from tests.soak.journal import Journal
+from tests.soak.logs import unexpected
 from tests.soak.plan import ALL_KINDS, Fault, of_the_last_release, plan
 from tests.soak.strike import Striker
 from tests.soak.users import PATIENCE, User
@@ -134,7 +135,7 @@ def run(
             slowest_boot=watch.slowest,
             median_boot=sorted(watch.boots)[len(watch.boots) // 2] if watch.boots else 0.0,
             quiet_after=took,
-            violations=[*journal.violations, *cloud.unexpected, *striker.failed, *wrong],
+            violations=[*journal.violations, *cloud.unexpected, *striker.failed, *wrong, *_tracebacks(cloud)],
         )
 
 
@@ -187,6 +188,11 @@ def _quiet(
     except AssertionError as error:
         wrong.append(str(error))
     return wrong, took
+
+
+def _tracebacks(cloud: Cloud) -> list[str]:
+    logs = {name: service.log for name, service in cloud.services.items()}
+    return unexpected(logs, str(cloud.folder / "release"))
 
 
 def _look(cloud: Cloud, database: Database, journal: Journal) -> list[str]:

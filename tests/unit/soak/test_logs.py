@@ -1,0 +1,50 @@
+"""The soak finds tracebacks in logs as oslo.log writes them, and those that Python writes by itself."""
+
+from tests.soak.logs import tracebacks, unexpected
+
+PREFIX = "2026-11-26 16:12:01.154 10210 ERROR minova.service "
+LOGGED = f"""2026-11-26 16:12:01.100 10210 INFO minova.service [None req-1 - - - - - -] minova-conductor started
+2026-11-26 16:12:01.154 10210 ERROR minova.service [None req-1 - - - - - -] Error during beat: no
+{PREFIX}Traceback (most recent call last):
+{PREFIX}  File "/srv/minova/service.py", line 3, in run
+{PREFIX}    work()
+{PREFIX}KeyError: 'x'
+{PREFIX}
+{PREFIX}The above exception was the direct cause of the following exception:
+{PREFIX}
+{PREFIX}Traceback (most recent call last):
+{PREFIX}  File "/srv/minova/conductor/tasks.py", line 9, in work
+{PREFIX}    raise errors.Broken("y")
+{PREFIX}minova.errors.Broken: y
+2026-11-26 16:12:02.100 10210 INFO minova.service [None req-1 - - - - - -] minova-conductor stopped
+"""
+PRINTED = """Exception in thread beat:
+Traceback (most recent call last):
+  File "/srv/release/site/minova/service.py", line 3, in run
+    work()
+    ~~~~^^
+minova.compute.instances.abandonment.Abandoned
+"""
+DEBUG = LOGGED.replace("ERROR minova.service [None", "DEBUG minova.service [None")
+
+
+def test_a_chain_of_causes_is_one_traceback() -> None:
+    (found,) = tracebacks(LOGGED)
+    assert (found.level, found.logged, found.error) == ("ERROR", "Error during beat: no", "minova.errors.Broken: y")
+    assert found.paths == ("/srv/minova/service.py", "/srv/minova/conductor/tasks.py")
+
+
+def test_what_python_prints_is_found() -> None:
+    (found,) = tracebacks(PRINTED)
+    assert found.logged == "Exception in thread beat:"
+    assert found.error.endswith("Abandoned")
+
+
+def test_each_kind_is_one_violation() -> None:
+    (found,) = unexpected({"conductor-1": LOGGED + LOGGED, "conductor-2": LOGGED}, "/srv/release")
+    assert found == ("3 tracebacks, the first in the log of conductor-1: Error during beat: minova.errors.Broken: y")
+
+
+def test_another_release_and_debug_lines_do_not_count() -> None:
+    assert unexpected({"a": PRINTED, "b": DEBUG}, "/srv/release") == []
+    assert len(unexpected({"a": PRINTED}, "/srv/elsewhere")) == 1
