@@ -73,6 +73,10 @@ PATTERN_TEXTS: dict[str, InstrumentedAttribute[Any]] = {
 }
 
 
+# The addresses that each of these parameters searches.
+_OF_VERSION = {"ip": IpAllocation.address.not_like("%:%"), "ip6": IpAllocation.address.like("%:%")}
+
+
 def _addresses(condition: ColumnElement[bool]) -> Any:
     """The addresses of a server that meet the condition, joined into one text."""
     text = select(func.aggregate_strings(IpAllocation.address, _BETWEEN)).join(Port, Port.id == IpAllocation.port_id)
@@ -81,8 +85,7 @@ def _addresses(condition: ColumnElement[bool]) -> Any:
 
 # Addresses, numbers and times. A pattern searches their text, and each database would format that text in its own way.
 PATTERN_VALUES: dict[str, Any] = {
-    "ip": _addresses(IpAllocation.address.not_like("%:%")),
-    "ip6": _addresses(IpAllocation.address.like("%:%")),
+    **{key: _addresses(condition) for key, condition in _OF_VERSION.items()},
     "launch_index": Instance.launch_index,
     "power_state": Instance.power_state,
     "progress": Instance.progress,
@@ -93,6 +96,8 @@ PATTERN_VALUES: dict[str, Any] = {
 _RESERVATION = re.compile(r"r-[0-9a-f]{16}")
 # Rows that are read at a time for patterns that no database can run.
 BATCH = 1000
+# The most instances with a matching address that a query names: fewer than SQLite's limit of variables.
+MAX_HAVING = 500
 
 
 class InstanceRow(NamedTuple):
@@ -199,7 +204,13 @@ def instances(
         if last is None or wanted.project_id not in (None, last.project_id):
             raise LookupError(marker)
         after = last[1:]
-    searches = [(key, pattern) for key, pattern in wanted.patterns if not _in_database(key, pattern)]
+    searches = []
+    for key, pattern in wanted.patterns:
+        having = _having(session, key, pattern)
+        if having is not None:
+            query = query.where(Instance.uuid.in_(having))
+        elif not _in_database(key, pattern):
+            searches.append((key, pattern))
     if searches:
         return _searched(session, query, columns, after, searches, limit)
     if after is not None:
@@ -213,6 +224,19 @@ def _read(session: Session, query: Select[Any]) -> list[InstanceRow]:
 
 def _in_database(key: str, pattern: Pattern) -> bool:
     return key in PATTERN_TEXTS and pattern.like is not None
+
+
+def _having(session: Session, key: str, pattern: Pattern) -> list[str] | None:
+    """Returns the instances with an address that matches. None: they are many, or no database can search for them; then
+    instances are read page by page, and pages with matches come soon.
+    """
+    if key not in _OF_VERSION or pattern.like is None:
+        return None
+    matches = IpAllocation.address.ilike(pattern.like, escape="\\")
+    ports = select(Port.instance_uuid).join(IpAllocation, IpAllocation.port_id == Port.id)
+    query = ports.where(Port.instance_uuid.is_not(None), _OF_VERSION[key], matches)
+    found = [uuid for uuid in session.scalars(query.limit(MAX_HAVING + 1)) if uuid is not None]
+    return found if len(found) <= MAX_HAVING else None
 
 
 def _searched(
