@@ -1,7 +1,10 @@
 """${message}
 
 Expand only: what the schema before this one serves must work with this one too, because services of both versions run
-side by side while an upgrade rolls. It may be run twice, as MariaDB keeps the first part of an upgrade that was killed. A column or table that nobody needs any more is dropped one revision later.
+side by side while an upgrade rolls. A column or table that is not needed any more is dropped one revision later.
+
+It may run twice, because MariaDB keeps the first part of an upgrade that was killed: statements that change rows change
+only those that need it.
 """
 
 import sqlalchemy as sa

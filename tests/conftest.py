@@ -23,6 +23,7 @@ from tests.servers.authority import Authority
 from tests.servers.galera import Galera
 from tests.servers.libvirtd import Libvirtd
 from tests.servers.mariadb import MariaDB
+from tests.servers.pgbouncer import PgBouncer
 from tests.servers.postgresql import PostgreSQL
 from tests.servers.rabbitmq import RabbitMQ, SecureRabbitMQ
 from tests.tables import delete_rows, make_tables
@@ -138,6 +139,13 @@ def postgresql_tables(_kept_postgresql_url: str) -> str:
     """The SQLAlchemy URL of a database with minova's tables and no rows: to make the tables takes longer than most tests."""
     delete_rows(_kept_postgresql_url)
     return _kept_postgresql_url
+
+
+@pytest.fixture(scope="session")
+def pgbouncer(postgresql: PostgreSQL) -> Iterator[PgBouncer]:
+    """In front of the shared PostgreSQL."""
+    with PgBouncer(postgresql) as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

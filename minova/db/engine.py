@@ -29,7 +29,7 @@ from sqlalchemy.sql import ColumnElement
 from minova import errors
 from minova.codecs import parse_json, write_json
 from minova.db import clock as clocks
-from minova.db import galera
+from minova.db import galera, pooler
 from minova.db.ballast import Ballast
 from minova.db.clock import CloudNow
 from minova.db.models.clock import EpochNow
@@ -171,7 +171,9 @@ class Database:
         self._readonly = readonly
         self.engine: Engine = _engine(url, pool_size, timeouts)
         self.dialect = self.engine.dialect.name
-        self._reads = {"minova_reads": True, **_OF_READS.get(self.dialect, {})}
+        # Whether there is a pooler between the last connection and PostgreSQL; None: not known yet.
+        self._pooled: bool | None = False if self.engine.driver != "psycopg" else None
+        self._settings = pooler.settings_of_transaction(None if timeouts is None else timeouts.read_timeout)
         self._turn: AbstractContextManager[object] = nullcontext()
         self._ballast: Ballast | None = None
         if self.dialect == "sqlite":
@@ -183,6 +185,7 @@ class Database:
             return
         if self.engine.driver == "psycopg":
             event.listen(self.engine, "do_connect", _connect_psycopg)
+            event.listen(self.engine, "begin", self._set_up_transaction)
         if self.dialect == "postgresql":
             event.listen(self.engine, "before_cursor_execute", use_plans_for_one, retval=True)
         else:
@@ -211,14 +214,15 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """A session for reads. On PostgreSQL each statement runs outside a transaction, so a write would be committed
-        at once and a lock would be released at once. A statement that a deadlock has ended is repeated by itself.
+        """A session for reads. On PostgreSQL without a pooler each statement runs outside a transaction, so a write
+        would be committed at once and a lock would be released at once. A statement that a deadlock has ended is
+        repeated by itself.
 
         Raises ServiceUnavailable if the database does not answer.
         """
         try:
             with self._available(), Session(self.engine, expire_on_commit=False) as session:
-                session.connection(execution_options=self._reads)
+                session.connection(execution_options=self._options_of_reads())
                 yield session
         except DBAPIError as error:
             if not is_retriable(error):
@@ -297,6 +301,13 @@ class Database:
             raise errors.ServiceUnavailable("The database does not answer.") from error
         self._outage.answered()
 
+    def _options_of_reads(self) -> dict[str, Any]:
+        if self._pooled is None:
+            self.engine.connect().close()  # finds out
+        if self._pooled:
+            return {"minova_reads": True, "minova_settings": self._settings}
+        return {"minova_reads": True, **_OF_READS.get(self.dialect, {})}
+
     def _drop_demoted(self, context: ExceptionContext) -> None:
         """The pool then opens new connections, to the server that is the primary at that time."""
         if not self._readonly and _code(context.original_exception) in _DEMOTED:
@@ -322,6 +333,13 @@ class Database:
     def _set_up_session(self, connection: Any, record: Any) -> None:
         # Once for each connection. Once for each transaction would add a round trip to every read.
         cursor = connection.cursor()
+        if self.engine.driver == "psycopg":
+            self._pooled = pooler.is_behind(connection, cursor)
+            if self._pooled:
+                cursor.close()
+                connection.rollback()
+                pooler.keep_nothing(connection, readonly=self._readonly)
+                return
         cursor.execute(_UTC[self.dialect])
         if self.dialect != "postgresql":
             galera.set_up_session(cursor, record)
@@ -331,6 +349,10 @@ class Database:
             cursor.execute(_READ_ONLY[self.dialect])
         cursor.close()
         connection.commit()
+
+    def _set_up_transaction(self, connection: Any) -> None:
+        if self._pooled:
+            connection.exec_driver_sql(self._settings, execution_options={"no_parameters": True})
 
     def _set_pragmas(self, connection: Any, _record: Any) -> None:
         # Python's sqlite3 would open transactions implicitly, and late. `_begin` opens them instead.
@@ -380,6 +402,8 @@ def _repeat_read(cursor: Any, statement: str, parameters: Any, context: Any) -> 
             if _code(error) not in _RETRIABLE:
                 raise
             cursor.connection.rollback()  # on MariaDB the transaction still holds its table locks
+            if settings := context.execution_options.get("minova_settings"):
+                cursor.execute(settings)
             _pause(attempt)
         else:
             return True
