@@ -20,6 +20,7 @@ from minova.compute.instances.actions import InstanceActions, UnreportedResults
 from minova.compute.instances.background import Background
 from minova.compute.instances.base_images import BaseImages
 from minova.compute.instances.builds import FRESH_CLAIM, Builder, Images
+from minova.compute.instances.clean_stops import CleanStops
 from minova.compute.instances.guest_records import GuestRecords
 from minova.compute.instances.guest_reports import GuestReports
 from minova.compute.instances.guest_starts import GuestStarts
@@ -136,6 +137,7 @@ def make_manager(
             repeat=repeat,
         ),
         records=records,
+        stops=CleanStops(guarded, lambda: float(conf.shutdown_timeout), clock=ticks),
     )
     background = Background(workers, builder, safe_mode)
     progress = Progress(host, guarded_conductor, clock=ticks, repeat=repeat, repeated=repeated)

@@ -4,13 +4,16 @@ They apply only to idle instances: an instance with a task is left to the task.
 
     row        the domain is            then
     active     shut down, crashed       the instance is `stopped` (SHUTOFF): the guest has shut itself down
-    active     suspended                its host stops the domain; that makes it `stopped`
     paused     shut down, crashed       `stopped`
-    stopped,   running, paused or       its host stops the domain: it was started behind the cloud's back, or soft-deleted while
-    soft-      suspended                its host was down. What a shelved guest writes would not be in its image
-    deleted,
-    shelved
-    any other pair                      only the power state changes
+    stopped,   running                  its host asks the guest to shut down, and leaves it running if it does not: it was
+    soft-                               started behind the cloud's back, or soft-deleted while its host was down
+    deleted
+    shelved    running                  `active`: its disk is newer than the image of its shelving, so no offload may
+                                        remove the disk
+    any other pair                      only the power state changes. A guest that has suspended itself, or was paused,
+                                        cannot shut itself down
+
+No rule destroys a domain that runs.
 
 A host that starts with `resume_guests_state_on_host_boot` starts guests that were running when they were last seen and are
 off now:
@@ -29,14 +32,14 @@ from minova.objects.states import PowerState, TaskState, VmState
 OFF = frozenset({PowerState.SHUTDOWN, PowerState.CRASHED})
 # If an idle instance in one of these states is found off, it becomes `stopped`.
 STOPS_BY_ITSELF = frozenset({VmState.ACTIVE, VmState.PAUSED})
+# If an idle instance in one of these states is found running, it becomes `active`.
+RUNS_BY_ITSELF = frozenset({VmState.SHELVED})
 ON = frozenset({PowerState.RUNNING, PowerState.PAUSED, PowerState.SUSPENDED})
 
 
 def must_stop(vm_state: VmState, power_state: PowerState) -> bool:
-    """Whether the host must stop the domain of an instance in these states."""
-    if vm_state is VmState.ACTIVE:
-        return power_state is PowerState.SUSPENDED
-    return vm_state in {VmState.STOPPED, VmState.SOFT_DELETED, VmState.SHELVED} and power_state in ON
+    """Whether the host must ask the guest of an instance in these states to shut down."""
+    return vm_state in {VmState.STOPPED, VmState.SOFT_DELETED} and power_state is PowerState.RUNNING
 
 
 # A guest was running when its host went down during one of these tasks, and its host does not start it when it repeats

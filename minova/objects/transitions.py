@@ -36,7 +36,7 @@ _OF_IDLE: dict[State, set[State]] = {
     (VmState.STOPPED, None): {(VmState.STOPPED, None), (VmState.ACTIVE, None), (VmState.ERROR, None)},
     (VmState.SUSPENDED, None): {(VmState.SUSPENDED, None), (VmState.ERROR, None)},
     (VmState.RESCUED, None): {(VmState.RESCUED, None), (VmState.ERROR, None)},
-    (VmState.SHELVED, None): {(VmState.SHELVED, None), (VmState.ERROR, None)},
+    (VmState.SHELVED, None): {(VmState.SHELVED, None), (VmState.ACTIVE, None), (VmState.ERROR, None)},
     (VmState.SOFT_DELETED, None): {(VmState.SOFT_DELETED, None), (VmState.ERROR, None)},
     (VmState.ERROR, None): {(VmState.ERROR, None)},
 }

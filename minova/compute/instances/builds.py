@@ -16,6 +16,7 @@ from minova import errors, metrics
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.images.tokens import ImageToken
 from minova.compute.instances.attempts import Attempts, End, Outcome
+from minova.compute.instances.clean_stops import DEFAULT_TIMEOUT, CleanStops
 from minova.compute.instances.domains import Domains
 from minova.compute.instances.guest_records import GuestRecords, with_long_fields
 from minova.compute.instances.plugging import Plugging
@@ -79,7 +80,9 @@ class Builder:
         fresh_claim: float = FRESH_CLAIM,
         plugging: Plugging | None = None,
         records: GuestRecords | None = None,
+        stops: CleanStops | None = None,
     ) -> None:
+        self._stops = stops or CleanStops(driver, lambda: DEFAULT_TIMEOUT, clock=clock)
         self._fresh_claim = fresh_claim
         self.attempts = Attempts()
         self._check = check
@@ -108,8 +111,9 @@ class Builder:
 
     def cancel(self, instance_uuid: str) -> None:
         """Cancel the build of an instance that is to be removed: it ends at its next step, and stops waiting for its
-        image.
+        image. No guest is waited for either that must not run.
         """
+        self._stops.cancel(instance_uuid)
         attempt = self.attempts.latest(instance_uuid)
         if attempt is not None:
             self._cancelled[instance_uuid] = attempt
@@ -354,13 +358,15 @@ class Builder:
         return row if row.host is not None else this_host
 
     def stop_unexpected(self, domain: DomainView) -> None:
-        """Stop a domain that must not run here and keep its disks, unless a later attempt has begun here meanwhile."""
+        """Ask a guest that must not run here to shut down, unless a later attempt has begun here meanwhile."""
         with self.domains.locked(domain.uuid):
             if not self.attempts.newer(domain.uuid, domain.attempt):
-                self._driver.power_off(domain.uuid)
+                self._stops.ask(domain.uuid, "its instance is deleted")
 
     def stop_again(self, ctx: RequestContext, domain: DomainView) -> None:
-        """Stop a domain that must not run, if row and hypervisor still say so: it may have been started meanwhile."""
+        """Ask a guest that must not run to shut down, if row and hypervisor still say so: it may have been started
+        meanwhile.
+        """
         with self.domains.locked(domain.uuid):
             if self.attempts.newer(domain.uuid, domain.attempt):
                 return
@@ -375,7 +381,7 @@ class Builder:
             )
             state = self._driver.power_state(domain.uuid)
             if row is not None and state is not None and must_stop(row.vm_state, state):
-                self._driver.power_off(domain.uuid)
+                self._stops.ask(domain.uuid, f"it runs, and its instance is {row.vm_state}", row)
 
 
 def record_of(message: BuildMessage, instance: Instance, power_state: PowerState) -> GuestRecord:

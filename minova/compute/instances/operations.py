@@ -18,6 +18,7 @@ from minova import errors
 from minova.compute.images.tokens import ImageToken
 from minova.compute.instances.base_images import BaseImages
 from minova.compute.instances.builds import Images, checked_file
+from minova.compute.instances.clean_stops import shutdown_timeout
 from minova.compute.instances.orders import ActionEnded, Order, Progress
 from minova.compute.instances.plugging import Plugging
 from minova.compute.instances.snapshots import Snapshots, Steps
@@ -298,15 +299,3 @@ def _vif_of(order: Order, instance: Instance | None = None) -> Vif | None:
     return next(
         (vif for vif in (instance or order.instance).network_info if vif.port_id == order.arguments["port_id"]), None
     )
-
-
-def shutdown_timeout(instance: Instance, default: float) -> float:
-    """Returns the seconds that the guest has to shut itself down: from its image, else as configured."""
-    from_image = instance.image.properties.get("os_shutdown_timeout") if instance.image is not None else None
-    if from_image is None:
-        return float(default)
-    try:
-        return max(0.0, float(int(from_image)))
-    except ValueError:
-        LOG.warning("os_shutdown_timeout of image %s is no number: %r", instance.image_ref, from_image)
-        return float(default)

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
-from minova.objects.power_rules import OFF
 from minova.objects.states import PowerState
 
 
@@ -82,7 +81,7 @@ class PowerStates:
             raise
 
     def _settled(self, instance_uuid: str, state: PowerState) -> PowerState:
-        """Returns the state to report. A guest that is off stops its instance, so its state is read again just before
-        the report.
+        """Returns the state to report. It is read again just before the report, because it may change what its instance is:
+        a guest that is off stops its instance, and one that runs is not shelved.
         """
-        return (self._now(instance_uuid) or state) if state in OFF else state
+        return self._now(instance_uuid) or state

@@ -145,11 +145,11 @@ class Auditor:
         return audited
 
     def stop_domains(self, ctx: RequestContext, domains: Iterable[tuple[DomainView, VmState]]) -> None:
-        """Stop domains that run although their instances are stopped. Each is checked again just before it is
-        stopped.
+        """Ask guests to shut down that run although their instances are stopped. Each is checked again just before it is
+        asked.
         """
         for domain, vm_state in domains:
-            LOG.warning("Instance %s is %s and its domain is not: stopping it", domain.uuid, vm_state)
+            LOG.debug("Instance %s is %s and its domain is not", domain.uuid, vm_state)
             self._background.run(
                 ctx,
                 ("stop", domain.uuid),

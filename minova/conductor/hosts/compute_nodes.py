@@ -1,9 +1,9 @@
 """Calls of computes about their nodes and instances: the audit's two calls, and the calls around them."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy.orm import Session
@@ -25,7 +25,7 @@ from minova.messaging.rpc_access import OTHER_HOST
 from minova.objects.build import AuditInputs, HostInstances
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
 from minova.objects.instance import Instance
-from minova.objects.power_rules import OFF, STOPS_BY_ITSELF
+from minova.objects.power_rules import OFF, RUNS_BY_ITSELF, STOPS_BY_ITSELF
 from minova.objects.removal_rules import Verdict, too_many
 from minova.objects.states import PowerState, VmState
 from minova.placement import changes
@@ -41,6 +41,21 @@ LOG = logging.getLogger(__name__)
 # The first versions that know providers below a node's own provider. Older services would offer the same devices at the
 # node's provider again, not find the devices at all, or count the devices that instances have as missing.
 _KNOW_CHILDREN = {"conductor": "1.6", "scheduler": "1.2"}
+
+
+class _Change(NamedTuple):
+    """What becomes of idle instances in these states whose guests have changed by themselves, and the action in their
+    records.
+    """
+
+    before: Collection[VmState]
+    after: VmState
+    action: str
+    reason: str
+
+
+_STOPPED = _Change(STOPS_BY_ITSELF, VmState.STOPPED, "stop", "Stopped, because their guests have shut themselves down,")
+_STARTED = _Change(RUNS_BY_ITSELF, VmState.ACTIVE, "unshelve", "Active, because their guests run though shelved,")
 
 
 class Computes:
@@ -238,32 +253,36 @@ class Computes:
     # -- power states ----------------------------------------------------------------------------------------------
 
     def report_power_states(self, ctx: RequestContext, host: str, states: Mapping[str, int]) -> None:
-        """Guests that have shut themselves down become stopped, as in Nova, and get a `stop` action.
+        """Guests that have shut themselves down become stopped, as in Nova, and get a `stop` action. Shelved ones that run
+        become active, and get an `unshelve` action.
 
         Instances of other hosts, instances with a task, and unknown states are ignored.
         """
         valid = {uuid: PowerState(state) for uuid, state in states.items() if state in [*PowerState]}
         off = [uuid for uuid, state in valid.items() if state in OFF]
+        running = [uuid for uuid, state in valid.items() if state is PowerState.RUNNING]
 
         def work(session: Session) -> None:
             at = self._worker.at()
-            self._stop_by_itself(session, ctx, host, off, at)
+            self._follow(session, ctx, host, off, _STOPPED, at)
+            self._follow(session, ctx, host, running, _STARTED, at)
             instances.set_power_states(session, host, valid, at)
 
         if valid:
             self._worker.run(work)
 
-    def _stop_by_itself(
-        self, session: Session, ctx: RequestContext, host: str, off: Sequence[str], at: datetime
+    def _follow(
+        self, session: Session, ctx: RequestContext, host: str, guests: Sequence[str], change: _Change, at: datetime
     ) -> None:
-        idle = instances.idle_in(session, host, off, STOPS_BY_ITSELF) if off else []
+        """Change the rows of these guests as the guests have changed by themselves."""
+        idle = instances.idle_in(session, host, guests, change.before) if guests else []
         if not idle:
             return
         uuids = [uuid for uuid, _, _ in idle]
-        LOG.warning("Stopped, because their guests on %s have shut themselves down: %s", host, ", ".join(uuids))
-        before = [(state, None) for state in STOPS_BY_ITSELF]
-        instances.transition(session, uuids, before, (VmState.STOPPED, None), updated_at=at)
-        action: dict[str, Any] = {"action": "stop", "request_id": ctx.request_id, "start_time": at}
+        LOG.warning("%s on %s: %s", change.reason, host, ", ".join(uuids))
+        before = [(state, None) for state in change.before]
+        instances.transition(session, uuids, before, (change.after, None), updated_at=at)
+        action: dict[str, Any] = {"action": change.action, "request_id": ctx.request_id, "start_time": at}
         rows = [
             {"instance_uuid": uuid, "project_id": project_id, "user_id": user_id, **action}
             for uuid, project_id, user_id in idle

@@ -36,7 +36,7 @@ class ActionPayload(msgspec.Struct, frozen=True, kw_only=True):
     """An action task's payload: how often the host was asked, whether the action has begun, and its arguments beside
     the instance.
 
-    `waits`: the action's record says that it waits for its host, which is absent.
+    `waits`: the kind of failure of its host for which the action waits, as its record says; empty: it does not wait.
     `before`: columns of the instance that are restored if nothing happens to its guest.
     `carried`: records of other actions that end with the same result as this one.
     `waiting`: detachments that follow this action, whatever its result.
@@ -44,7 +44,7 @@ class ActionPayload(msgspec.Struct, frozen=True, kw_only=True):
 
     asks: int = 1
     begun: bool = False
-    waits: bool = False
+    waits: str = ""
     arguments: dict[str, Any] = {}
     before: dict[str, Any] = {}
     carried: tuple[int, ...] = ()

@@ -38,6 +38,22 @@ def test_other_states_change_the_power_state_alone(harness: ConductorHarness, st
     assert harness.instance(uuid).power_state == state
 
 
+def test_bug_offload_removes_the_newer_disk_of_a_shelved_guest_that_runs(harness: ConductorHarness) -> None:
+    """An unshelve that was given up has started it all the same. Its image is older than its disk now."""
+    uuid = harness.active()
+    harness.acted(uuid, "shelve")
+    report(harness, uuid, PowerState.RUNNING)
+    assert harness.state(uuid) == "active/None on a"
+    assert harness.actions(uuid)[-1] == ("unshelve", "Success")
+    harness.conductor.collaborators.shelving._conf.set_override("shelved_offload_time", 0)
+    harness.conductor.collaborators.shelving.offload_due()
+    assert harness.state(uuid) == "active/None on a"
+    # Its image goes with the next action.
+    assert harness.count(models.Image) == 1
+    harness.acted(uuid, "stop")
+    assert harness.count(models.Image) == 0
+
+
 def test_a_guest_of_another_host_is_left_alone(harness: ConductorHarness) -> None:
     uuid = harness.active()
     report(harness, uuid, PowerState.SHUTDOWN, host="b")

@@ -1,12 +1,13 @@
 """What a host does about guests that shut themselves down, and about those that are started behind the cloud's back."""
 
+import threading
+
 import pytest
 
+from minova.compute.instances.clean_stops import ASK_AGAIN
 from minova.objects.power_rules import must_stop
 from minova.objects.states import PowerState, VmState
-from tests.fakes.computes import Compute
-
-ON = {PowerState.RUNNING, PowerState.PAUSED, PowerState.SUSPENDED}
+from tests.fakes.computes import CTX, Compute
 
 
 @pytest.fixture
@@ -26,9 +27,8 @@ def audited(compute: Compute) -> VmState:
 @pytest.mark.parametrize("vm_state", list(VmState))
 @pytest.mark.parametrize("power_state", list(PowerState))
 def test_which_domains_must_be_stopped(vm_state: VmState, power_state: PowerState) -> None:
-    off = (VmState.STOPPED, VmState.SOFT_DELETED, VmState.SHELVED)
-    wanted = {VmState.ACTIVE: {PowerState.SUSPENDED}, **dict.fromkeys(off, ON)}
-    assert must_stop(vm_state, power_state) == (power_state in wanted.get(vm_state, set()))
+    is_stopped = vm_state in (VmState.STOPPED, VmState.SOFT_DELETED)
+    assert must_stop(vm_state, power_state) == (is_stopped and power_state is PowerState.RUNNING)
 
 
 def test_a_guest_that_shuts_itself_down_is_stopped_and_keeps_its_room(compute: Compute) -> None:
@@ -48,10 +48,51 @@ def test_a_stopped_guest_that_is_started_by_hand_is_stopped_again(compute: Compu
     assert compute.conductor.instances["i"].power_state is PowerState.SHUTDOWN
 
 
-def test_a_guest_that_suspends_itself_is_stopped(compute: Compute) -> None:
-    compute.hypervisor.turn("i", PowerState.SUSPENDED)
-    assert audited(compute) is VmState.STOPPED
-    assert compute.domains() == {"i": PowerState.SHUTDOWN}
+@pytest.mark.parametrize("power_state", [PowerState.SUSPENDED, PowerState.PAUSED])
+@pytest.mark.parametrize("vm_state", [VmState.ACTIVE, VmState.STOPPED, VmState.SOFT_DELETED, VmState.SHELVED])
+def test_bug_audit_destroys_a_guest_that_cannot_shut_itself_down(
+    compute: Compute, vm_state: VmState, power_state: PowerState
+) -> None:
+    """It keeps its memory."""
+    compute.conductor._write("i", vm_state=vm_state)
+    compute.hypervisor.turn("i", power_state)
+    assert audited(compute) is vm_state
+    assert compute.domains() == {"i": power_state}
+
+
+@pytest.mark.parametrize("vm_state", [VmState.STOPPED, VmState.SOFT_DELETED])
+def test_bug_audit_destroys_a_guest_that_does_not_shut_down(compute: Compute, vm_state: VmState) -> None:
+    compute.conductor._write("i", vm_state=vm_state, power_state=PowerState.SHUTDOWN)
+    compute.hypervisor.shuts_down = False
+    now = 0.0
+    compute.ticks = lambda: now
+    for now in (0.0, 60.0, ASK_AGAIN + 1):  # noqa: B007  - the compute's clock reads it
+        assert audited(compute) is vm_state
+        assert compute.domains() == {"i": PowerState.RUNNING}
+    assert compute.hypervisor.calls.count("shut_down") == 2
+    assert "power_off" not in compute.hypervisor.calls
+    assert compute.conductor.instances["i"].power_state is PowerState.RUNNING
+
+
+def test_bug_audit_stops_a_shelved_guest_whose_disk_is_newer_than_its_image(compute: Compute) -> None:
+    compute.conductor._write("i", vm_state=VmState.SHELVED, power_state=PowerState.SHUTDOWN)
+    audited(compute)
+    assert "shut_down" not in compute.hypervisor.calls
+    assert compute.domains() == {"i": PowerState.RUNNING}
+
+
+def test_a_deletion_does_not_wait_for_a_guest_that_is_asked_to_shut_down(compute: Compute) -> None:
+    def deletion_comes(cancelled: threading.Event) -> None:
+        compute.conductor.begin_delete("i")
+        compute.manager.terminate_instance(CTX, "i", None)
+        seen.append(cancelled.is_set())
+
+    seen: list[bool] = []
+    compute.conductor._write("i", vm_state=VmState.STOPPED, power_state=PowerState.SHUTDOWN)
+    compute.hypervisor.waits_for_guest = deletion_comes
+    compute.manager.update_available_resource()
+    compute.run()
+    assert (seen, compute.domains()) == ([True], {})
 
 
 def test_a_guest_that_is_on_again_before_it_is_told_is_not_stopped(compute: Compute) -> None:
@@ -70,4 +111,4 @@ def test_what_was_seen_running_is_looked_at_again_before_it_is_stopped(compute: 
     compute.hypervisor.turn("i", PowerState.SHUTDOWN)
     compute.hypervisor.calls.clear()
     compute.run()
-    assert "power_off" not in compute.hypervisor.calls
+    assert "shut_down" not in compute.hypervisor.calls

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.network.attachments import Attachments
 from minova.conductor.notifications.instances import note
-from minova.conductor.servers.action_images import PAYLOAD, has_shelved_image
+from minova.conductor.servers.action_images import PAYLOAD, ActionPayload, has_shelved_image
 from minova.conductor.servers.actions.begin import (
     LONGEST_PAUSE,
     ActionMessage,
@@ -35,6 +35,7 @@ from minova.objects.states import PowerState, TaskState
 
 LOG = logging.getLogger(__name__)
 WAITS = "The host does not answer. The action waits for it."
+OVERDUE = "The host did not report in time. It is asked to cancel the action."
 _RESULT_UNKNOWN = Failure(
     kind="ResultUnknown", details="the host was interrupted and does not know whether it was done"
 )
@@ -165,17 +166,19 @@ class ActionReports:
         """The host of this action is absent, and nothing shows that the action has stopped there. So the action waits: until
         the host is back, or is forced down. Its record says so. Its time begins anew when the host is back.
         """
-        payload = PAYLOAD.from_builtins(locked.task.payload)
-        changed = {"payload": msgspec.to_builtins(msgspec.structs.replace(payload, waits=True))}
-        time = self._begins.time_for(locked.action)
+        details = f"Host {locked.task.host} is down. The action waits until it is back, or is forced down."
+        explained = self.explain_wait(session, locked, Failure(kind="HostDown", details=details, text=WAITS))
+        changed, time = {"payload": msgspec.to_builtins(explained)}, self._begins.time_for(locked.action)
         tasks.change(session, [(locked.task, changed)], LONGEST_PAUSE, self._worker.now(), deadline_in=time)
-        if payload.waits:
-            return
-        uuid, host = locked.task.instance_uuid, locked.task.host
-        LOG.warning("%s of instance %s waits for its host %s, which is down", locked.action.name, uuid, host)
-        if locked.task.action_id is not None:
-            details = f"Host {host} is down. The action waits until it is back, or is forced down."
-            actions.explain_wait(session, locked.task.action_id, Failure(kind="HostDown", details=details, text=WAITS))
+
+    def explain_wait(self, session: Session, locked: LockedAction, failure: Failure) -> ActionPayload:
+        """Say once in the record of the action why it waits. Returns the payload of its task that says so, too."""
+        payload = PAYLOAD.from_builtins(locked.task.payload)
+        if payload.waits == failure.kind:
+            return payload
+        LOG.warning("%s of instance %s waits: %s", locked.action.name, locked.task.instance_uuid, failure.details)
+        actions.explain_wait(session, locked.task.action_id or 0, failure)
+        return msgspec.structs.replace(payload, waits=failure.kind)
 
     def interface_detached(self, instance_uuid: str, mac_address: str, host: str) -> None:
         """Delete the instance's port with this address if it is marked for deletion. Idempotent. A report of another
@@ -214,7 +217,7 @@ class ActionReports:
         """Restart the action's time-out, because its host is working on it."""
         payload, changed = PAYLOAD.from_builtins(locked.task.payload), dict[str, Any]()
         if payload.waits:
-            changed["payload"] = msgspec.to_builtins(msgspec.structs.replace(payload, waits=False))
+            changed["payload"] = msgspec.to_builtins(msgspec.structs.replace(payload, waits=""))
             actions.explain_wait(session, locked.task.action_id or 0, None)
         time = self._begins.time_for(locked.action)
         tasks.change(session, [(locked.task, changed)], pause_after(payload.asks), self._worker.now(), deadline_in=time)

@@ -40,7 +40,7 @@ from minova.conductor.servers.actions.begin import (
 )
 from minova.conductor.servers.actions.end import EndActions, Ending
 from minova.conductor.servers.actions.in_progress import LockedAction, lock, locked_instance
-from minova.conductor.servers.actions.reports import ActionReports
+from minova.conductor.servers.actions.reports import OVERDUE, ActionReports
 from minova.conductor.servers.finish import announce_hosts, servers_quota
 from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.tasks.group_commit import GroupCommit
@@ -219,15 +219,18 @@ class ServerActions:
 
     def _ask_again(self, session: Session, locked: LockedAction) -> ActionMessage | Cancellation | None:
         uuid, now = locked.instance.uuid, self._worker.now()
-        is_over = tasks.past_deadline(session, [uuid], now)
+        # Nothing cancels a deletion that was accepted.
+        is_over = locked.action is not SOFT_DELETE and bool(tasks.past_deadline(session, [uuid], now))
         payload = PAYLOAD.from_builtins(locked.task.payload)
+        if is_over:
+            time = self._begins.time_for(locked.action)
+            details = f"Host {locked.task.host} has given no sign of life of the action for {time:g} s"
+            overdue = Failure(kind="HostTooSlow", details=details, text=OVERDUE)
+            payload = self._reports.explain_wait(session, locked, overdue)
         asked = msgspec.structs.replace(payload, asks=payload.asks + 1)
         changed = {"payload": msgspec.to_builtins(asked)}
         tasks.change(session, [(locked.task, changed)], pause_after(asked.asks), now)
-        # Nothing cancels a deletion that was accepted.
-        if is_over and locked.action is not SOFT_DELETE:
-            time = self._begins.time_for(locked.action)
-            LOG.warning("Instance %s: no sign of life of its %s for %g s", uuid, locked.action.name, time)
+        if is_over:
             return Cancellation(str(locked.task.host), uuid, locked.task.action_id or 0)
         if locked.action.secret:
             # The arguments are secret and not stored.

@@ -50,6 +50,9 @@ def test_after_its_time_the_host_is_asked_to_cancel_and_nothing_has_ended(
     let_time_pass(harness, 700)
     assert (uuid, asked["action_id"]) in harness.hosts["a"].cancellations
     assert (harness.state(uuid), harness.actions(uuid)[-1]) == (before, (action.name, None))
+    text, details = message_of(harness, asked["action_id"])
+    assert text == "The host did not report in time. It is asked to cancel the action."
+    assert "Host a has given no sign of life" in str(details)
     power_state = power_state_after(action)
     harness.conductor.action_succeeded(CTX, **asked, power_state=power_state)
     vm_state = min(action.vm_states)

@@ -152,15 +152,14 @@ def test_an_interface_that_the_guest_may_have_stays_the_servers(harness: Conduct
 
 
 @pytest.mark.parametrize("kind", ["attach_interface", "detach_interface"])
-def test_a_host_that_is_silent_leaves_the_server_its_port(harness: ConductorHarness, kind: str) -> None:
+def test_a_host_that_is_forced_down_leaves_the_server_its_port(harness: ConductorHarness, kind: str) -> None:
     """The guest may have the interface: no other server may have its addresses."""
     server = harness.active()
     harness.act(server, kind)
     before = [one.id for one in attached(harness, server)]
-    for _ in range(25):
-        harness.now += 40.0
-        harness.beat()
+    harness.force_down("a")
     assert harness.actions(server)[-1] == (kind, "Error")
+    harness.force_down("a", forced_down=False)
     assert ([one.id for one in attached(harness, server)], harness.task(server)) == (before, None)
     # What was begun can be ended.
     done(harness, server, detach(harness, server, before[0]))

@@ -10,7 +10,7 @@ import pytest
 from minova import errors
 from minova.compute.instances import orders
 from minova.compute.instances.actions import UnreportedResults
-from minova.compute.instances.operations import shutdown_timeout
+from minova.compute.instances.clean_stops import shutdown_timeout
 from minova.compute.instances.orders import BEAT
 from minova.objects.image import Image
 from minova.objects.instance import Instance
@@ -574,7 +574,7 @@ def test_a_stopped_server_is_not_stopped_again_once_a_start_is_in_progress(compu
     compute.conductor.commit_action("i", START, 2)
     compute.hypervisor.calls.clear()
     compute.run()
-    assert "power_off" not in compute.hypervisor.calls
+    assert "shut_down" not in compute.hypervisor.calls
 
 
 @pytest.mark.parametrize(("told", "expected"), [(None, 60.0), ("300", 300.0), ("0", 0.0), ("-5", 0.0), ("soon", 60.0)])
