@@ -79,6 +79,7 @@ class Reruns:
         for _ in range(RERUNS):
             for failure in [each for each in failures if not each.passed]:
                 terminal.write_line(f"again, alone: {failure.nodeid}")
+                terminal.flush()
                 self._run(failure)
         self._flaky = [each for each in failures if each.passed]
         self._write()

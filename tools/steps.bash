@@ -1,4 +1,7 @@
-# Sourced by the tools: how they speak, stop, and become root.
+# Sourced by the tools: what they find, how they speak, stop, and become root.
+
+# Debian's users have no sbin in their PATH, which root gets by sudo: libvirtd looks for dnsmasq there.
+export PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
 say() { printf '%s: %s\n' "${0##*/}" "$*"; }
 
