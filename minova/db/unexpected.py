@@ -15,13 +15,16 @@ from minova.objects.states import RESOURCE_FREE, VmState
 
 # The key in an instance's system_metadata under which the last action of an adopted guest is noted.
 ADOPTED = "adopted_action"
+# The reasons of guests of which the database knows too little.
+_LACKING = (Verdict.NO_ROW.value, Verdict.NEWER.value, Verdict.MISPLACED.value)
 
 
 def is_empty(session: Session, host: str | None = None) -> bool:
     """Whether nothing is known that the database lacks: on this host, or on all hosts and in all image stores. Guests
     and images that an operator has decided to remove do not count.
     """
-    guests = exists().where(UnexpectedGuest.remove_at.is_(None), UnexpectedGuest.reason != Verdict.NO_GUEST.value)
+    lacks = UnexpectedGuest.reason.in_(_LACKING)
+    guests = exists().where(UnexpectedGuest.remove_at.is_(None), lacks)
     if host is not None:
         return not session.scalar(select(guests.where(UnexpectedGuest.host == host)))
     images = exists().where(UnexpectedImage.remove_at.is_(None))

@@ -6,7 +6,7 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from minova.conductor.tasks.worker import Worker
-from minova.db import cloud
+from minova.db import cloud, unexpected
 from minova.db.cloud import HOST, STORE, Record
 from minova.db.hosts import services
 from minova.objects.cloud import LOST, CloudState, Seen
@@ -92,4 +92,4 @@ def is_known(session: Session, row: Record, kind: str, name: str) -> bool:
 
 def _is_complete(session: Session) -> bool:
     """Returns whether nothing that hosts and image stores have reported is missing in the database."""
-    return True
+    return unexpected.is_empty(session)
