@@ -53,7 +53,10 @@ class HypervisorView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DomainView(msgspec.Struct, frozen=True, kw_only=True):
-    """One domain on the hypervisor. `ours`: it has minova's mark, whether or not there is a row for it."""
+    """One domain on the hypervisor. `ours`: it has minova's mark, whether or not there is a row for it.
+
+    `accepted`: a conductor has accepted the report that its build succeeded.
+    """
 
     uuid: str
     name: str
@@ -62,6 +65,7 @@ class DomainView(msgspec.Struct, frozen=True, kw_only=True):
     power_state: int
     ours: bool = True
     attempt: int | None = None
+    accepted: bool = False
 
 
 class ComputeNode(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,6 +33,7 @@ class GuestRecord(msgspec.Struct, frozen=True, kw_only=True):
     `attempt`, `node`: of the build that made the guest.
     `request_spec`, `carried`: of its request; None and empty if the record was made later from the row.
     `actions`: the last ones that ended on the host, in their order.
+    `accepted`: a conductor has accepted the report that the build succeeded.
     """
 
     instance: Instance
@@ -41,6 +42,7 @@ class GuestRecord(msgspec.Struct, frozen=True, kw_only=True):
     request_spec: RequestSpec | None = None
     carried: dict[str, Any] = {}
     actions: tuple[EndedAction, ...] = ()
+    accepted: bool = False
 
     def action(self, action_id: int, request_id: str) -> EndedAction | None:
         """Returns the action if it has ended here."""
@@ -53,6 +55,7 @@ class GuestMark(msgspec.Struct, frozen=True, kw_only=True):
 
     `attempt` None: not known.
     `action_id`, `request_id`: the last action that ended on the host; None: none is recorded.
+    `accepted`: see GuestRecord.
     `has_domain` False: only disks are left. `has_record`: the host can send a GuestRecord.
     """
 
@@ -68,6 +71,7 @@ class GuestMark(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str | None = None
     has_domain: bool = True
     has_record: bool = False
+    accepted: bool = False
 
 
 class GuestsAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,8 @@ know it: the database may be older than the domain (a restored backup, a replica
     the instance left its host (SHELVED_OFFLOADED)              this attempt, and off: remove
     an ended migration took it from or to this host             this attempt: remove
     anything else                                               this attempt: MISPLACED, left as it is
+    a later attempt, or that this one was given up, and its     MISPLACED, too
+    host knows that the report of its success was accepted
     anything                                                    a later attempt than the row knows: NEWER, left as it is
     nothing                                                     any attempt: NO_ROW, left as it is
 """
@@ -67,8 +69,12 @@ class DomainRow(msgspec.Struct, frozen=True, kw_only=True):
     knows_action: bool = True
 
 
-def verdict(attempt: int | None, power_state: int, row: DomainRow | None) -> Verdict:
-    """Judges a domain of this attempt. `attempt` None: its mark names none, so nothing but a deletion proves anything."""
+def verdict(attempt: int | None, power_state: int, row: DomainRow | None, *, accepted: bool = False) -> Verdict:
+    """Judges a domain of this attempt. `attempt` None: its mark names none, so nothing but a deletion proves anything.
+
+    `accepted`: a conductor has accepted the report that the attempt succeeded. Then it was not given up, whatever a
+    database says that was restored from before that report.
+    """
     if row is None:
         return Verdict.NO_ROW
     if not row.deleted and not row.knows_action:
@@ -81,17 +87,21 @@ def verdict(attempt: int | None, power_state: int, row: DomainRow | None) -> Ver
         return Verdict.EXPECTED
     if attempt is None:
         return Verdict.MISPLACED
-    return Verdict.REMOVE if attempt < row.attempt or _was_given_up(power_state, row) else Verdict.MISPLACED
+    has_left = row.was_moved or _was_offloaded(power_state, row)
+    was_given_up = not accepted and (attempt < row.attempt or _was_given_up(row))
+    return Verdict.REMOVE if has_left or was_given_up else Verdict.MISPLACED
 
 
-def _was_given_up(power_state: int, row: DomainRow) -> bool:
-    """Whether the last attempt of the row is known to have no guest any more."""
+def _was_offloaded(power_state: int, row: DomainRow) -> bool:
+    """The guest of an offloaded server is off. One that runs may be newer than the row."""
+    return row.vm_state in RESOURCE_FREE and (power_state in OFF or power_state == PowerState.NOSTATE)
+
+
+def _was_given_up(row: DomainRow) -> bool:
+    """Whether the last attempt of the row is known to have failed."""
     if row.vm_state in RESOURCE_FREE:
-        # The guest of an offloaded server is off. One that runs may be newer than the row.
-        return power_state in OFF or power_state == PowerState.NOSTATE
-    if row.schedules or row.was_moved:
-        return True
-    return row.vm_state is VmState.ERROR and row.host is None and row.idle
+        return False
+    return row.schedules or (row.vm_state is VmState.ERROR and row.host is None and row.idle)
 
 
 def too_many(count: int, most: int) -> bool:

@@ -5,6 +5,8 @@ Of a domain that is not ours only the memory counts, as in Nova.
 
 from collections.abc import Container, Iterable, Mapping
 
+import msgspec
+
 from minova.compute.accounting.usage import Usage
 from minova.objects.compute_node import DomainView
 from minova.objects.guest_record import GuestRecord
@@ -28,6 +30,16 @@ def orphans_of(
         if uuid not in expected and uuid not in usages:
             usages[uuid] = Usage(memory_mb=0, disk_gb=disk_gb, vcpus=0)
     return usages
+
+
+def with_records(domains: Iterable[DomainView], records: Mapping[str, GuestRecord]) -> tuple[DomainView, ...]:
+    """Returns the domains with what the records know of the same attempts."""
+    return tuple(
+        msgspec.structs.replace(domain, accepted=True)
+        if (record := records.get(domain.uuid)) is not None and record.accepted and record.attempt == domain.attempt
+        else domain
+        for domain in domains
+    )
 
 
 def _usage(domain: DomainView, record: GuestRecord | None) -> Usage:

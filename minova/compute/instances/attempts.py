@@ -92,6 +92,10 @@ class Attempts:
             alive = seen is not None and seen.outcome.end in {End.RUNNING, End.SUCCEEDED}
             return seen is not None and alive and attempt is not None and seen.attempt > attempt
 
+    def forget(self, instance_uuid: str) -> None:
+        with self._lock:
+            self._seen.pop(instance_uuid, None)
+
     def forget_ended(self, node: str, still_open: Container[str]) -> None:
         """Drop ended attempts of a node that the conductor does not count as open: the conductor has received their
         reports.

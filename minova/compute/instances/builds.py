@@ -127,8 +127,18 @@ class Builder:
         """Report again how an attempt ended, because the conductor has not received it."""
         with self.domains.locked(message.instance.uuid):
             outcome = self.attempts.outcome(message.instance.uuid, message.attempt)
-            if outcome is not None:
+            if outcome is not None and not self._was_accepted(message):
                 self._report(ctx, message, outcome)
+
+    def _was_accepted(self, message: BuildMessage) -> bool:
+        """Whether the success of the attempt was accepted before: then the database that does not know it was restored
+        from before the claim, maybe. The next audit begins the attempt again, which claims and reports it.
+        """
+        record = self.domains.records.of(message.instance.uuid)
+        was_accepted = record is not None and record.accepted and record.attempt == message.attempt
+        if was_accepted:
+            self.attempts.forget(message.instance.uuid)
+        return was_accepted
 
     def _outcome(self, ctx: RequestContext, message: BuildMessage) -> Outcome:
         instance_uuid, attempt = message.instance.uuid, message.attempt
@@ -257,6 +267,7 @@ class Builder:
     def _succeeded(self, ctx: RequestContext, message: BuildMessage, outcome: Outcome) -> None:
         tracker = self._nodes.tracker(message.node)
         self._reports.succeed(ctx, message.instance.uuid, message.attempt, outcome.power_state, tracker)
+        self.domains.records.accepted(message.instance.uuid, message.attempt)
 
     def _failed(self, ctx: RequestContext, message: BuildMessage, outcome: Outcome) -> None:
         try:

@@ -57,16 +57,25 @@ class GuestRecords:
         actions = (*known.actions, action)[-MAX_ACTIONS:]
         self.keep(msgspec.structs.replace(known, instance=with_long_fields(instance, known.instance), actions=actions))
 
+    def accepted(self, instance_uuid: str, attempt: int) -> None:
+        """A conductor has accepted the report that this attempt succeeded."""
+        known = self.of(instance_uuid)
+        if known is not None and known.attempt == attempt:
+            self.keep(msgspec.structs.replace(known, accepted=True))
+
     def learn(self, instances: Iterable[Instance]) -> None:
         """Takes over what users have changed since the records were written, from rows that are not older than them."""
         for instance in instances:
             known = self.of(instance.uuid)
+            if known is not None and known.attempt != instance.attempt:
+                continue
             if known is None:
-                record = GuestRecord(instance=instance, attempt=instance.attempt, node=instance.node or "")
-                self.keep(record)
+                node = instance.node or ""
+                self.keep(GuestRecord(instance=instance, attempt=instance.attempt, node=node, accepted=True))
             else:
                 changed = {name: getattr(instance, name) for name in _OF_USERS}
-                self.keep(msgspec.structs.replace(known, instance=msgspec.structs.replace(known.instance, **changed)))
+                changed_instance = msgspec.structs.replace(known.instance, **changed)
+                self.keep(msgspec.structs.replace(known, instance=changed_instance, accepted=True))
 
     def forget(self, instance_uuid: str) -> None:
         with self._lock:

@@ -112,4 +112,5 @@ def _with_record(mark: GuestMark, record: GuestRecord | None) -> GuestMark:
         request_id=last.request_id if last is not None else None,
         has_domain=mark.has_domain,
         has_record=True,
+        accepted=record.accepted,
     )

@@ -19,6 +19,7 @@ from minova.compute.accounting.claim_test import Demand
 from minova.compute.accounting.drift import drift_of, edited, with_own_devices
 from minova.compute.accounting.migrations import side_of
 from minova.compute.accounting.node_usage import NodeUsage, TrackedMigration
+from minova.compute.accounting.orphans import with_records
 from minova.compute.accounting.usage import TrackedInstance, usage_of
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.tracker.claims import Claim, MoveClaim, NopClaim, NopMoveClaim, check_claim
@@ -133,7 +134,8 @@ class ResourceTracker:
         node of this host that the database has. The tracked usage is right even if the last write fails.
         """
         LOG.debug("Auditing locally available compute resources for node %s", self.nodename)
-        view = replace(validated(self._driver.host_view(self.nodename)), host_nodes=host_nodes)
+        seen = validated(self._driver.host_view(self.nodename))
+        view = replace(seen, host_nodes=host_nodes, domains=with_records(seen.domains, self._records()))
         log_hypervisor_view(view)
         with self._lock, metrics.timed(metrics.AUDIT_SECONDS):
             inputs = self._conductor.begin_audit(ctx, host=self._settings.host, view=view)

@@ -33,7 +33,10 @@ def judge(
         uuid: msgspec.structs.replace(row, knows_action=False) if uuid in newer else row
         for uuid, row in _rows(session, host, [domain.uuid for domain in domains]).items()
     }
-    verdicts = {domain.uuid: verdict(domain.attempt, domain.power_state, rows.get(domain.uuid)) for domain in domains}
+    verdicts = {
+        domain.uuid: verdict(domain.attempt, domain.power_state, rows.get(domain.uuid), accepted=domain.accepted)
+        for domain in domains
+    }
     return Judged({uuid: found for uuid, found in verdicts.items() if found is not Verdict.EXPECTED}, rows)
 
 

@@ -70,6 +70,26 @@ def test_verdicts(attempt: int | None, is_on: bool, row: DomainRow | None, expec
     assert verdict(attempt, state, row) is expected
 
 
+ACCEPTED: list[tuple[str, int, bool, DomainRow, Verdict]] = [
+    ("a later attempt is being built elsewhere", 1, True, row(VmState.BUILDING, idle=False), MISPLACED),
+    ("the row was restored to its scheduling", 2, True, row(VmState.BUILDING, None, schedules=True), MISPLACED),
+    ("the row was restored to an error", 2, True, row(VmState.ERROR, None), MISPLACED),
+    ("deleted", 1, True, row(deleted=True), REMOVE),
+    ("offloaded since", 2, False, row(VmState.SHELVED_OFFLOADED, None), REMOVE),
+    ("a migration took it away", 2, True, row(was_moved=True), REMOVE),
+]
+
+
+@pytest.mark.parametrize(
+    ("attempt", "is_on", "row", "expected"), [case[1:] for case in ACCEPTED], ids=[case[0] for case in ACCEPTED]
+)
+def test_an_attempt_whose_success_was_accepted_was_not_given_up(
+    attempt: int, is_on: bool, row: DomainRow, expected: Verdict
+) -> None:
+    state = PowerState.RUNNING if is_on else PowerState.SHUTDOWN
+    assert verdict(attempt, state, row, accepted=True) is expected
+
+
 ROWS = st.builds(
     DomainRow,
     attempt=st.integers(0, 3),
