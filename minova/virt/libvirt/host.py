@@ -1,8 +1,12 @@
-"""The connection to libvirt. It is opened when needed and opened again when lost, and every wait for it has a time
+"""The connections to libvirt. They are opened when needed and opened again when lost, and every wait for them has a time
 limit.
 
 One thread per process runs libvirt's event loop. The loop delivers events, and detects by keepalive when a daemon no
 longer answers although its socket is open.
+
+Each thread that calls libvirt has a connection of its own meanwhile. libvirt lets threads share one: the first reads the
+answers of all, and hands this duty on. But if the daemon hangs, the libraries of Debian 12 (9.0) leave threads waiting
+although keepalive has closed the connection, or crash the process.
 """
 
 import concurrent.futures
@@ -25,6 +29,8 @@ KEEPALIVE_INTERVAL = 5
 KEEPALIVE_COUNT = 3
 # Seconds that opening a connection may take; keepalive cannot help before it is open.
 OPEN_WITHIN = 20.0
+# Connections that are kept for later calls.
+MOST_IDLE = 8
 
 Lifecycle = Callable[[Any, int, int], None]
 _CLOSED_WHY = {
@@ -75,7 +81,9 @@ class Host:
         self._keepalive = keepalive
         self._open_within = open_within
         self._lock = threading.Lock()
+        # For events alone.
         self._connection: Any = None
+        self._idle: list[Any] = []
         self._opening: concurrent.futures.Future[Any] | None = None
         self._open_until = 0.0
         self._was_connected = False
@@ -85,18 +93,21 @@ class Host:
 
     @contextmanager
     def asked(self, operation: str, domain: str | None = None) -> Iterator[Any]:
-        """Yields the connection. Errors of libvirt inside the block become errors of minova (`error_codes`), with operation
-        and domain in the text.
+        """Yields a connection that no other thread uses. Its domains are for this block alone. Errors of libvirt inside the
+        block become errors of minova (`error_codes`), with operation and domain in the text.
         """
         what = f"{operation} of domain {domain}" if domain else operation
         connection = None
         try:
-            connection = self._connected()
+            connection = self._taken()
             yield connection
         except libvirt.libvirtError as error:
             is_connected = connection is not None and connection.isAlive()
             kind = meaning(error) if is_connected else HypervisorUnavailable
             raise kind(f"{what}: {error}") from error
+        finally:
+            if connection is not None:
+                self._give_back(connection)
 
     def watch(self, lifecycle: Lifecycle, reconnected: Callable[[], None]) -> None:
         """Call `lifecycle` with domain, event and detail of each lifecycle event, on this and all later connections.
@@ -113,24 +124,42 @@ class Host:
         with self._lock:
             self._closed = True
             connection, self._connection = self._connection, None
+            idle, self._idle = self._idle, []
         if connection is not None:
             with suppress(libvirt.libvirtError):
                 connection.unregisterCloseCallback()
-            with suppress(libvirt.libvirtError):
-                connection.close()
+        for each in filter(None, (connection, *idle)):
+            _close(each)
 
     # -- connecting ------------------------------------------------------------------------------------------------
 
-    def _connected(self) -> Any:
+    def _taken(self) -> Any:
+        """Returns a connection for the calling thread."""
+        self._listen()
+        with self._lock:
+            while self._idle:
+                connection = self._idle.pop()
+                if connection.isAlive():
+                    return connection
+                _close(connection)
+            return self._opened()
+
+    def _give_back(self, connection: Any) -> None:
+        with self._lock:
+            if not self._closed and len(self._idle) < MOST_IDLE and connection.isAlive():
+                self._idle.append(connection)
+                return
+        _close(connection)
+
+    def _listen(self) -> None:
+        """Open the connection for events, unless it is open."""
         with self._lock:
             if self._closed:
                 raise HypervisorUnavailable("The connection to libvirt is closed")
             if self._connection is not None and self._connection.isAlive():
-                return self._connection
+                return
             self._connection = None
             connection = self._opened()
-            with suppress(libvirt.libvirtError):  # test:///default has no keepalive, and needs none
-                connection.setKeepAlive(self._keepalive, KEEPALIVE_COUNT)
             with suppress(libvirt.libvirtError):
                 connection.registerCloseCallback(self._on_close, None)
             if self._lifecycle is not None:
@@ -140,12 +169,13 @@ class Host:
             listener = self._reconnected if again else None
         LOG.info("Connected to libvirt at %s%s", self.uri, " again" if again else "")
         if listener is not None:
-            # The caller continues with the connection; the listener catches up in its own thread.
+            # The caller continues; the listener catches up in its own thread.
             threading.Thread(target=listener, name="libvirt-reconnected", daemon=True).start()
-        return connection
 
     def _opened(self) -> Any:
-        """Opens a connection in a separate thread, since a stopped daemon accepts connections and never answers."""
+        """Opens a connection in a separate thread, since a stopped daemon accepts connections and never answers. The caller
+        holds the lock.
+        """
         EVENT_LOOP.run()
         if self._opening is None:
             self._opening = concurrent.futures.Future()
@@ -164,6 +194,8 @@ class Host:
             raise HypervisorUnavailable("Connecting to libvirt failed") from error
         self._opening = None
         self._outage.answered()
+        with suppress(libvirt.libvirtError):  # test:///default has no keepalive, and needs none
+            connection.setKeepAlive(self._keepalive, KEEPALIVE_COUNT)
         return connection
 
     def _register(self, connection: Any) -> None:
@@ -180,6 +212,11 @@ class Host:
                 self._lifecycle(domain, event, detail)
         except Exception:
             LOG.exception("An event of libvirt was lost")
+
+
+def _close(connection: Any) -> None:
+    with suppress(libvirt.libvirtError):
+        connection.close()
 
 
 def _open(uri: str, opening: concurrent.futures.Future[Any]) -> None:
