@@ -1,0 +1,200 @@
+"""Server actions on a real guest that are interrupted: by the death of the compute, by a libvirtd that dies or hangs, and
+by a hypervisor that takes longer than an action may take.
+
+The guest keeps a mark in its memory, and its kernel an id of its boot. Each row of the table tells what is left of both.
+`MINOVA_INTERRUPTED=all` runs the whole table.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import libvirt
+import pytest
+
+from tests.cluster import wait_for
+from tests.integration.virt.held_saves import held_saves
+from tests.integration.virt.test_server_actions import BOOT_ID, Site, real_site
+from tests.integration.virt.test_server_images import Copies, all_files
+
+pytestmark = pytest.mark.timeout(900)
+RUNNING, OFF = libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_SHUTOFF
+# The shortest action_timeout that there is, in seconds.
+LEAST_TIMEOUT = 10
+# The first word of a boot.
+BOOT_LOADER = "SYSLINUX"
+
+
+class Row(NamedTuple):
+    """An action, what comes before it, and what is true once it has ended. `undo` makes the guest run again, with what it
+    had in its memory if `keeps`.
+    """
+
+    act: str
+    before: str = ""
+    status: str = "ACTIVE"
+    domain: int = RUNNING
+    undo: str = ""
+    keeps: bool = False
+    files: frozenset[str] = frozenset({"disk"})
+
+
+ROWS = {
+    "suspend": Row("server suspend vm", status="SUSPENDED", domain=OFF, undo="server resume vm", keeps=True),
+    "resume": Row("server resume vm", before="server suspend vm", keeps=True),
+    "stop": Row("server stop vm", status="SHUTOFF", domain=OFF, undo="server start vm"),
+    "start": Row("server start vm", before="server stop vm"),
+    "reboot": Row("server reboot vm --hard"),
+    "rescue": Row(
+        "server rescue vm", status="RESCUE", undo="server unrescue vm", files=frozenset({"disk", "disk.rescue"})
+    ),
+    "snapshot": Row("server image create vm --name shot", keeps=True),
+}
+
+
+class Interrupted:
+    """A site whose slow steps a test can hold."""
+
+    def __init__(self, site: Site, copies: Copies) -> None:
+        self.site = site
+        self._copies = copies
+        self._mark = 0
+
+    def cli(self, words: str, *more: str) -> None:
+        self.site.cli(*words.split(), *more)
+
+    def boots(self) -> int:
+        """How often the guest has begun to boot."""
+        return self.site.log().count(BOOT_LOADER)
+
+    def await_boot(self, before: int) -> None:
+        """The guest has booted since there were so many boots, and answers."""
+
+        def is_up() -> bool:
+            log = self.site.log()
+            return log.count(BOOT_LOADER) > before and log.rfind("MINOVA-GUEST READY") > log.rfind(BOOT_LOADER)
+
+        wait_for("the guest's boot", is_up)
+        assert self.site.console.ask("echo here") == "here"
+
+    def run(self, name: str, interrupt: Callable[[Site], None]) -> None:
+        row, site = ROWS[name], self.site
+        self._mark += 1
+        site.console.ask(f"echo mark-{self._mark} >/tmp/mark")
+        boot, boots = site.console.ask(BOOT_ID), self.boots()
+        if row.before:
+            self.cli(row.before, "--wait")
+        with ExitStack() as held:
+            assert site.libvirtd.pid is not None
+            saves = held.enter_context(held_saves(site.libvirtd.pid)) if name in {"suspend", "resume"} else None
+            if name == "snapshot":
+                self._copies.hold()
+                held.callback(self._copies.let_go)
+            self.cli(row.act)
+            if saves is not None:
+                saves.await_one()
+            interrupt(site)
+        site.wait_for_idle()
+        wait_for("the status", lambda: site.server["status"] == row.status, 60)
+        assert (site.domain_state(), all_files(site)) == (row.domain, set(row.files))
+        if name == "suspend":
+            with site.domain() as domain:
+                assert domain.hasManagedSaveImage()
+        if name == "snapshot":
+            assert site.standalone.json("image", "show", "shot")["status"] == "active"
+            self.cli("image delete shot")
+        if row.undo:
+            self.cli(row.undo, "--wait")
+        assert site.server["status"] == "ACTIVE"
+        if not row.keeps:
+            self.await_boot(boots)
+            return
+        assert site.console.ask("cat /tmp/mark") == f"mark-{self._mark}"
+        assert site.console.ask(BOOT_ID) == boot
+
+
+def compute_dies(site: Site) -> None:
+    site.standalone.kill()
+    site.standalone.start()
+
+
+def losses(site: Site) -> int:
+    """How often the compute has said that it misses the hypervisor."""
+    return sum(site.standalone.log.count(words) for words in ("waits for the hypervisor", "does not answer", "is lost"))
+
+
+def libvirtd_dies(site: Site) -> None:
+    before = losses(site)
+    site.libvirtd.kill()
+    wait_for("the loss of the connection", lambda: losses(site) > before)
+    site.libvirtd.start()
+
+
+def libvirtd_hangs(site: Site) -> None:
+    before, pid = losses(site), site.libvirtd.pid
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        wait_for("the end of patience", lambda: losses(site) > before)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def deadline_passes(site: Site) -> None:
+    """The host gives signs of life, so the deadline moves on."""
+    over = time.monotonic() + 2.5 * LEAST_TIMEOUT
+    wait_for("more time than an action may take", lambda: time.monotonic() > over)
+    assert site.server["OS-EXT-STS:task_state"] is not None
+
+
+INTERRUPTS = {"compute dies": compute_dies, "libvirtd dies": libvirtd_dies, "libvirtd hangs": libvirtd_hangs}
+TABLE = [(name, how) for name in ROWS for how in INTERRUPTS]
+CORE = [("suspend", "compute dies"), ("snapshot", "libvirtd dies")]
+# Actions that can be held.
+HELD = ("suspend", "resume", "snapshot")
+IS_WHOLE = os.environ.get("MINOVA_INTERRUPTED") == "all"
+
+
+@contextmanager
+def a_site(folder: Path, image: Path, options: str = "") -> Iterator[Interrupted]:
+    copies = Copies(folder)
+    with real_site(folder, image, options=options, limit=copies.limit) as site:
+        yield Interrupted(site, copies)
+
+
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory: pytest.TempPathFactory, guest_image: Path) -> Iterator[Interrupted]:
+    with a_site(tmp_path_factory.mktemp("interrupted"), guest_image) as made:
+        yield made
+
+
+@pytest.mark.parametrize(("name", "how"), TABLE if IS_WHOLE else CORE)
+def test_interrupted_action_ends_as_it_was_meant_and_loses_no_memory(
+    interrupted: Interrupted, name: str, how: str
+) -> None:
+    interrupted.run(name, INTERRUPTS[how])
+    assert "Traceback" not in interrupted.site.standalone.log
+
+
+@pytest.mark.skipif(not IS_WHOLE, reason="part of the whole table")
+def test_actions_outlive_their_deadline(tmp_path: Path, guest_image: Path) -> None:
+    with a_site(tmp_path, guest_image, f"[conductor]\naction_timeout = {LEAST_TIMEOUT}\n") as impatient:
+        for name in HELD:
+            impatient.run(name, deadline_passes)
+
+
+def test_base_image_that_is_gone_is_fetched_again(interrupted: Interrupted) -> None:
+    site = interrupted.site
+    interrupted.cli("server stop vm", "--wait")
+    bases = site.standalone.folder / "state" / "instances" / "_base"
+    (base,) = [path for path in bases.iterdir() if path.is_file() and not path.suffix]
+    before = base.stat()
+    base.unlink()
+    boots = interrupted.boots()
+    interrupted.cli("server start vm", "--wait")
+    assert base.stat().st_size == before.st_size
+    interrupted.await_boot(boots)
