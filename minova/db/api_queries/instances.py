@@ -226,17 +226,18 @@ def _in_database(key: str, pattern: Pattern) -> bool:
     return key in PATTERN_TEXTS and pattern.like is not None
 
 
-def _having(session: Session, key: str, pattern: Pattern) -> list[str] | None:
-    """Returns the instances with an address that matches. None: they are many, or no database can search for them; then
-    instances are read page by page, and pages with matches come soon.
+def _having(session: Session, key: str, pattern: Pattern) -> Any:
+    """Returns the instances with an address that matches: a list if they are few, else a query. None if no database can
+    search for the pattern.
     """
     if key not in _OF_VERSION or pattern.like is None:
         return None
     matches = IpAllocation.address.ilike(pattern.like, escape="\\")
     ports = select(Port.instance_uuid).join(IpAllocation, IpAllocation.port_id == Port.id)
     query = ports.where(Port.instance_uuid.is_not(None), _OF_VERSION[key], matches)
-    found = [uuid for uuid in session.scalars(query.limit(MAX_HAVING + 1)) if uuid is not None]
-    return found if len(found) <= MAX_HAVING else None
+    few = list(session.scalars(query.limit(MAX_HAVING + 1)))
+    # Databases do not know how many addresses match a pattern, and read all instances to find one.
+    return few if len(few) <= MAX_HAVING else query
 
 
 def _searched(

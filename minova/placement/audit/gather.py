@@ -2,10 +2,10 @@
 sees completely what a transaction changes together: an allocation with its `used`, an instance's end with its release.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import exists, func, or_, select, true
+from sqlalchemy import and_, case, exists, func, literal, null, or_, select, union_all
 from sqlalchemy.orm import Session, aliased
 from sqlalchemy.sql import ColumnElement
 
@@ -74,7 +74,7 @@ def unexpected_guests(session: Session) -> list[Finding]:
 
 
 def wrong_consumers(session: Session) -> list[Finding]:
-    queries = (_suspicious_holders(), _instances_without(), _holders_of_both_cpu_classes())
+    queries = (_holders_without_instance(), _instances_elsewhere(), _holders_of_both_cpu_classes())
     suspects = sorted({uuid for query in queries for uuid in session.scalars(query)})
     verdicts = (judge(consumer) for chunk in chunked(suspects) for consumer in consumers(session, chunk))
     return [verdict.finding for verdict in verdicts if verdict is not None]
@@ -85,50 +85,45 @@ def verdict_of(session: Session, consumer_uuid: str) -> tuple[Verdict | None, au
     return judge(consumer), consumer.instance
 
 
-def _busy(uuid: Any) -> ColumnElement[bool]:
+def _idle(uuid: Any) -> ColumnElement[bool]:
+    """Neither a task nor a move is in progress. Each condition is one of its own, which PostgreSQL makes a join of."""
     in_progress = Migration.status.not_in(sorted(ENDED))
-    return or_(
-        exists().where(Task.instance_uuid == uuid),
-        exists().where(Migration.instance_uuid == uuid, in_progress),
-        exists().where(Migration.uuid == uuid, in_progress),
+    return and_(
+        ~exists().where(Task.instance_uuid == uuid),
+        ~exists().where(Migration.instance_uuid == uuid, in_progress),
+        ~exists().where(Migration.uuid == uuid, in_progress),
     )
 
 
-def _suspicious_holders() -> Any:
-    """Selects consumers that hold something for an instance that does not exist or is on another host."""
-    return (
-        select(Consumer.uuid)
-        .join(Allocation, Allocation.consumer_uuid == Consumer.uuid)
+def _holders_without_instance() -> Any:
+    """Selects consumers that hold something for an instance that does not exist or needs no resources."""
+    needs = exists().where(
+        Instance.uuid == Consumer.uuid, _ALIVE, Instance.host.is_not(None), Instance.vm_state.not_in(_FREE)
+    )
+    holds = exists().where(Allocation.consumer_uuid == Consumer.uuid)
+    return select(Consumer.uuid).where(Consumer.consumer_type == INSTANCE, ~needs, holds, _idle(Consumer.uuid))
+
+
+def _instances_elsewhere() -> Any:
+    """Selects instances on a host that hold nothing of their own node's tree, or something of another node's. Reads the
+    allocations once.
+    """
+    # Trees that users made count for no node.
+    root = case((Root.of_node.is_(True), Root.id))
+    held = (
+        select(Allocation.consumer_uuid, func.min(root).label("least"), func.max(root).label("most"))
         .join(ResourceProvider, ResourceProvider.id == Allocation.provider_id)
         .join(Root, Root.id == _ROOT_ID)
-        .outerjoin(Instance, (Instance.uuid == Consumer.uuid) & _ALIVE)
-        .outerjoin(ComputeNode, _OF_ITS_NODE)
-        .where(
-            Consumer.consumer_type == INSTANCE,
-            or_(
-                Instance.uuid.is_(None),
-                Instance.host.is_(None),
-                Instance.vm_state.in_(_FREE),
-                Root.of_node.is_(True) & (Root.uuid != ComputeNode.uuid),
-            ),
-            ~_busy(Consumer.uuid),
-        )
-        .distinct()
+        .group_by(Allocation.consumer_uuid)
+        .subquery()
     )
-
-
-def _instances_without() -> Any:
-    """Selects instances on a host that hold nothing of their own node's tree."""
-    holds = exists().where(
-        Allocation.consumer_uuid == Instance.uuid,
-        Allocation.provider_id == ResourceProvider.id,
-        or_(ResourceProvider.id == Own.id, ResourceProvider.root_provider_id == Own.id),
-    )
+    elsewhere = or_(held.c.least.is_(None), held.c.least != Own.id, held.c.most != Own.id)
     return (
         select(Instance.uuid)
         .join(ComputeNode, _OF_ITS_NODE)
         .join(Own, Own.uuid == ComputeNode.uuid)
-        .where(_ALIVE, Instance.vm_state.not_in(_FREE), ~holds, ~_busy(Instance.uuid))
+        .outerjoin(held, held.c.consumer_uuid == Instance.uuid)
+        .where(_ALIVE, Instance.vm_state.not_in(_FREE), elsewhere, _idle(Instance.uuid))
     )
 
 
@@ -139,14 +134,15 @@ def _holders_of_both_cpu_classes() -> Any:
         select(Allocation.consumer_uuid)
         .join(Consumer, Consumer.uuid == Allocation.consumer_uuid)
         .join(shared, (shared.consumer_uuid == Allocation.consumer_uuid) & (shared.resource_class == "VCPU"))
-        .where(Consumer.consumer_type == INSTANCE, Allocation.resource_class == "PCPU", ~_busy(Consumer.uuid))
+        .where(Consumer.consumer_type == INSTANCE, Allocation.resource_class == "PCPU", _idle(Consumer.uuid))
         .distinct()
     )
 
 
 def consumers(session: Session, uuids: Sequence[str]) -> list[audit.Consumer]:
-    busy = set(session.scalars(select(Consumer.uuid).where(Consumer.uuid.in_(uuids), _busy(Consumer.uuid))))
-    busy |= set(session.scalars(select(Instance.uuid).where(Instance.uuid.in_(uuids), _busy(Instance.uuid))))
+    left_alone = or_(~_idle(Consumer.uuid), Consumer.consumer_type != INSTANCE)
+    busy = set(session.scalars(select(Consumer.uuid).where(Consumer.uuid.in_(uuids), left_alone)))
+    busy |= set(session.scalars(select(Instance.uuid).where(Instance.uuid.in_(uuids), ~_idle(Instance.uuid))))
     holdings = _holdings(session, uuids)
     instances = _instances(session, uuids)
     return [
@@ -235,38 +231,28 @@ def wrong_used(session: Session, provider_uuid: str | None = None) -> list[Findi
     """Finds inventories whose `used` is not the sum of their allocations: of one node's providers,
     or of all providers.
     """
-    of = ResourceProvider.id.in_(of_node.tree_of(provider_uuid)) if provider_uuid is not None else true()
-    sums = (
-        select(Allocation.provider_id, Allocation.resource_class, func.sum(Allocation.used).label("total"))
-        .group_by(Allocation.provider_id, Allocation.resource_class)
-        .subquery()
-    )
-    same = (sums.c.provider_id == Inventory.provider_id) & (sums.c.resource_class == Inventory.resource_class)
-    provider = (ResourceProvider.uuid, ResourceProvider.name)
-    miscounted = (
-        select(*provider, Inventory.resource_class, Inventory.used, sums.c.total)
-        .join(Inventory, Inventory.provider_id == ResourceProvider.id)
-        .outerjoin(sums, same)
-        .where(of, Inventory.used != func.coalesce(sums.c.total, 0))
-    )
-    without = (
-        select(*provider, sums.c.resource_class, Inventory.used, sums.c.total)
+    of = of_node.tree_of(provider_uuid) if provider_uuid is not None else None
+    counted = select(Inventory.provider_id, Inventory.resource_class, Inventory.used, literal(0).label("allocated"))
+    held = select(Allocation.provider_id, Allocation.resource_class, null(), Allocation.used)
+    if of is not None:
+        counted, held = counted.where(Inventory.provider_id.in_(of)), held.where(Allocation.provider_id.in_(of))
+    books = union_all(counted, held).subquery()
+    key = (books.c.provider_id, books.c.resource_class)
+    used, allocated = func.max(books.c.used), func.sum(books.c.allocated)
+    differ = or_(used.is_(None), used != allocated)
+    sums = select(*key, used.label("used"), allocated.label("allocated")).group_by(*key).having(differ).subquery()
+    query = (
+        select(ResourceProvider.uuid, ResourceProvider.name, sums.c.resource_class, sums.c.used, sums.c.allocated)
         .join(sums, sums.c.provider_id == ResourceProvider.id)
-        .outerjoin(Inventory, same)
-        .where(of, Inventory.provider_id.is_(None))
+        .order_by(ResourceProvider.name, sums.c.resource_class)
     )
-    rows: Iterable[Any] = [*session.execute(miscounted), *session.execute(without)]
     problems = [
         judge_used(
             audit.UsedAmount(
-                provider_uuid=uuid,
-                provider_name=name,
-                resource_class=resource_class,
-                used=used,
-                allocated=int(total or 0),
+                provider_uuid=uuid, provider_name=name, resource_class=resource_class, used=used, allocated=int(total)
             )
         )
-        for uuid, name, resource_class, used, total in sorted(rows, key=lambda row: (row[1], row[2]))
+        for uuid, name, resource_class, used, total in session.execute(query)
     ]
     return [finding for finding in problems if finding is not None]
 

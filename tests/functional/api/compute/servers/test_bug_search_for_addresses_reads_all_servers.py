@@ -66,7 +66,7 @@ def found(db: Database, key: str, expression: str, project_id: str | None = None
 def test_both_ways_to_search_find_the_same(
     db: Database, monkeypatch: pytest.MonkeyPatch, many: bool, key: str, expression: str, numbers: list[int]
 ) -> None:
-    """By addresses first, and page by page where many match."""
+    """By the list of those that match, and by a query where they are many."""
     monkeypatch.setattr(instances, "MAX_HAVING", 0 if many else 500)
     assert found(db, key, expression) == [named(f"s{number}") for number in numbers]
     assert found(db, key, expression, "another project") == []
