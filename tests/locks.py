@@ -1,16 +1,21 @@
-"""Every statement that locks rows can be made to write them, as Galera needs: checked on every database of every test."""
+"""Every statement that locks rows can be made to write them, as Galera needs: checked in all tests, on every database."""
 
 from typing import Any
 
 from sqlalchemy import Connection, Engine, event
+from sqlalchemy.dialects import mysql
 
-from minova.db.galera import locked_table, locks_rows
+from minova.db.galera import LOCK_NUMBER, locks_rows, raising_lock_numbers, renamed
+
+_DIALECT = mysql.dialect()
 
 
 def check() -> None:
     event.listen(Engine, "before_execute", _check)
 
 
-def _check(_connection: Connection, statement: Any, *_: Any) -> None:
+def _check(_connection: Connection, statement: Any, _several: Any, parameters: Any, _options: Any) -> None:
     if locks_rows(statement):
-        locked_table(statement)
+        written = raising_lock_numbers(statement).compile(dialect=_DIALECT, column_keys=[LOCK_NUMBER])
+        # Each parameter has its place, and none is taken for the new value of a column.
+        assert {renamed(name) for name in parameters} <= written.params.keys(), (str(written), parameters)

@@ -13,7 +13,8 @@ See docs/decisions/0051.
 
 from typing import Any
 
-from sqlalchemy import Connection, Select, Table, literal_column, update
+from sqlalchemy import BindParameter, Connection, Select, Table, Update, bindparam, literal_column, update
+from sqlalchemy.sql.visitors import replacement_traverse
 
 LOCK_NUMBER = "lock_number"
 # Before reads, updates and deletes, inserts; only the first statement of a transaction waits.
@@ -32,10 +33,11 @@ def set_up_session(cursor: Any, record: Any) -> None:
         cursor.execute(_CATCH_UP)
 
 
-def write_what_is_locked(connection: Connection, statement: Any, several: Any, parameters: Any, _options: Any) -> None:
+def write_what_is_locked(connection: Connection, statement: Any, _several: Any, parameters: Any, _options: Any) -> None:
     """A hook of SQLAlchemy: before_execute."""
     if connection.info.get(_OF_NODE) and locks_rows(statement):
-        connection.execute(_raise_lock_numbers(statement), several or parameters)
+        write = raising_lock_numbers(statement)
+        connection.execute(write, {renamed(name): value for name, value in parameters.items()})
 
 
 def locks_rows(statement: Any) -> bool:
@@ -43,14 +45,26 @@ def locks_rows(statement: Any) -> bool:
     return isinstance(statement, Select) and statement._for_update_arg is not None
 
 
-def locked_table(query: Select[Any]) -> Table:
-    """Raises TypeError if it is not exactly one table, or one without the column: see `models.base.Lockable`."""
+def raising_lock_numbers(query: Select[Any]) -> Update:
+    """Returns the statement that writes the rows which `query` locks. Its parameters have other names: in an update the
+    name of a column is taken for the column's new value.
+
+    Raises TypeError if the query is not about exactly one table, or about one without the column.
+    """
     tables = query.get_final_froms()
     if len(tables) != 1 or not isinstance(tables[0], Table) or LOCK_NUMBER not in tables[0].columns:
         raise TypeError(f"FOR UPDATE needs one table with the column {LOCK_NUMBER} (models.base.Lockable): {query}")
-    return tables[0]
+    raised = update(tables[0]).values({LOCK_NUMBER: literal_column(f"COALESCE({LOCK_NUMBER}, 0) + 1")})
+    if query.whereclause is None:
+        return raised
+    return raised.where(replacement_traverse(query.whereclause, {}, _rename))
 
 
-def _raise_lock_numbers(query: Select[Any]) -> Any:
-    raised = update(locked_table(query)).values({LOCK_NUMBER: literal_column(f"COALESCE({LOCK_NUMBER}, 0) + 1")})
-    return raised if query.whereclause is None else raised.where(query.whereclause)
+def _rename(element: Any, **_: Any) -> Any:
+    if isinstance(element, BindParameter) and element.required:
+        return bindparam(renamed(element.key), type_=element.type, expanding=element.expanding)
+    return None
+
+
+def renamed(name: str) -> str:
+    return f"of_lock_{name}"
