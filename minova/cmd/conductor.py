@@ -1,5 +1,6 @@
 """minova-conductor."""
 
+import logging
 import threading
 import time
 import uuid
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from oslo_config import cfg
 
+from minova import errors
 from minova.cmd import clients, database
 from minova.cmd.launch import launch
 from minova.conductor.catalogue.aggregates import Aggregates
@@ -57,6 +59,7 @@ from minova.conductor.servers.terminate import Terminate
 from minova.conductor.tasks.worker import Spawn, Worker
 from minova.conductor.unexpected.guest_reports import GuestReports
 from minova.conductor.unexpected.images import ImageReports
+from minova.context import service_context
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
@@ -75,11 +78,17 @@ if TYPE_CHECKING:
     from minova.conductor.network.neutron import NeutronPorts
 
 
+LOG = logging.getLogger(__name__)
+# Seconds within which a conductor of another cloud answers, if there is one.
+FIRST_LOOK = 1.0
+
+
 def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Running:
     parse_aliases(conf.pci.alias, pci_in_placement=conf.filter_scheduler.pci_in_placement)  # stops the start if wrong
     db = database.connect(conf, stopping)
     witness = Witness(Path(conf.state_path) / "cloud-conductor")
     database.join_cloud(db, rpc, witness, stopping)
+    require_own_broker(conf, rpc)
     database.follow_levels(conf, db, rpc)
     rpc.warn_of_unknown_senders()
     manager = make_manager(
@@ -100,6 +109,23 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Runnin
     rpc.reconnects.on_reconnect(manager.broker_is_back)
     server = lambda: rpc.server(ConductorApi, manager, host=conf.host)  # noqa: E731
     return Service("minova-conductor", manager, server, stopping, leave=manager.worker.leave)
+
+
+def require_own_broker(conf: cfg.ConfigOpts, rpc: Rpc) -> None:
+    """Raises InvalidConfiguration if a conductor of another cloud answers: each would take messages of the other cloud.
+
+    Without an answer within FIRST_LOOK there is most likely no other conductor. Messages of another cloud are refused
+    in any case.
+    """
+    if not rpc.is_shared:
+        return
+    try:
+        probe = clients.conductor(rpc, retry=clients.TRIES_BEFORE_ERROR, timeout=FIRST_LOOK)
+        probe.heartbeat(service_context(), host=conf.host, binary=BINARY)
+    except errors.AnotherCloud as error:
+        raise errors.InvalidConfiguration(f"[DEFAULT] transport_url: {error}") from None
+    except errors.MinovaError as error:
+        LOG.debug("No conductor of another cloud has answered: %s", error)
 
 
 def make_manager(

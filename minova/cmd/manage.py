@@ -95,6 +95,7 @@ def _add_commands(subparsers: "argparse._SubParsersAction[Any]") -> None:
     _add_placement(subparsers)
     _add_host(subparsers)
     _add_unexpected(subparsers)
+    _add_recovery(subparsers)
     _add_policies(subparsers)
     _add_broker(subparsers)
     text = "What the scheduler would answer to a scenario: hosts, a configuration and requests in one file."
@@ -188,6 +189,36 @@ def _add_uuids(command: argparse.ArgumentParser) -> None:
     command.add_argument("uuids", metavar="UUID", nargs="+", help="of a guest or an image in the list")
     command.add_argument("--host", dest="on_host", metavar="HOST", help="only the guest on this host")
     command.add_argument("--apply", action="store_true", help="do it; without this option it is only checked")
+
+
+def _add_recovery(subparsers: "argparse._SubParsersAction[Any]") -> None:
+    text = (
+        "Show what hosts and image stores hold that the database has lost, as after the restore of a backup or a failover; with "
+        "--apply adopt it and end safe mode. Exit code 1 if something is left to do."
+    )
+    parser = subparsers.add_parser("recovery", help="End safe mode.", description=text)
+    parser.add_argument("--apply", action="store_true", help="do it; without this option nothing is changed")
+    parser.add_argument(
+        "--remove",
+        action="append",
+        default=[],
+        metavar="UUID",
+        help="let its host or image store remove this guest or image instead of adopting it; may be repeated",
+    )
+    parser.add_argument(
+        "--without-host",
+        dest="without",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="do not wait for the report of this host or image store; may be repeated",
+    )
+    parser.add_argument(
+        "--leave-rest",
+        action="store_true",
+        help="end safe mode although some can neither be adopted nor are removed: they stay as they are",
+    )
+    parser.set_defaults(work=_in_module("commands.recovery", "run"))
 
 
 def _add_policies(subparsers: "argparse._SubParsersAction[Any]") -> None:

@@ -108,6 +108,7 @@ class ComputeManager:
         self.safe_mode = safe_mode
         self._membership = membership
         self._adoption_due = False
+        self._is_registered = False
         self.collaborators = collaborators
         self._identity = identity
         self._node_names: tuple[str, ...] = ()

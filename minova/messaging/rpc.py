@@ -417,6 +417,11 @@ class Rpc:
         endpoint = Endpoint(manager, contract, topic=topic, known_senders=self.known_senders, cloud=self.cloud)
         return oslo_messaging.get_rpc_server(self.transport, target, [endpoint], serializer=_Serializer(self.cloud))
 
+    @property
+    def is_shared(self) -> bool:
+        """Returns whether other processes may use the same bus."""
+        return _is_rabbit(self.transport)
+
     def warn_of_unknown_senders(self) -> None:
         """Warn that any service with access to the broker may pretend to be another one."""
         if _is_rabbit(self.transport) and not self.known_senders:

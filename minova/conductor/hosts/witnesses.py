@@ -47,7 +47,7 @@ class Witnesses:
         if state is None or row is None or seen is None or binary != COMPUTE or seen.history == row.history:
             return state
         with self._worker.db.read() as session:
-            if is_known(session, row, HOST, host):
+            if is_known(session, row, host):
                 return state
         # The host has not reported since the end of its history: what it holds may be missing in the database.
         return msgspec.structs.replace(state, safe_mode=state.safe_mode or LOST)
@@ -65,7 +65,7 @@ class Witnesses:
 
 def end_if_complete(session: Session, worker: Worker) -> bool:
     row = cloud.record(session, worker.now())
-    if row is None or row.safe_since is None or silent(session, row) or not _is_complete(session):
+    if row is None or row.safe_since is None or silent(session, row) or not unexpected.is_empty(session):
         return False
     return cloud.end_safe_mode(session, row, worker.now())
 
@@ -82,14 +82,9 @@ def silent(session: Session, row: Record) -> dict[str, tuple[str, ...]]:
     return {kind: names for kind, names in late.items() if names}
 
 
-def is_known(session: Session, row: Record, kind: str, name: str) -> bool:
-    """Returns whether what a host or image store holds is known to the present history."""
-    at = cloud.reported_at(session, kind).get(name)
+def is_known(session: Session, row: Record, host: str) -> bool:
+    """Returns whether what a host holds is known to the present history."""
+    at = cloud.reported_at(session, HOST).get(host)
     if row.safe_since is not None or row.history_since is None or at is None or at < row.history_since:
         return False
-    return _is_complete(session) or (row.history_forced and name not in row.history_without)
-
-
-def _is_complete(session: Session) -> bool:
-    """Returns whether nothing that hosts and image stores have reported is missing in the database."""
-    return unexpected.is_empty(session)
+    return unexpected.is_empty(session, host) or (row.history_forced and host not in row.history_without)

@@ -17,11 +17,13 @@ class ReportNotes:
         self._ticks = ticks
         self._worker = worker
         self._kind = kind
-        self._noted_at: dict[str, float] = {}
+        self._noted_at: dict[tuple[str, str | None], float] = {}
 
     def note(self, name: str) -> None:
-        ticks = self._ticks()
-        if self._worker.safe_mode.reason is None and ticks - self._noted_at.get(name, -NOTE_INTERVAL) < NOTE_INTERVAL:
+        ticks, row = self._ticks(), self._worker.history.row
+        # A host that was away when safe mode ended is held until it has reported to the new history.
+        key = (name, None if row is None else row.history)
+        if self._worker.safe_mode.reason is None and ticks - self._noted_at.get(key, -NOTE_INTERVAL) < NOTE_INTERVAL:
             return
         self._worker.record(lambda session: cloud.note_report(session, self._kind, name, self._worker.now()))
-        self._noted_at[name] = ticks
+        self._noted_at[key] = ticks
