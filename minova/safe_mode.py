@@ -53,6 +53,11 @@ class SafeMode:
         """Returns whether this part of the process holds it on."""
         return by in self._holds
 
+    def reason_of(self, *parts: str) -> str | None:
+        """Returns why these parts of the process hold it on; None if none of them does."""
+        holds = self._holds
+        return next((holds[by] for by in parts if by in holds), None)
+
     def require_off(self) -> None:
         """Raises ServiceUnavailable while it is on."""
         reason = self.reason

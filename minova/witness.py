@@ -14,7 +14,7 @@ from minova.private_files import make_folder, replace_file
 
 LOG = logging.getLogger(__name__)
 # Seconds between two writes of marks. A new history, or a new cloud, is written at once.
-WRITE_INTERVAL = 5.0
+WRITE_INTERVAL = 1.0
 _SEEN = Decoder(Seen)
 
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 COMPUTE = "/v2.1"
 IMAGE = "/v2"
+# The header of answers in safe mode, with the reason.
+SAFE_MODE = "X-Minova-Safe-Mode"
 NETWORK = "/network/v2.0"
 CONNECT_TIMEOUT = 10.0  # seconds
 READ_TIMEOUT = 60.0  # seconds; an image's last byte may be followed by checks, so uploads wait longer
@@ -60,6 +62,7 @@ class Client:
         self.cacert = cacert
         self._debug = debug
         self._pauses = RETRY_PAUSES
+        self._warned: set[str] = set()
         self._username = username
         # The header below requests minova's own fields, too.
         self._cloud: Cloud | None = None
@@ -242,7 +245,15 @@ class Client:
             raise self._unreachable(error) from error
         milliseconds = (time.monotonic() - started) * 1000
         self._trace(f"< {answer.status} in {milliseconds:.0f} ms, {len(answer.data)} bytes {_request_id(answer)}")
+        self._warn_of_safe_mode(answer.headers.get(SAFE_MODE))
         return answer
+
+    def _warn_of_safe_mode(self, reason: str | None) -> None:
+        """Says once for each command that the cloud changes nothing."""
+        if reason is not None and reason not in self._warned:
+            self._warned.add(reason)
+            shown = "".join(character for character in reason if character.isprintable())
+            print(f"minova: the cloud is in safe mode and changes nothing: {shown}.", file=sys.stderr)
 
     def _decode(self, status: int, data: bytes) -> Json:
         if status == 401:

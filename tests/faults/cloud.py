@@ -24,6 +24,8 @@ from minova.compute.instances.guest_records import GuestRecords
 from minova.compute.manager import ComputeManager
 from minova.conductor.hosts import rename
 from minova.conductor.manager import ConductorManager
+from minova.conductor.unexpected import listing
+from minova.conductor.unexpected.listing import Unexpected
 from minova.context import RequestContext
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
@@ -35,6 +37,7 @@ from minova.db.models import Instance, InstanceFault, IpAllocation, Port
 from minova.db.networks import ports
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
+from minova.objects.removal_rules import Verdict
 from minova.objects.server_actions import BY_KIND, DETACH_INTERFACE
 from minova.objects.server_request import CreateServers
 from minova.objects.states import PowerState
@@ -280,6 +283,11 @@ class Cloud:
             for domain in driver.domains()
             if domain.power_state == PowerState.RUNNING
         }
+
+    def unexpected(self) -> list[Unexpected]:
+        """What hosts hold, and the database lacks."""
+        with self.db.read() as session:
+            return [one for one in listing.listed(session) if one.reason != Verdict.NO_GUEST.value]
 
     def safe_since(self) -> float | None:
         with self.db.read() as session:

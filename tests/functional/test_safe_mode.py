@@ -1,6 +1,8 @@
 """A whole cloud whose database is restored from an older backup, and an API that meets another database, over HTTP."""
 
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -12,8 +14,10 @@ import pytest
 import urllib3
 
 from minova.api.app import SAFE_MODE
+from minova.api.image import recovery
 from minova.api.image.store import YOUNG
 from minova.cmd import api
+from minova.compute.periodic import periodic_tasks
 from minova.messaging.rpc import Rpc
 from minova.objects.cloud import LOST, OTHER_CLOUD
 from tests import backups
@@ -25,7 +29,8 @@ FLAVOR = {"name": "tiny", "ram": 64, "vcpus": 1, "disk": 1}
 
 
 def ask(url: str, method: str, path: str, **what: Any) -> urllib3.BaseHTTPResponse:
-    return urllib3.request(method, url + path, retries=False, timeout=60, **what)
+    with urllib3.PoolManager() as http:
+        return http.request(method, url + path, retries=False, timeout=60, **what)
 
 
 def made(url: str, path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -81,11 +86,30 @@ def test_a_restored_cloud_serves_reads_and_changes_nothing(cluster: Cluster, tmp
     reads = ask(cluster.url, "GET", "/v2/images")
     assert (reads.status, reads.headers[SAFE_MODE]) == (200, LOST)
     assert first in {one["id"] for one in reads.json()["images"]}
+    warned = cli(cluster.url, "service", "list", "--long")
+    assert warned.returncode == 0
+    assert warned.stderr.splitlines() == [f"minova: the cloud is in safe mode and changes nothing: {LOST}."]
     compute = cluster.computes["a"]._manager
     wait_for("the host knows it", lambda: compute.safe_mode.reason == LOST, 60)
     time.sleep(YOUNG)  # bytes that are younger are left in any case
     assert {path.name for path in images.iterdir()} >= {first, image}
     assert [domain.uuid for domain in compute.collaborators.own_driver.domains()] == [server]
+
+
+def test_safe_mode_ends_by_itself_in_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All services of minova-standalone share one safe mode, and none of them keeps it on for what it has told another."""
+    monkeypatch.setattr(periodic_tasks, "GUESTS_INTERVAL", 1.0)
+    monkeypatch.setattr(recovery, "REPORT_INTERVAL", 1.0, raising=False)
+    with Cluster(tmp_path, ["a"], report_interval=1) as cluster:
+        file = tmp_path / "controller" / "minova.sqlite"
+        make_image(cluster.url)
+        backups.take(file, tmp_path / "backup")
+        time.sleep(2)
+        backups.restore(tmp_path / "backup", file)
+        wait_for("the cloud is in safe mode", lambda: row(file)[1], 60)
+        wait_for("safe mode has ended", lambda: row(file)[1] is None, 120)
+        wait_for("changes are taken", lambda: refused(cluster.url) is None, 60)
+        make_server(cluster.url, make_image(cluster.url))
 
 
 def test_an_api_that_meets_another_database_changes_nothing(cluster: Cluster, tmp_path: Path) -> None:
@@ -110,6 +134,11 @@ def test_an_api_that_meets_another_database_changes_nothing(cluster: Cluster, tm
         second.stop()
         rpc.close()
     assert ask(cluster.url, "GET", f"/v2/images/{image}/file").data == b"\1" * 512
+
+
+def cli(url: str, *words: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-P", "-m", "minova.cli.main", "--url", url, *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 def row(file: Path) -> tuple[str, float | None]:

@@ -78,6 +78,18 @@ class PostgreSQL(PrivateServer):
         )
         return self._url(name)
 
+    def ask(self, statement: str) -> str:
+        """The answer to one statement, as psql prints it."""
+        command = [newest("psql"), f"--dbname={self._libpq('postgres')}", "--no-psqlrc", "--tuples-only", "--no-align"]
+        return subprocess.run(
+            [*command, f"--command={statement}"],
+            check=True,
+            timeout=60,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        ).stdout.strip()
+
     def prepare(self) -> None:
         if self._data.exists():
             return
@@ -129,6 +141,59 @@ class PostgreSQL(PrivateServer):
 
     def _url(self, database: str) -> str:
         return self._libpq(database).replace("postgresql:", "postgresql+psycopg:")
+
+
+class Replica(PostgreSQL):
+    """An asynchronous streaming replica of a primary, which takes its place when it is promoted."""
+
+    name = "postgresql-replica"
+
+    def __init__(self, primary: PostgreSQL, directory: Path) -> None:
+        super().__init__(directory)
+        self._primary = primary
+
+    def prepare(self) -> None:
+        if self._data.exists():
+            return
+        ordinary = as_ordinary_user()
+        if ordinary:
+            shutil.chown(self.directory, "postgres", "postgres")
+        subprocess.run(
+            [
+                *ordinary,
+                newest("pg_basebackup"),
+                f"--dbname={self._primary._libpq('postgres')}",
+                "--write-recovery-conf",
+            ]
+            + [f"--pgdata={self._data}", "--checkpoint=fast", "--no-sync"],
+            check=True,
+            timeout=180,
+            stdin=subprocess.DEVNULL,
+            cwd="/",
+        )
+
+    def has_all(self) -> bool:
+        """Whether it has replayed all that the primary has written."""
+        written = self._primary.ask("SELECT pg_current_wal_lsn()")
+        return self.ask(f"SELECT pg_last_wal_replay_lsn() >= '{written}'") == "t"
+
+    def lag(self) -> None:
+        """It receives nothing more."""
+        self.ask("ALTER SYSTEM SET primary_conninfo = ''")
+        self.ask("SELECT pg_reload_conf()")
+
+    def is_cut_off(self) -> bool:
+        return self.ask("SELECT count(*) FROM pg_stat_wal_receiver") == "0"
+
+    def take_over(self) -> None:
+        """The primary is lost, and this one is promoted under its address."""
+        self._primary.kill()
+        self.stop()
+        self._end_keeper()
+        self.ports = list(self._primary.ports)
+        self._keep(detached=False)
+        self._wait_ready()
+        self.ask("SELECT pg_promote()")
 
 
 class SecurePostgreSQL(PostgreSQL):

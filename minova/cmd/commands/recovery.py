@@ -49,20 +49,21 @@ def run(conf: cfg.ConfigOpts) -> bool:
     db = database.opened(conf, readonly=not command.apply)
     try:
         require_schema(db)
-        found = _find(db)
+        found = find(db)
         print(described(found))
         if not command.apply:
             return not found.is_nothing
         _require_reports(found, command.without)
         _require_listed(found, command.remove)
-        left = _bring_together(db, found, command.remove)
-        _end(db, found, command.without, left=left, leave_rest=command.leave_rest)
+        left = bring_together(db, found, command.remove)
+        end(db, found, command.without, left=left, leave_rest=command.leave_rest)
     finally:
         db.close()
     return False
 
 
-def _find(db: Database) -> Found:
+def find(db: Database) -> Found:
+    """Raises Conflict if the database has no identity."""
     with db.read() as session:
         row = cloud.record(session, db.now())
         if row is None:
@@ -100,7 +101,7 @@ def _require_listed(found: Found, uuids: Collection[str]) -> None:
         raise errors.NotFound(f"Nothing was changed: neither a host nor an image store reports {', '.join(unknown)}.")
 
 
-def _bring_together(db: Database, found: Found, to_remove: Collection[str]) -> list[str]:
+def bring_together(db: Database, found: Found, to_remove: Collection[str]) -> list[str]:
     """Adopts or removes each thing in a transaction of its own. Returns the ids of those that are left as they are."""
     left = []
     for one in found.things:
@@ -141,7 +142,8 @@ def _removal(one: Unexpected) -> Callable[[Session], None]:
     return work
 
 
-def _end(db: Database, found: Found, without: Sequence[str], *, left: Sequence[str], leave_rest: bool) -> None:
+def end(db: Database, found: Found, without: Sequence[str], *, left: Sequence[str], leave_rest: bool) -> None:
+    """Ends safe mode. Raises Conflict if some things are left as they are, unless `leave_rest`."""
     if left and not leave_rest:
         raise errors.Conflict(
             f"{len(left)} of {len(found.things)} are left as they are, and safe mode stays on. Remove them with --remove, or end "

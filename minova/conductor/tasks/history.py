@@ -123,7 +123,7 @@ class History:
             self._marks = (*own, *(mark for mark in look.marks if mark.counter != self._counter))
         self._hold(look)
         state = self.state
-        if state is not None and self._safe_mode.reason is None:
+        if state is not None and state.safe_mode is None:
             self._witness.learn(state, self._ticks())
 
     @property
@@ -132,7 +132,9 @@ class History:
         row = self._row
         if row is None:
             return None
-        return CloudState(uuid=row.uuid, history=row.history, marks=self._marks, safe_mode=self._safe_mode.reason)
+        # Not what another service of the process holds, which may be what this conductor has told it.
+        reason = self._safe_mode.reason_of(_FOREIGN, _CLOUD, _DOUBT)
+        return CloudState(uuid=row.uuid, history=row.history, marks=self._marks, safe_mode=reason)
 
     @property
     def row(self) -> cloud.Record | None:

@@ -1,0 +1,66 @@
+"""A replica of PostgreSQL that lacks the last changes is promoted under a cloud that runs: nothing dies, and nothing is lost."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from minova.cmd.commands import recovery
+from minova.compute.periodic import periodic_tasks
+from minova.db import cloud
+from minova.objects.cloud import LOST
+from tests.cluster import Cluster, wait_for
+from tests.functional.test_safe_mode import make_image, make_server, refused, status_of
+from tests.servers.postgresql import PostgreSQL, Replica
+
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture
+def primary() -> Iterator[PostgreSQL]:
+    with PostgreSQL() as server:
+        yield server
+
+
+@pytest.fixture
+def replica(primary: PostgreSQL, tmp_path: Path) -> Iterator[Replica]:
+    with Replica(primary, tmp_path / "replica") as server:
+        yield server
+
+
+def test_a_lagging_replica_is_promoted(
+    primary: PostgreSQL, replica: Replica, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(periodic_tasks, "GUESTS_INTERVAL", 2.0)
+    with Cluster(tmp_path, ["a"], database_url=primary.fresh_url(), report_interval=2) as cluster:
+        driver = cluster.computes["a"]._manager.collaborators.own_driver
+        image = make_image(cluster.url)
+        first = make_server(cluster.url, image)
+        wait_for("the replica has all", replica.has_all)
+        replica.lag()
+        wait_for("the replica receives nothing more", replica.is_cut_off)
+        second = make_server(cluster.url, image)
+        running = {domain.uuid: domain.power_state for domain in driver.domains()}
+        assert running.keys() == {first, second}
+
+        replica.take_over()
+        wait_for("changes are refused", lambda: refused(cluster.url))
+        wait_for("the cloud is in safe mode", lambda: state(cluster).safe_reason == LOST)
+        wait_for("the host has reported", lambda: recovery.find(cluster.db).silent.get("host") is None)
+        assert {domain.uuid: domain.power_state for domain in driver.domains()} == running
+
+        found = recovery.find(cluster.db)
+        assert [(one.id, one.where, one.can_be_adopted) for one in found.things] == [(second, "a", True)]
+        left = recovery.bring_together(cluster.db, found, ())
+        recovery.end(cluster.db, found, (), left=left, leave_rest=False)
+        wait_for("changes are taken again", lambda: refused(cluster.url) is None)
+        assert {status_of(cluster.url, uuid) for uuid in (first, second)} == {"ACTIVE"}
+        assert {domain.uuid: domain.power_state for domain in driver.domains()} == running
+        make_server(cluster.url, image)
+
+
+def state(cluster: Cluster) -> cloud.Record:
+    with cluster.db.read() as session:
+        found = cloud.record(session, cluster.db.now())
+    assert found is not None
+    return found
