@@ -11,7 +11,7 @@ from minova.api.access.origin import is_loopback
 from minova.api.app import App
 from minova.api.image import recovery, store_reports
 from minova.api.listener.service import HttpService, Listen, limits_of
-from minova.db.cloud_watch import INTERVAL
+from minova.db.recovery.cloud_watch import INTERVAL
 from minova.service import PeriodicTask, run_periodic
 
 LOG = logging.getLogger(__name__)

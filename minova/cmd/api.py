@@ -19,8 +19,8 @@ from minova.cmd import clients, database
 from minova.cmd.launch import launch
 from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
-from minova.db.cloud_watch import CloudWatch
 from minova.db.engine import Database
+from minova.db.recovery.cloud_watch import CloudWatch
 from minova.hardware.pci_alias import parse_aliases
 from minova.messaging.rpc import Rpc
 from minova.objects.cloud import Seen

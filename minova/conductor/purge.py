@@ -15,9 +15,10 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.tasks.worker import Worker
-from minova.db import cloud, purge
+from minova.db import purge
 from minova.db.networks import ports
 from minova.db.quotas import give
+from minova.db.recovery import cloud
 from minova.db.servers import request_specs, tasks
 from minova.placement import changes
 from minova.placement.allocations import claims

@@ -12,9 +12,9 @@ from minova import errors, metrics
 from minova.context import RequestContext, service_context
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
-from minova.db.cloud_watch import INTERVAL as WATCH_INTERVAL
-from minova.db.cloud_watch import CloudWatch
 from minova.db.engine import Database
+from minova.db.recovery.cloud_watch import INTERVAL as WATCH_INTERVAL
+from minova.db.recovery.cloud_watch import CloudWatch
 from minova.messaging.notifier import Notifier
 from minova.objects.capacity import Capacity
 from minova.objects.cloud import Seen

@@ -30,11 +30,11 @@ from minova.context import RequestContext
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
-from minova.db import cloud as records
 from minova.db import quotas
 from minova.db.models import Image as ImageRow
 from minova.db.models import Instance, InstanceFault, IpAllocation, Port
 from minova.db.networks import ports
+from minova.db.recovery import cloud as records
 from minova.objects.flavor import Flavor
 from minova.objects.image import Image
 from minova.objects.removal_rules import Verdict

@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.api.http import call
-from minova.db.cloud import is_safe_mode
 from minova.db.engine import Database
+from minova.db.recovery.cloud import is_safe_mode
 from minova.objects.cloud import LOST
 from minova.safe_mode import SafeMode, refusal
 

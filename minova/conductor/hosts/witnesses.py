@@ -6,9 +6,10 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from minova.conductor.tasks.worker import Worker
-from minova.db import cloud, unexpected
-from minova.db.cloud import HOST, STORE, Record
+from minova.db import unexpected
 from minova.db.hosts import services
+from minova.db.recovery import cloud
+from minova.db.recovery.cloud import HOST, STORE, Record
 from minova.objects.cloud import LOST, CloudState, Seen
 
 LOG = logging.getLogger(__name__)

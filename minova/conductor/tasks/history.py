@@ -14,7 +14,7 @@ import msgspec
 from sqlalchemy import ColumnElement
 from sqlalchemy.orm import Session
 
-from minova.db import cloud
+from minova.db.recovery import cloud
 from minova.objects import cloud as objects
 from minova.objects.cloud import CloudState, Judgement, Mark, Seen, Verdict
 from minova.safe_mode import SafeMode

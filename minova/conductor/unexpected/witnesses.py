@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 from minova.conductor.tasks.worker import Worker
-from minova.db import cloud
+from minova.db.recovery import cloud
 
 # Seconds between two notes of one host outside of safe mode, where they only tell which hosts there are.
 NOTE_INTERVAL = 600.0

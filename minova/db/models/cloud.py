@@ -1,4 +1,4 @@
-"""The identity and the history of the cloud that a database belongs to. `minova.db.cloud` reads and writes them."""
+"""The identity and the history of the cloud that a database belongs to. `minova.db.recovery.cloud` reads and writes them."""
 
 import uuid
 from typing import Any

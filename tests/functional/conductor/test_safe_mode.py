@@ -10,8 +10,8 @@ import pytest
 from minova import errors
 from minova.conductor.manager import ConductorManager
 from minova.conductor.tasks.history import CONFIRM
-from minova.db import cloud
-from minova.db.cloud import HOST
+from minova.db.recovery import cloud
+from minova.db.recovery.cloud import HOST
 from minova.objects.cloud import LOST, Seen, is_shown, learned
 from minova.objects.service import Service
 from minova.witness import Witness

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from sqlalchemy.orm import Session
 
-from minova.db import cloud
-from minova.db.cloud import Record
 from minova.db.engine import Database
+from minova.db.recovery import cloud
+from minova.db.recovery.cloud import Record
 from minova.objects.cloud import LOST, OTHER_CLOUD, UNKNOWN, CloudState, Judgement, Seen, Verdict
 from minova.safe_mode import SafeMode
 from minova.witness import Witness
