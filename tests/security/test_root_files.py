@@ -71,7 +71,8 @@ def ask(instances: Path, paths: list[Path], capabilities: str = "-all,+chown") -
 
 def test_only_plain_files_of_guests_are_taken_back(instances: Path) -> None:
     folder, secret = guest(instances), instances / "secret"
-    for path in (folder / "disk", folder / "console.log.0", folder / "shadow", secret):
+    taken = [folder / "disk", folder / "console.log.0", folder / "snapshot.overlay"]
+    for path in (*taken, folder / "shadow", secret):
         path.write_text("of root")
     (folder / "disk.swap").symlink_to(secret)
     (folder / "disk.eph0").hardlink_to(secret)
@@ -80,10 +81,10 @@ def test_only_plain_files_of_guests_are_taken_back(instances: Path) -> None:
     foreign.touch()
     os.chown(foreign, 64055, 64055)
     refused = [folder / "disk.swap", folder / "disk.eph0", folder / "disk.config", folder / "shadow", foreign, secret]
-    found = ask(instances, [folder / "disk", folder / "console.log.0", *refused, folder / "disk"])
-    assert found["answers"][:2] == ["taken", "taken"]
-    assert all(answer.startswith("ValueError") for answer in found["answers"][2:]), found["answers"]
-    assert [path.stat().st_uid for path in (folder / "disk", folder / "console.log.0")] == [OTHER, OTHER]
+    found = ask(instances, [*taken, *refused, folder / "disk"])
+    assert found["answers"][: len(taken)] == ["taken"] * len(taken)
+    assert all(answer.startswith("ValueError") for answer in found["answers"][len(taken) :]), found["answers"]
+    assert {path.stat().st_uid for path in taken} == {OTHER}
     assert (secret.stat().st_uid, foreign.stat().st_uid, (folder / "shadow").stat().st_uid) == (0, 64055, 0)
     assert set(found["permitted"]) == {"0" * 16}
     (helper,) = found["helpers"]

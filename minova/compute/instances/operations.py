@@ -134,11 +134,13 @@ class Operations:
         its own disk, though it may have been rescued before. Unlike Nova, one whose memory is saved goes on from it, and
         one that runs already is left running: an earlier request has started it.
         """
-        if self._driver.power_state(order.instance.uuid) is PowerState.RUNNING:
+        runs = self._driver.power_state(order.instance.uuid) is PowerState.RUNNING
+        # The driver leaves it running, too, unless a job that will end the guest has begun.
+        state = self._driver.start(self._plugging.bound_if_lost(order.ctx, order.instance))
+        if runs:
             LOG.info("Instance %s runs already, and is left running", order.instance.uuid)
             order.kept = True
-            return PowerState.RUNNING
-        return self._driver.start(self._plugging.bound_if_lost(order.ctx, order.instance))
+        return state
 
     def _stop(self, order: Order) -> PowerState:
         self._power_off(order)

@@ -19,7 +19,7 @@ import pytest
 from tests.cluster import wait_for
 from tests.integration.virt.held_saves import held_saves
 from tests.integration.virt.test_server_actions import BOOT_ID, Site, real_site
-from tests.integration.virt.test_server_images import Copies, all_files
+from tests.integration.virt.test_server_images import Copies, all_files, wait_for_overlay
 
 pytestmark = pytest.mark.timeout(900)
 RUNNING, OFF = libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_SHUTOFF
@@ -61,7 +61,7 @@ class Interrupted:
 
     def __init__(self, site: Site, copies: Copies) -> None:
         self.site = site
-        self._copies = copies
+        self.copies = copies
         self._mark = 0
 
     def cli(self, words: str, *more: str) -> None:
@@ -92,8 +92,8 @@ class Interrupted:
             assert site.libvirtd.pid is not None
             saves = held.enter_context(held_saves(site.libvirtd.pid)) if name in {"suspend", "resume"} else None
             if name == "snapshot":
-                self._copies.hold()
-                held.callback(self._copies.let_go)
+                self.copies.hold()
+                held.callback(self.copies.let_go)
             self.cli(row.act)
             if saves is not None:
                 saves.await_one()
@@ -198,3 +198,29 @@ def test_base_image_that_is_gone_is_fetched_again(interrupted: Interrupted) -> N
     interrupted.cli("server start vm", "--wait")
     assert base.stat().st_size == before.st_size
     interrupted.await_boot(boots)
+
+
+@pytest.mark.skipif(not IS_WHOLE, reason="part of the whole table")
+def test_power_cut_in_the_night_of_the_backups_leaves_no_guest_off(tmp_path: Path, guest_image: Path) -> None:
+    """The host starts again while an image of the guest is being made: the guest runs, with all that it has written."""
+    with a_site(tmp_path, guest_image, "[DEFAULT]\nresume_guests_state_on_host_boot = true\n") as cut:
+        site, boots = cut.site, cut.boots()
+        cut.copies.hold()
+        cut.cli("server backup create vm --name night --rotate 1")
+        wait_for_overlay(site)
+        site.console.ask("mount -t vfat /dev/vda1 /disk && echo night >/disk/night; umount /disk; sync")
+        site.standalone.kill()
+        with site.domain() as domain:
+            domain.destroy()
+        site.libvirtd.kill()
+        site.libvirtd.start()
+        cut.copies.let_go()
+        site.standalone.start()
+        cut.await_boot(boots)
+        site.wait_for_idle()
+        assert site.server["status"] == "ACTIVE"
+        assert site.console.ask("mount -t vfat /dev/vda1 /disk && cat /disk/night; umount /disk") == "night"
+        (image,) = [image for image in site.standalone.json("image", "list") if image["Name"] == "night"]
+        assert image["Status"] == "active"
+        assert all_files(site) == {"disk"}
+        assert "Traceback" not in site.standalone.log
