@@ -3,7 +3,7 @@ one host.
 
 For other users nothing changes. Such a user names itself in each message, and RabbitMQ validates the name. Its queues
 and the exchange of answers are those for which its permissions are made (broker_users.py). It has no queue that it does
-not need: no fanout queue, and a compute has no queue that all computes share. See
+not need: a compute has no queue that all computes share. See
 docs/decisions/0029-services-have-users-at-the-broker.md.
 """
 
@@ -17,6 +17,7 @@ from typing import Any
 
 import amqp.exceptions
 import kombu.entity
+from oslo_config import cfg
 
 from minova import threads
 from minova.contracts.base import Role
@@ -37,6 +38,9 @@ _PAUSE = 1.0
 # Seconds that a cast waits for its reader. A host that was off for longer gets its work from the rows, and the queue of one that
 # stays off does not grow.
 CAST_LIFETIME = 600.0
+# The first major release of RabbitMQ whose queues are quorum queues by default.
+MODERN = 4
+_GROUP = "oslo_messaging_rabbit"
 _ORIGINAL_NAME = impl_rabbit.RabbitDriver._get_reply_queue_name
 
 
@@ -57,6 +61,7 @@ class Connection(impl_rabbit.Connection):  # type: ignore[misc]
 
     def __init__(self, conf: Any, url: Any, purpose: Any, retry: int | None = None) -> None:
         self.user = user_of(url)
+        self._conf = conf
         self._flow = flow_control.of(str(url))
         self._lifetime: float | None = None
         super().__init__(conf, url, purpose, retry)
@@ -68,6 +73,9 @@ class Connection(impl_rabbit.Connection):  # type: ignore[misc]
     def _set_current_channel(self, new_channel: Any) -> None:
         is_new = new_channel is not None and new_channel != self.channel
         # An error here, while the driver connects again, would end its loop. It declares the rest when it consumes.
+        is_first = self.channel is None and not self._consumers
+        if is_new and is_first and self._is_modern_broker:
+            self.rabbit_quorum_queue = self._chosen("rabbit_quorum_queue", True)
         with contextlib.suppress(_NoExchangeError):
             super()._set_current_channel(new_channel)
         if is_new:
@@ -77,6 +85,8 @@ class Connection(impl_rabbit.Connection):  # type: ignore[misc]
     # -- consumers -------------------------------------------------------------------------------------------------
 
     def declare_consumer(self, consumer: Any) -> Any:
+        if self._is_modern_broker:
+            consumer.declare = _AdoptingDeclaration(consumer)
         if self._makes_no_exchange:
             consumer.exchange.passive = True
             consumer.declare = _PassiveDeclaration(consumer)
@@ -95,23 +105,23 @@ class Connection(impl_rabbit.Connection):  # type: ignore[misc]
             super().declare_topic_consumer(exchange_name, topic, callback, queue_name)
 
     def declare_fanout_consumer(self, topic: str, callback: Any) -> None:
-        if self.user is None:
-            super().declare_fanout_consumer(topic, callback)
+        """Declares nothing: minova sends no message to all services of a kind."""
 
     def declare_direct_consumer(self, topic: str, callback: Any) -> None:
         """Declare the queue for this process's answers. Unlike the queues of other users, the exchange of answers also
         routes to it.
+
+        Its name is random, and no other process uses it. RabbitMQ 4 needs it durable. It is not replicated, because a lost answer only
+        repeats a call.
         """
-        if self.user is None:
-            super().declare_direct_consumer(topic, callback)
-            return
+        is_named = self.user is not None
         self.declare_consumer(
             impl_rabbit.Consumer(
-                exchange_name=broker_users.REPLIES,
+                exchange_name=broker_users.REPLIES if is_named else "",
                 queue_name=topic,
-                routing_key=topic,
-                type="topic",
-                durable=self.rabbit_transient_quorum_queue,
+                routing_key=topic if is_named else "",
+                type="topic" if is_named else "direct",
+                durable=self.rabbit_transient_quorum_queue or self._is_modern_broker,
                 exchange_auto_delete=False,
                 queue_auto_delete=False,
                 callback=callback,
@@ -184,9 +194,33 @@ class Connection(impl_rabbit.Connection):  # type: ignore[misc]
         send = self._publish_and_raises_on_missing_exchange
         self._ensure_publishing(send, exchange, msg, routing_key=queue, transport_options=options)
 
+    def _publish_and_creates_default_queue(self, exchange: Any, msg: Any, routing_key: str, *more: Any) -> None:
+        """Send a notification. A queue that its reader has declared with other arguments is used as it is."""
+        try:
+            super()._publish_and_creates_default_queue(exchange, msg, routing_key, *more)
+        except amqp.exceptions.PreconditionFailed:
+            self._declared_queues.add((exchange.name, routing_key))
+            self._declared_exchanges.add(exchange.name)
+            super()._publish_and_creates_default_queue(exchange, msg, routing_key, *more)
+
+    # -- the broker ------------------------------------------------------------------------------------------------
+
     @property
     def _makes_no_exchange(self) -> bool:
         return self.user is not None and self.user.role is Role.COMPUTE
+
+    @property
+    def _is_modern_broker(self) -> bool:
+        """Whether the broker is RabbitMQ 4 or newer, which has no transient queues and replicates only quorum queues."""
+        server = getattr(self.connection._connection, "server_properties", {})
+        major, _, _ = str(server.get("version", "")).partition(".")
+        return server.get("product") == "RabbitMQ" and major.isdecimal() and int(major) >= MODERN
+
+    def _chosen(self, option: str, otherwise: Any) -> Any:
+        """Returns what the operator has set, or `otherwise`."""
+        where = self._conf.get_location(option, _GROUP)
+        is_set = where is not None and where.location not in {cfg.Locations.opt_default, cfg.Locations.set_default}
+        return self._conf[_GROUP][option] if is_set else otherwise
 
 
 class HoldingConnection(Connection):
@@ -197,6 +231,51 @@ class _NoExchangeError(driver_common.Timeout):  # type: ignore[misc]
     """No conductor has made the exchange yet. The driver takes it for the end of a wait for messages: it keeps the connection and
     declares again when it next waits.
     """
+
+
+class _AdoptingDeclaration:
+    """Declares a consumer of a broker that has quorum queues by default. An exchange or a queue that a service declared otherwise,
+    before the broker or minova was upgraded, is used as it is.
+    """
+
+    def __init__(self, consumer: Any) -> None:
+        self._consumer = consumer
+        self._declare: Callable[[Any], None] = consumer.declare
+
+    def __call__(self, connection: Any) -> None:
+        consumer = self._consumer
+        try:
+            if consumer.exchange.name and consumer.exchange.durable and not consumer.exchange.passive:
+                consumer.exchange(connection.channel).declare()
+        except amqp.exceptions.PreconditionFailed:
+            _use_reopened_channel(connection)
+            consumer.exchange.durable = False
+        try:
+            self._declare(connection)
+        except amqp.exceptions.PreconditionFailed as error:
+            LOG.warning("Queue %s is used as an earlier service declared it: %s", consumer.queue_name, error)
+            _use_reopened_channel(connection)
+            self._declare_classic(connection)
+
+    def _declare_classic(self, connection: Any) -> None:
+        consumer = self._consumer
+        consumer.queue_arguments = {k: v for k, v in consumer.queue_arguments.items() if k != "x-queue-type"}
+        consumer.durable = True
+        try:
+            self._declare(connection)
+        except amqp.exceptions.PreconditionFailed:
+            _use_reopened_channel(connection)
+            consumer.durable = False
+            self._declare(connection)
+
+
+def _use_reopened_channel(connection: Any) -> None:
+    """The broker has closed the channel, and py-amqp has opened it again: without consumers, and without the limit of
+    unacknowledged messages.
+    """
+    connection._new_tags = set(connection._consumers.values())
+    if connection.purpose == driver_common.PURPOSE_LISTEN:
+        connection._set_qos(connection.channel)
 
 
 class _PassiveDeclaration:
@@ -219,11 +298,7 @@ class _PassiveDeclaration:
             if not self._waits:
                 LOG.warning("The conductor has made no exchange yet; this service waits for it: %s", error)
             self._waits = True
-            # The broker has closed the channel, and py-amqp has opened it again: without consumers, and without the limit of
-            # unacknowledged messages.
-            connection._new_tags = set(connection._consumers.values())
-            if connection.purpose == driver_common.PURPOSE_LISTEN:
-                connection._set_qos(connection.channel)
+            _use_reopened_channel(connection)
             time.sleep(_PAUSE)
             raise _NoExchangeError from error
         if self._waits:

@@ -27,6 +27,7 @@ class RabbitMQ(PrivateServer):
     name = "rabbitmq"
     ports_needed = 2
     plugins: ClassVar[str] = "[]."
+    scripts = SCRIPTS
 
     def __init__(self, directory: Path | None = None, *, vhosts: int = VHOSTS) -> None:
         """`vhosts`: how many fresh URLs it has."""
@@ -75,7 +76,7 @@ class RabbitMQ(PrivateServer):
 
     def command(self) -> list[str]:
         # The scripts in PATH change to the user rabbitmq and drop the environment; these do not.
-        return [program("rabbitmq-server", "rabbitmq-server", SCRIPTS)]
+        return [program("rabbitmq-server", "rabbitmq-server", self.scripts)]
 
     def environment(self) -> dict[str, str]:
         port = self.ports[1]
@@ -106,7 +107,7 @@ class RabbitMQ(PrivateServer):
         environment = self.environment() | {
             "RABBITMQ_CTL_ERL_ARGS": f"-start_epmd false -erl_epmd_port {self.ports[1]} -dist_listen false +S 1:1 +sbwt none"
         }
-        command = [program("rabbitmqctl", "rabbitmq-server", SCRIPTS), "-n", NODE, "-q", *words]
+        command = [program("rabbitmqctl", "rabbitmq-server", self.scripts), "-n", NODE, "-q", *words]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
         if done.returncode != 0:
             raise ServerError(f"rabbitmqctl {shlex.join(words)}: {done.stderr or done.stdout}")
@@ -135,6 +136,25 @@ class RabbitMQ(PrivateServer):
 
     def _url(self, vhost: str) -> str:
         return f"rabbit://guest:guest@127.0.0.1:{self.ports[0]}/{vhost.removeprefix('/')}"
+
+
+class NewestRabbitMQ(RabbitMQ):
+    """A release that tools/newest-rabbitmq has unpacked into `folder`."""
+
+    name = "rabbitmq-newest"
+
+    def __init__(self, folder: Path, directory: Path | None = None, *, vhosts: int = VHOSTS) -> None:
+        super().__init__(directory, vhosts=vhosts)
+        self._programs = folder / "bin"
+        self.scripts = str(next(folder.glob("root/usr/lib/rabbitmq/lib/rabbitmq_server-*/sbin")))
+
+    def environment(self) -> dict[str, str]:
+        inherited = super().environment()
+        return inherited | {"PATH": f"{self._programs}:{inherited.get('PATH', os.defpath)}"}
+
+    def more_options(self) -> str:
+        # As releases to come have it.
+        return "{permit_deprecated_features, #{transient_nonexcl_queues => false}},\n    "
 
 
 class SecureRabbitMQ(RabbitMQ):
