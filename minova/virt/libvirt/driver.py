@@ -30,7 +30,7 @@ from minova.objects.states import PowerState
 from minova.objects.vif import GroupMembers, Vif
 from minova.virt.config_drive.builder import ConfigDrives
 from minova.virt.driver import NO_DATA, NO_ROW, GuestData, LeftDisks, RowHost, last_lines
-from minova.virt.libvirt import diagnostics, guest_agent, jobs, power
+from minova.virt.libvirt import diagnostics, guest_agent, jobs, power, saved_memory
 from minova.virt.libvirt.consoles import SerialPorts, port_of
 from minova.virt.libvirt.error_codes import meaning
 from minova.virt.libvirt.host import Host, exists, lookup, require
@@ -238,6 +238,7 @@ class LibvirtDriver:
             except libvirt.libvirtError:
                 if not domain.isActive():
                     raise
+            saved_memory.forget_used(domain)
             return power.state_of(domain.state()[0])
 
     def destroy(self, instance_uuid: str, row: RowHost = NO_ROW) -> None:
@@ -296,6 +297,7 @@ class LibvirtDriver:
             if domain is not None and self._our_mark(domain) is not None:
                 jobs.require_free(domain)
                 if _runs(domain):
+                    saved_memory.forget_used(domain)
                     return power.state_of(domain.state()[0])
                 if not domain.isActive() and domain.hasManagedSaveImage():
                     return self.power_on(instance)
@@ -317,7 +319,7 @@ class LibvirtDriver:
             domain = lookup(connection, instance.uuid)
             if domain is not None:
                 jobs.require_free(domain)
-                _require_no_memory(domain)
+                saved_memory.require_none(domain)
         if self._real:
             self._disks.require_owner(instance.uuid, self._ready().host)
             self._disks.make_rescue(instance.uuid, Base.of(instance, image_path, image))
@@ -660,7 +662,7 @@ class LibvirtDriver:
             xml = self._xml_of(instance, node, attempt, disks)
             if domain is not None:
                 if not drop_memory:
-                    _require_no_memory(domain)
+                    saved_memory.require_none(domain)
                 _end(domain)
                 if domain.hasManagedSaveImage():
                     domain.managedSaveRemove()
@@ -746,14 +748,6 @@ def _runs(domain: Any) -> bool:
     elif state == libvirt.VIR_DOMAIN_PMSUSPENDED:
         domain.pMWakeup(0)
     return power.state_of(state) in {PowerState.RUNNING, PowerState.PAUSED, PowerState.SUSPENDED}
-
-
-def _require_no_memory(domain: Any) -> None:
-    """Raises SavedMemoryKept if the guest is off and its memory is saved."""
-    if not domain.isActive() and domain.hasManagedSaveImage():
-        raise errors.SavedMemoryKept(
-            f"The memory of domain {domain.name()} is saved. Start the server to go on from it, or reboot it hard to lose it"
-        )
 
 
 def _end(domain: Any) -> None:

@@ -1,5 +1,5 @@
-"""Holds the helper process through which libvirt writes or reads the saved memory of guests, so that a save lasts as long as
-a test wants, and the guest's QEMU and libvirt answer meanwhile.
+"""Holds the helper process through which libvirt writes the saved memory of guests, so that a save lasts as long as a test
+wants, and the guest's QEMU and libvirt answer meanwhile.
 """
 
 import os

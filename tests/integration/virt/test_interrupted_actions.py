@@ -90,7 +90,7 @@ class Interrupted:
             self.cli(row.before, "--wait")
         with ExitStack() as held:
             assert site.libvirtd.pid is not None
-            saves = held.enter_context(held_saves(site.libvirtd.pid)) if name in {"suspend", "resume"} else None
+            saves = held.enter_context(held_saves(site.libvirtd.pid)) if name == "suspend" else None
             if name == "snapshot":
                 self.copies.hold()
                 held.callback(self.copies.let_go)
@@ -155,7 +155,7 @@ INTERRUPTS = {"compute dies": compute_dies, "libvirtd dies": libvirtd_dies, "lib
 TABLE = [(name, how) for name in ROWS for how in INTERRUPTS]
 CORE = [("suspend", "compute dies"), ("snapshot", "libvirtd dies")]
 # Actions that can be held.
-HELD = ("suspend", "resume", "snapshot")
+HELD = ("suspend", "snapshot")
 IS_WHOLE = os.environ.get("MINOVA_INTERRUPTED") == "all"
 
 

@@ -12,7 +12,7 @@ from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.states import PowerState
 from minova.virt.driver import Driver
-from minova.virt.libvirt import jobs
+from minova.virt.libvirt import jobs, saved_memory
 from tests.fakes.libvirt_errors import libvirt_error
 from tests.functional.virt.libvirt.test_driver import domain_of, instance, load
 
@@ -72,10 +72,20 @@ def test_rescue_keeps_saved_memory_and_says_how_to_go_on(driver: Driver, guest: 
 
 
 class Saving:
-    """A domain whose memory is being saved, or about which libvirt does not answer for its job."""
+    """A domain whose memory is being saved, or about which libvirt does not answer for its job; `is_saving` False: it runs,
+    and has memory that was saved before.
+    """
 
-    def __init__(self, error: libvirt.libvirtError | None = None) -> None:
+    def __init__(self, error: libvirt.libvirtError | None = None, *, is_saving: bool = True) -> None:
         self._error = error
+        self._is_saving = is_saving
+        self.has_memory = True
+
+    def hasManagedSaveImage(self) -> bool:  # noqa: N802
+        return self.has_memory
+
+    def managedSaveRemove(self) -> None:  # noqa: N802
+        self.has_memory = False
 
     def name(self) -> str:
         return "guest"
@@ -86,7 +96,7 @@ class Saving:
     def jobInfo(self) -> list[int]:  # noqa: N802
         if self._error is not None:
             raise self._error
-        return [libvirt.VIR_DOMAIN_JOB_UNBOUNDED]
+        return [libvirt.VIR_DOMAIN_JOB_UNBOUNDED if self._is_saving else libvirt.VIR_DOMAIN_JOB_NONE]
 
     def jobStats(self) -> dict[str, int]:  # noqa: N802
         return {"operation": libvirt.VIR_DOMAIN_JOB_OPERATION_SAVE}
@@ -99,3 +109,11 @@ def test_guest_whose_memory_is_being_saved_is_busy() -> None:
     locked = Saving(libvirt_error("cannot acquire state change lock", libvirt.VIR_ERR_OPERATION_TIMEOUT))
     with pytest.raises(GuestBusy, match="guest"):
         jobs.require_free(locked)
+
+
+def test_memory_that_a_running_guest_has_used_is_removed_and_no_save_in_progress() -> None:
+    """libvirtd may have died between the start and the removal. A later start would put old memory over a newer disk."""
+    saving, running = Saving(), Saving(is_saving=False)
+    for domain in (saving, running):
+        saved_memory.forget_used(domain)
+    assert (saving.has_memory, running.has_memory) == (True, False)
