@@ -563,7 +563,7 @@ class ComputeManager:
         )
         self.collaborators.snapshots.clean()
         built = {uuid: record.attempt for uuid, record in self._builder.domains.records.all().items()}
-        adoption = adopt(known, domains, built)
+        adoption = adopt(known, domains, built, self.collaborators.guest_reports.newer)
         for message in adoption.finished:
             LOG.info("Adopting the running domain of instance %s", message.instance.uuid)
             outcome = Outcome(end=End.SUCCEEDED, power_state=PowerState.RUNNING)

@@ -84,7 +84,8 @@ def verdict(attempt: int | None, power_state: int, row: DomainRow | None, *, acc
     if row.deleted:
         return Verdict.REMOVE
     if row.is_here:
-        return Verdict.EXPECTED
+        # A guest in use, and a row that has it built a second time.
+        return Verdict.NEWER if accepted and attempt is not None and attempt < row.attempt else Verdict.EXPECTED
     if attempt is None:
         return Verdict.MISPLACED
     has_left = row.was_moved or _was_offloaded(power_state, row)

@@ -187,17 +187,25 @@ class Builder:
                 raise
 
     def _found(self, message: BuildMessage) -> PowerState | None:
-        """Returns the state of the guest that this attempt has made here before, or None. Raises StaleAttempt if a later
-        attempt has made one: the database that requests this one is older than the guest.
+        """Returns the state of the guest that this attempt has made here before, or None. Raises GuestIsNewer if a guest
+        is here of a later attempt, or of an earlier one whose success was accepted: the database that requests this
+        attempt is older than the guest.
         """
         record = self.domains.records.of(message.instance.uuid)
-        if record is None or record.attempt < message.attempt:
+        if record is None:
+            return None
+        if record.attempt < message.attempt:
+            if record.accepted and self._driver.power_state(message.instance.uuid) is not None:
+                raise errors.GuestIsNewer(f"a guest of attempt {record.attempt} is here, and in use")
             return None
         if record.attempt > message.attempt:
             raise errors.GuestIsNewer(
                 f"a guest of attempt {record.attempt} is here, which is newer; minova-manage unexpected list shows it"
             )
-        return self._driver.power_state(message.instance.uuid)
+        power_state = self._driver.power_state(message.instance.uuid)
+        if power_state is None and record.accepted:
+            raise errors.GuestIsNewer("the guest of this attempt was here, and its domain is gone: its disks stay")
+        return power_state
 
     def _first_step(self, image: Image | None) -> TaskState:
         """Returns the first step of the build, which the claim sets: without a download the build spawns soon after the

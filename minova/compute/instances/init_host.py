@@ -2,7 +2,7 @@
 again. Pure.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 import msgspec
 
@@ -27,19 +27,27 @@ class Adoption(msgspec.Struct, frozen=True, kw_only=True):
     switched_off: tuple[Instance, ...] = ()
 
 
-def adopt(known: HostInstances, domains: Iterable[DomainView], built: Mapping[str, int] = {}) -> Adoption:
+def adopt(
+    known: HostInstances,
+    domains: Iterable[DomainView],
+    built: Mapping[str, int] = {},
+    newer: Container[str] = (),
+) -> Adoption:
     """Sort the open attempts of this host by their domains. The audit handles domains without an open attempt, and
     begins each attempt again whose guest was built, which only claims and reports it.
 
     `built`: {instance uuid: attempt} of guests that were built here. Their domains are not half built, even if the
     database, restored from a backup, says that they are.
+    `newer`: guests that are newer than their rows. They are left as they are.
     """
     by_uuid = {domain.uuid: domain for domain in domains}
     finished = []
     half_built = []
     for message in known.attempts:
         domain = by_uuid.get(message.instance.uuid)
-        if domain is None or max(built.get(domain.uuid, -1), domain.attempt or 0) > message.attempt:
+        if domain is None or domain.uuid in newer:
+            continue
+        if max(built.get(domain.uuid, -1), domain.attempt or 0) > message.attempt:
             continue
         if built.get(domain.uuid) == message.attempt:
             continue
@@ -50,7 +58,8 @@ def adopt(known: HostInstances, domains: Iterable[DomainView], built: Mapping[st
     switched_off = tuple(
         instance
         for instance in known.instances
-        if ((domain := by_uuid.get(instance.uuid)) is None or domain.ours)
+        if instance.uuid not in newer
+        and ((domain := by_uuid.get(instance.uuid)) is None or domain.ours)
         and must_resume(
             instance.vm_state,
             instance.task_state,

@@ -15,6 +15,7 @@ from sqlalchemy import select
 from minova import errors
 from minova.conductor.network.neutron_limits import Rounds, Turns
 from minova.conductor.tasks.worker import Worker
+from minova.db import unexpected
 from minova.db.models import Instance, NeutronPort
 from minova.db.networks import neutron_ports
 from minova.neutron_client import Document, NeutronClient
@@ -51,6 +52,8 @@ class NeutronCleaning:
 
     def _clean(self, instance_uuid: str) -> None:
         with self._worker.db.read() as session:
+            if unexpected.newer_among(session, [instance_uuid]):
+                return  # the guest may have interfaces that this database, restored from a backup, does not know
             rows = neutron_ports.all_of(session, instance_uuid)
             lives = session.scalar(
                 select(Instance.id).where(Instance.uuid == instance_uuid, Instance.deleted_at.is_(None))

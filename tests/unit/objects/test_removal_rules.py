@@ -71,6 +71,14 @@ def test_verdicts(attempt: int | None, is_on: bool, row: DomainRow | None, expec
 
 
 ACCEPTED: list[tuple[str, int, bool, DomainRow, Verdict]] = [
+    (
+        "a later attempt is being built on the same host",
+        1,
+        True,
+        row(VmState.BUILDING, is_here=True, idle=False),
+        NEWER,
+    ),
+    ("on the host of its row", 2, True, row(is_here=True), EXPECTED),
     ("a later attempt is being built elsewhere", 1, True, row(VmState.BUILDING, idle=False), MISPLACED),
     ("the row was restored to its scheduling", 2, True, row(VmState.BUILDING, None, schedules=True), MISPLACED),
     ("the row was restored to an error", 2, True, row(VmState.ERROR, None), MISPLACED),

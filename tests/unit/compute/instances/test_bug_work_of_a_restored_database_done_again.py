@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from minova.objects.build import BuildMessage
+from minova.objects.guest_record import GuestsAnswer
 from minova.objects.image import Image
 from minova.objects.server_actions import CHANGE_PASSWORD, REBUILD, STOP, ServerAction
 from minova.objects.states import PowerState, VmState
@@ -98,6 +99,27 @@ def test_a_build_of_an_earlier_attempt_leaves_the_guest_as_it_is(compute: Comput
     compute.run()
     assert destructive(compute, since) == []
     assert compute.domains() == {"i": PowerState.RUNNING}
+
+
+def test_a_build_of_a_later_attempt_leaves_a_guest_in_use_as_it_is(compute: Compute) -> None:
+    """The restored row says building; its attempt was given up after the deadline."""
+    since = len(compute.hypervisor.calls)
+    restore(compute, 2)
+    compute.manager.build_and_run_instance(CTX, compute.conductor.open["i"].message)
+    compute.run()
+    assert destructive(compute, since) == []
+    assert compute.domains() == {"i": PowerState.RUNNING}
+
+
+def test_a_guest_that_is_newer_is_neither_undone_nor_started_at_the_start(tmp_path: Path) -> None:
+    results, records = tmp_path / "actions", tmp_path / "guests"
+    compute = Compute(results=results, records=records, resume_guests_state_on_host_boot=True).start()
+    compute.boot("i")
+    compute.hypervisor.turn("i", PowerState.SHUTDOWN)
+    compute.conductor.guests_answer = GuestsAnswer(newer=("i",))
+    compute.restart()
+    compute.run()
+    assert compute.domains() == {"i": PowerState.SHUTDOWN}
 
 
 def test_a_removed_guest_has_no_record(compute: Compute, tmp_path: Path) -> None:
