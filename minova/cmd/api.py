@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NoReturn, cast
 
 from oslo_config import cfg
+from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.api.app import make_app
@@ -20,6 +21,8 @@ from minova.cmd.launch import launch
 from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
 from minova.db.engine import Database
+from minova.db.recovery import reports
+from minova.db.recovery.cloud import STORE, Record
 from minova.db.recovery.cloud_watch import CloudWatch
 from minova.hardware.pci_alias import parse_aliases
 from minova.messaging.rpc import Rpc
@@ -63,7 +66,11 @@ def _watch(conf: cfg.ConfigOpts, db: Database, rpc: Rpc, conductor: ConductorApi
         except errors.MinovaError as error:  # the next look tells it again
             LOG.debug("No conductor was told what this API has seen of its cloud: %s", error)
 
-    return CloudWatch("api", db, rpc.safe_mode, witness, tell=tell, learn=rpc.cloud.learn)
+    def is_known(session: Session, row: Record) -> bool:
+        # Bytes in Glance are not reported.
+        return conf.glance.backend == "glance" or reports.is_known(session, row, STORE, str(conf.host))
+
+    return CloudWatch("api", db, rpc.safe_mode, witness, tell=tell, is_known=is_known, learn=rpc.cloud.learn)
 
 
 def alone(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:

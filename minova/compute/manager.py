@@ -107,7 +107,7 @@ class ComputeManager:
         self.host = host
         self.safe_mode = safe_mode
         self._membership = membership
-        self._adoption_due = False
+        self._adoption_due = self._report_due = False
         self._is_registered = False
         self.collaborators = collaborators
         self._identity = identity
@@ -419,6 +419,8 @@ class ComputeManager:
             raise
         if self.safe_mode.reason is None:
             self._catch_up(ctx)
+        else:
+            self._report_guests_at_once()
         self._least_audit_interval = instructions.audit_interval
         self._learn_levels(instructions.levels)
         return instructions.heartbeat_interval
@@ -439,8 +441,16 @@ class ComputeManager:
             return None
 
     def _take_cloud(self, state: CloudState | None) -> None:
+        was_safe = self.safe_mode.reason is not None
         if self._membership.take(state):
             self._adoption_due = self._audit_due = True
+        self._report_due |= not was_safe and self.safe_mode.reason is not None
+
+    def _report_guests_at_once(self) -> None:
+        """Safe mode ends when all hosts have reported what they hold since it began."""
+        if self._report_due:
+            self.collaborators.periodic_tasks.report_guests()
+            self._report_due = False
 
     def _catch_up(self, ctx: RequestContext) -> None:
         """Do what has waited for the end of safe mode, or for the hypervisor."""

@@ -153,8 +153,13 @@ class Cloud:
         )
 
     def _witness(self, process: Process, kind: str) -> Witness:
-        """Outlives the process on the disk of its machine."""
-        return Witness(self.folder / self.machines.get(process.name, process.name) / f"cloud-{kind}")
+        """Outlives the process on the disk of its machine. A service of another cloud than the database does not start."""
+        witness = Witness(self.folder / self.machines.get(process.name, process.name) / f"cloud-{kind}")
+        with self.db.read() as session:
+            row = records.record(session, self.db.now())
+        if kind != "compute" and witness.seen is not None and (row is None or row.uuid != witness.seen.uuid):
+            raise errors.InvalidConfiguration(f"{process.name} belongs to another cloud")
+        return witness
 
     def _compute(self, process: Process) -> ComputeManager:
         identity = LocalIdentity(self.folder / self.machines[process.name])

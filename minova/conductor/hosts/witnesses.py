@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from minova.conductor.tasks.worker import Worker
 from minova.db import unexpected
 from minova.db.hosts import services
-from minova.db.recovery import cloud
+from minova.db.recovery import cloud, reports
 from minova.db.recovery.cloud import HOST, STORE, Record
 from minova.objects.cloud import LOST, CloudState, Seen
 
@@ -48,7 +48,7 @@ class Witnesses:
         if state is None or row is None or seen is None or binary != COMPUTE or seen.history == row.history:
             return state
         with self._worker.db.read() as session:
-            if is_known(session, row, host):
+            if reports.is_known(session, row, HOST, host):
                 return state
         # The host has not reported since the end of its history: what it holds may be missing in the database.
         return msgspec.structs.replace(state, safe_mode=state.safe_mode or LOST)
@@ -81,11 +81,3 @@ def silent(session: Session, row: Record) -> dict[str, tuple[str, ...]]:
         STORE: tuple(sorted(store for store, at in stores.items() if at < since)),
     }
     return {kind: names for kind, names in late.items() if names}
-
-
-def is_known(session: Session, row: Record, host: str) -> bool:
-    """Returns whether what a host holds is known to the present history."""
-    at = cloud.reported_at(session, HOST).get(host)
-    if row.safe_since is not None or row.history_since is None or at is None or at < row.history_since:
-        return False
-    return unexpected.is_empty(session, host) or (row.history_forced and host not in row.history_without)
