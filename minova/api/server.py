@@ -9,7 +9,7 @@ from oslo_config import cfg
 
 from minova.api.access.origin import is_loopback
 from minova.api.app import App
-from minova.api.image import recovery, store_reports
+from minova.api.image.storage import recovery, store_reports
 from minova.api.listener.service import HttpService, Listen, limits_of
 from minova.db.recovery.cloud_watch import INTERVAL
 from minova.service import PeriodicTask, run_periodic

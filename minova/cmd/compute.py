@@ -12,6 +12,7 @@ from minova import virt
 from minova.cmd import clients
 from minova.cmd.launch import launch
 from minova.compute.conductor_retry import ConductorRetry
+from minova.compute.guest_records import GuestRecords
 from minova.compute.host_identity import IdentifiedConductor, LocalIdentity
 from minova.compute.images.cache import ImageCache
 from minova.compute.images.uploads import ImageUploads, Uploads
@@ -21,8 +22,6 @@ from minova.compute.instances.background import Background
 from minova.compute.instances.base_images import BaseImages
 from minova.compute.instances.builds import FRESH_CLAIM, Builder, Images
 from minova.compute.instances.clean_stops import CleanStops
-from minova.compute.instances.guest_records import GuestRecords
-from minova.compute.instances.guest_reports import GuestReports
 from minova.compute.instances.guest_starts import GuestStarts
 from minova.compute.instances.interfaces import Interfaces
 from minova.compute.instances.operations import Operations
@@ -34,6 +33,7 @@ from minova.compute.instances.workers import Spawn, Workers
 from minova.compute.manager import Collaborators, ComputeManager
 from minova.compute.membership import Membership
 from minova.compute.periodic.auditor import Auditor
+from minova.compute.periodic.guest_reports import GuestReports
 from minova.compute.periodic.periodic_tasks import PeriodicTasks
 from minova.compute.tracker.monitors import Monitors
 from minova.compute.tracker.nodes import Nodes, settings_from

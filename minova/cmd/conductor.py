@@ -19,7 +19,6 @@ from minova.conductor.catalogue.images import Images
 from minova.conductor.catalogue.key_pairs import KeyPairs
 from minova.conductor.catalogue.server_groups import Groups
 from minova.conductor.compute_messages import ComputeClient
-from minova.conductor.console_tokens import Consoles
 from minova.conductor.guest_metadata import GuestMetadatas
 from minova.conductor.hosts.audit_results import Audits
 from minova.conductor.hosts.broker_probe import BrokerProbe
@@ -27,7 +26,6 @@ from minova.conductor.hosts.compute_nodes import Computes
 from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.hosts.services import Services
 from minova.conductor.hosts.witnesses import Witnesses
-from minova.conductor.image_tokens import ImageTokens
 from minova.conductor.manager import BINARY, Collaborators, ConductorManager
 from minova.conductor.network.attachments import Attachments
 from minova.conductor.network.backend import NetworkBackend, NetworkBackends
@@ -57,6 +55,8 @@ from minova.conductor.servers.shelving import Shelving
 from minova.conductor.servers.task_handlers import task_registry
 from minova.conductor.servers.terminate import Terminate
 from minova.conductor.tasks.worker import Spawn, Worker
+from minova.conductor.tokens.console_tokens import Consoles
+from minova.conductor.tokens.image_tokens import ImageTokens
 from minova.conductor.unexpected.guest_reports import GuestReports
 from minova.conductor.unexpected.images import ImageReports
 from minova.context import service_context

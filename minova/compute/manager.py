@@ -19,7 +19,6 @@ from minova.compute.instances.actions import InstanceActions
 from minova.compute.instances.attempts import End, Outcome
 from minova.compute.instances.background import Background
 from minova.compute.instances.builds import Builder
-from minova.compute.instances.guest_reports import GuestReports
 from minova.compute.instances.guest_starts import GuestStarts
 from minova.compute.instances.init_host import adopt
 from minova.compute.instances.interfaces import Interfaces
@@ -28,6 +27,7 @@ from minova.compute.instances.snapshots import Snapshots
 from minova.compute.instances.workers import Workers
 from minova.compute.membership import Membership
 from minova.compute.periodic.auditor import Auditor
+from minova.compute.periodic.guest_reports import GuestReports
 from minova.compute.periodic.periodic_tasks import PeriodicTasks
 from minova.compute.tracker.nodes import Nodes, settings_from
 from minova.context import RequestContext, service_context

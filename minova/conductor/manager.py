@@ -16,14 +16,12 @@ from minova.conductor.catalogue.images import Images
 from minova.conductor.catalogue.key_pairs import KeyPairs
 from minova.conductor.catalogue.server_groups import Groups
 from minova.conductor.compute_messages import ComputeClient
-from minova.conductor.console_tokens import Consoles
 from minova.conductor.guest_metadata import GuestMetadatas
 from minova.conductor.hosts.audit_results import Audits
 from minova.conductor.hosts.broker_probe import BrokerProbe
 from minova.conductor.hosts.compute_nodes import Computes
 from minova.conductor.hosts.services import FLUSH_INTERVAL, Services
 from minova.conductor.hosts.witnesses import END_INTERVAL, Witnesses
-from minova.conductor.image_tokens import REFRESH_INTERVAL, ImageTokens
 from minova.conductor.network import attachments
 from minova.conductor.network.networks import Networks, Subnets
 from minova.conductor.network.ports import Ports
@@ -43,6 +41,8 @@ from minova.conductor.servers.migrations import Migrations
 from minova.conductor.servers.shelving import OFFLOAD_INTERVAL, Shelving
 from minova.conductor.servers.terminate import Terminate
 from minova.conductor.tasks.worker import Worker
+from minova.conductor.tokens.console_tokens import Consoles
+from minova.conductor.tokens.image_tokens import REFRESH_INTERVAL, ImageTokens
 from minova.conductor.unexpected.guest_reports import GuestReports
 from minova.conductor.unexpected.images import ImageReports
 from minova.context import RequestContext

@@ -16,11 +16,11 @@ from sqlalchemy import func, select
 from minova import errors
 from minova.cmd.compute import make_manager as make_compute_manager
 from minova.cmd.conductor import make_manager
+from minova.compute.guest_records import GuestRecords
 from minova.compute.host_identity import LocalIdentity
 from minova.compute.images.tokens import ImageToken
 from minova.compute.instances.actions import UnreportedResults
 from minova.compute.instances.builds import Images
-from minova.compute.instances.guest_records import GuestRecords
 from minova.compute.manager import ComputeManager
 from minova.conductor.hosts import rename
 from minova.conductor.manager import ConductorManager

@@ -13,9 +13,9 @@ from sqlalchemy import select
 from minova.conductor.tasks.history import CONFIRM
 from minova.conductor.unexpected.adoption import Adoption
 from minova.conductor.unexpected.listing import now
-from minova.db import unexpected
 from minova.db.models import Instance, Task, UnexpectedGuest
 from minova.db.recovery import cloud as records
+from minova.db.recovery import unexpected
 from minova.objects.states import PowerState
 from minova.placement.audit import gather
 from tests.faults.cloud import Cloud

@@ -14,7 +14,7 @@ import pytest
 import urllib3
 
 from minova.api.app import SAFE_MODE
-from minova.api.image import recovery
+from minova.api.image.storage import recovery
 from minova.api.image.store import YOUNG
 from minova.cmd import api
 from minova.compute.periodic import periodic_tasks

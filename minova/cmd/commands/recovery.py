@@ -16,9 +16,8 @@ from minova.conductor.unexpected.adoption import Adoption
 from minova.conductor.unexpected.images import adopt_image, remove_image
 from minova.conductor.unexpected.listing import Unexpected
 from minova.conductor.unexpected.removal import remove
-from minova.db import unexpected
 from minova.db.engine import Database
-from minova.db.recovery import cloud
+from minova.db.recovery import cloud, unexpected
 from minova.db.recovery.cloud import Record
 from minova.db.schema import require_schema
 from minova.objects.removal_rules import Verdict

@@ -14,8 +14,8 @@ from minova.conductor.unexpected.adoption import Adoption
 from minova.conductor.unexpected.images import adopt_image, remove_image
 from minova.conductor.unexpected.listing import Unexpected
 from minova.conductor.unexpected.removal import remove
-from minova.db import unexpected
 from minova.db.engine import Database
+from minova.db.recovery import unexpected
 from minova.db.schema import require_schema
 
 _HEAD = ("KIND", "ID", "WHERE", "NAME", "WHY", "POWER", "CAN BE ADOPTED", "SEEN SINCE")

@@ -14,11 +14,11 @@ import msgspec
 
 from minova import errors, metrics
 from minova.compute.conductor_retry import ConductorRetry
+from minova.compute.guest_records import GuestRecords, with_long_fields
 from minova.compute.images.tokens import ImageToken
 from minova.compute.instances.attempts import Attempts, End, Outcome
 from minova.compute.instances.clean_stops import DEFAULT_TIMEOUT, CleanStops
 from minova.compute.instances.domains import Domains
-from minova.compute.instances.guest_records import GuestRecords, with_long_fields
 from minova.compute.instances.plugging import Plugging
 from minova.compute.instances.report_queue import ReportQueue
 from minova.compute.tracker.nodes import Nodes

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from oslo_concurrency import lockutils
 
-from minova.compute.instances.guest_records import GuestRecords
+from minova.compute.guest_records import GuestRecords
 from minova.errors import ServiceUnavailable
 from minova.virt.driver import Driver, RowHost
 

@@ -12,10 +12,10 @@ from minova.compute.accounting.audit import differing, to_stop
 from minova.compute.images.sweep import sweep, time_in
 from minova.compute.instances.background import Background
 from minova.compute.instances.builds import Builder
-from minova.compute.instances.guest_reports import GuestReports
 from minova.compute.instances.interfaces import Interfaces
 from minova.compute.instances.power_states import PowerStates
 from minova.compute.periodic.auditor import Auditor
+from minova.compute.periodic.guest_reports import GuestReports
 from minova.compute.tracker.nodes import running_deleted_from
 from minova.context import service_context
 from minova.contracts.conductor import ConductorApi

@@ -16,10 +16,10 @@ from minova.conductor.hosts.unexpected_domains import judge
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.contracts.base import numbers
-from minova.db import unexpected
 from minova.db.catalogue import aggregates
 from minova.db.hosts import compute_nodes, identity
 from minova.db.models import ComputeNode as NodeRow
+from minova.db.recovery import unexpected
 from minova.db.servers import actions, instances, migrations, pci_devices, tasks
 from minova.messaging.rpc_access import OTHER_HOST
 from minova.objects.build import AuditInputs, HostInstances

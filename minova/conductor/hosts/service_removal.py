@@ -7,10 +7,10 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.hosts.liveness import COMPUTE
-from minova.db import unexpected
 from minova.db.hosts import compute_nodes, identity, services
 from minova.db.models import AggregateHost, Service, UnexpectedGuest
 from minova.db.networks import held_ports
+from minova.db.recovery import unexpected
 from minova.db.servers import instances, migrations, tasks
 from minova.placement import changes
 from minova.placement.allocations import claims

@@ -6,9 +6,8 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from minova.conductor.tasks.worker import Worker
-from minova.db import unexpected
 from minova.db.hosts import services
-from minova.db.recovery import cloud, reports
+from minova.db.recovery import cloud, reports, unexpected
 from minova.db.recovery.cloud import HOST, STORE, Record
 from minova.objects.cloud import LOST, CloudState, Seen
 

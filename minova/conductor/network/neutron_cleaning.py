@@ -15,9 +15,9 @@ from sqlalchemy import select
 from minova import errors
 from minova.conductor.network.neutron_limits import Rounds, Turns
 from minova.conductor.tasks.worker import Worker
-from minova.db import unexpected
 from minova.db.models import Instance, NeutronPort
 from minova.db.networks import neutron_ports
+from minova.db.recovery import unexpected
 from minova.neutron_client import Document, NeutronClient
 from minova.objects.port_marks import interface_of, is_marked
 

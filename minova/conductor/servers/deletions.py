@@ -24,7 +24,7 @@ from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.servers.terminate import Terminate
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext, service_context
-from minova.db import unexpected
+from minova.db.recovery import unexpected
 from minova.db.servers import actions as action_rows
 from minova.db.servers import instances
 from minova.objects.server_actions import SHELVE_OFFLOAD, SOFT_DELETE

@@ -26,10 +26,10 @@ from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.tasks.pools import Kind
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext, service_context
-from minova.db import unexpected
 from minova.db.catalogue import images
 from minova.db.models import TaskStep
 from minova.db.networks import vifs
+from minova.db.recovery import unexpected
 from minova.db.servers import actions as action_rows
 from minova.db.servers import instances, request_specs, tasks
 from minova.db.servers.instances import LockedInstance

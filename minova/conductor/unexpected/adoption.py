@@ -8,10 +8,11 @@ from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.db import quotas, unexpected
+from minova.db import quotas
 from minova.db.models import ComputeNode, Instance, Task, UnexpectedGuest
 from minova.db.models import Port as PortRow
 from minova.db.networks import held_ports, ports, security_groups
+from minova.db.recovery import unexpected
 from minova.db.servers import actions, instances, request_specs, tasks
 from minova.objects.failures import INTERNAL_ERROR, Failure
 from minova.objects.guest_record import GuestRecord

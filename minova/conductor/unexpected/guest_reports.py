@@ -17,10 +17,9 @@ from minova.conductor.hosts.unexpected_domains import judge
 from minova.conductor.tasks.worker import Worker
 from minova.conductor.unexpected.adoption import Adoption
 from minova.conductor.unexpected.witnesses import ReportNotes
-from minova.db import unexpected
 from minova.db.models import UnexpectedGuest
 from minova.db.networks import held_ports
-from minova.db.recovery import cloud
+from minova.db.recovery import cloud, unexpected
 from minova.objects.guest_record import GuestMark, GuestRecord, GuestsAnswer
 from minova.objects.removal_rules import WHY, Verdict, too_many
 

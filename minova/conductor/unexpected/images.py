@@ -10,10 +10,10 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.tasks.worker import Worker
 from minova.conductor.unexpected.witnesses import ReportNotes
-from minova.db import quotas, unexpected
+from minova.db import quotas
 from minova.db.catalogue import images as catalogue
 from minova.db.models import DeletedImage, Image, UnexpectedImage
-from minova.db.recovery import cloud
+from minova.db.recovery import cloud, unexpected
 from minova.objects.image import StoredImage
 from minova.objects.removal_rules import Verdict
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import msgspec
 from sqlalchemy.orm import Session
 
-from minova.db import unexpected
 from minova.db.models import UnexpectedGuest, UnexpectedImage
+from minova.db.recovery import unexpected
 from minova.objects.removal_rules import WHY, Verdict
 from minova.objects.states import PowerState
 

@@ -6,8 +6,8 @@ from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.db import unexpected
 from minova.db.models import Instance, PurgedInstance
+from minova.db.recovery import unexpected
 from minova.objects.removal_rules import Verdict
 
 

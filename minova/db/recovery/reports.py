@@ -2,8 +2,7 @@
 
 from sqlalchemy.orm import Session
 
-from minova.db import unexpected
-from minova.db.recovery import cloud
+from minova.db.recovery import cloud, unexpected
 from minova.db.recovery.cloud import HOST, Record
 
 

@@ -2,8 +2,8 @@
 
 from typing import Any, cast
 
-from minova.conductor.image_tokens import ImageTokens
 from minova.conductor.tasks.worker import Worker
+from minova.conductor.tokens.image_tokens import ImageTokens
 from minova.db.catalogue import image_token_keys
 from minova.db.engine import Database
 from minova.image_tokens import LEEWAY, image_of

@@ -9,7 +9,8 @@ from sqlalchemy import delete, select, update
 from minova import errors
 from minova.conductor.unexpected.adoption import Adoption
 from minova.conductor.unexpected.removal import remove
-from minova.db import models, unexpected
+from minova.db import models
+from minova.db.recovery import unexpected
 from minova.objects.guest_record import EndedAction, GuestMark, GuestRecord, GuestsAnswer
 from minova.objects.instance import Instance
 from minova.objects.request_spec import RequestSpec

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import urllib3
 
-from minova.api.image import recovery
+from minova.api.image.storage import recovery
 from minova.db.api_queries.images import of_service as images_of
 from tests.cluster import Cluster, wait_for
 from tests.integration.keystone.conftest import openstack

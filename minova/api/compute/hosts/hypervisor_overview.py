@@ -14,10 +14,11 @@ from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.hosts import hypervisors
 from minova.api.http import times
 from minova.api.http.call import Call
-from minova.db import models, unexpected
+from minova.db import models
 from minova.db.api_queries import services as read_services
 from minova.db.hosts import compute_nodes, node_audits
 from minova.db.networks import vifs
+from minova.db.recovery import unexpected
 from minova.db.servers import migrations, pci_devices
 from minova.objects.node_audit import ENCODED, Drift, NodeAudit
 from minova.objects.numa import NUMACell

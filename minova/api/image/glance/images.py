@@ -21,7 +21,7 @@ from minova.api.image.changes import records
 from minova.api.image.collaborators import Collaborators
 from minova.api.image.data import DEACTIVATED, OCTETS, chunks, requeue, saving
 from minova.api.image.glance.client import GlanceClient
-from minova.api.image.removals import too_many
+from minova.api.image.storage.removals import too_many
 from minova.codecs import Decoder
 from minova.context import RequestContext, service_context
 from minova.db.api_queries import images

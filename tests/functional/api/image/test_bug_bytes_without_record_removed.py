@@ -11,12 +11,12 @@ import pytest
 from sqlalchemy import delete
 
 from minova import errors
-from minova.api.image import recovery
-from minova.api.image.store_reports import StoreReports
+from minova.api.image.storage import recovery
+from minova.api.image.storage.store_reports import StoreReports
 from minova.conductor.unexpected.images import adopt_image, remove_image
 from minova.conductor.unexpected.listing import now
-from minova.db import unexpected
 from minova.db.models import DeletedImage, Image, UnexpectedImage
+from minova.db.recovery import unexpected
 from tests.functional.api.conftest import Cloud
 
 RAW = b"\0" * 4096

@@ -18,11 +18,11 @@ from minova import conf as configuration
 from minova import errors
 from minova.api.app import make_app
 from minova.api.http import app as http
-from minova.api.image import recovery
 from minova.api.image.glance.client import GlanceClient
 from minova.api.image.glance.images import SERVICE, GlanceData, image_of
 from minova.api.image.glance.proxy import GlanceProxy
 from minova.api.image.proxy import Filters
+from minova.api.image.storage import recovery
 from minova.api.image.tokens import TokenAuthenticator, TokenDefinition, TokenKeys
 from minova.api.policies.enforcer import Policy
 from minova.db import quotas

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from minova import errors
-from minova.api.image import recovery
+from minova.api.image.storage import recovery
 from minova.db.api_queries import images as image_rows
 from tests.functional.api.conftest import Cloud, Json
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from minova import errors
-from minova.api.image import recovery
 from minova.api.image.importing import imports
+from minova.api.image.storage import recovery
 from minova.db import quotas
 from minova.db.api_queries import images
 from tests.cluster import wait_for

@@ -8,7 +8,7 @@ import threading
 from minova import errors
 from minova.api.image.collaborators import Collaborators
 from minova.api.image.data import requeue
-from minova.api.image.removals import too_many
+from minova.api.image.storage.removals import too_many
 from minova.context import service_context
 from minova.db.api_queries import images
 from minova.db.sql import chunked
