@@ -28,7 +28,7 @@ from minova.messaging import broker_connection, flow_control, memory_bus, rpc_ac
 from minova.messaging.broker_users import EXCHANGE
 from minova.messaging.reconnects import Reconnects, send_answers_to_missing_queues
 from minova.messaging.rpc_levels import Levels
-from minova.messaging.rpc_listener import hand_back_messages
+from minova.messaging.rpc_listener import begin_calls_in_time, hand_back_messages
 from minova.outages import Outage
 from minova.safe_mode import SafeMode
 
@@ -415,7 +415,9 @@ class Rpc:
     def _server(self, contract: Any, manager: Any, host: str, topic: str) -> Any:
         target = oslo_messaging.Target(exchange=EXCHANGE, topic=topic, server=host)
         endpoint = Endpoint(manager, contract, topic=topic, known_senders=self.known_senders, cloud=self.cloud)
-        return oslo_messaging.get_rpc_server(self.transport, target, [endpoint], serializer=_Serializer(self.cloud))
+        server = oslo_messaging.get_rpc_server(self.transport, target, [endpoint], serializer=_Serializer(self.cloud))
+        begin_calls_in_time(server)
+        return server
 
     @property
     def is_shared(self) -> bool:

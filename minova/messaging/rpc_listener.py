@@ -48,3 +48,28 @@ class Listener(amqpdriver.RpcAMQPListener):  # type: ignore[misc]
 def hand_back_messages() -> None:
     """Let the servers of this process use `Listener`."""
     amqpdriver.RpcAMQPListener = Listener
+
+
+def begin_calls_in_time(server: Any) -> None:
+    """Let the server drop calls that have waited for a thread for longer than their callers wait for the answer: it may have been
+    reported to people that they were not done.
+    """
+    dispatch = server.dispatcher.dispatch
+
+    def in_time(incoming: Any) -> Any:
+        if _is_abandoned(incoming):
+            LOG.warning(
+                "A call is dropped, because its caller no longer waits for it: %s", incoming.message.get("method")
+            )
+            return None
+        return dispatch(incoming)
+
+    server.dispatcher.dispatch = in_time
+
+
+def _is_abandoned(incoming: Any) -> bool:
+    """Compares the time since the message arrived here with its expiration, which the sender sets to the time-out of a call."""
+    if not incoming.orig_msg_id:
+        return False
+    limit = incoming.message._raw_message.properties.get("expiration")
+    return limit is not None and incoming.stopwatch.elapsed() * 1000 > int(limit)
