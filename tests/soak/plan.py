@@ -64,6 +64,7 @@ KINDS: dict[str, Kind] = {
     "clock of the database": Kind(targets=(DATABASE,), length=(3.0, 15.0), steps=(HOUR, -HOUR)),
     "restart the broker": Kind(targets=(BROKER,), length=(0.0, 4.0)),
     "kill the broker": Kind(targets=(BROKER,), length=(0.0, 4.0)),
+    "alarm of the broker": Kind(targets=(BROKER,), length=(1.0, 12.0)),
     "restart the database": Kind(targets=(DATABASE,), length=(0.0, 3.0)),
     "kill the database": Kind(targets=(DATABASE,), length=(0.0, 3.0)),
     "upgrade computes after a rollback": Kind(targets=COMPUTES, count=(1, 4), length=(10.0, 25.0)),

@@ -29,6 +29,7 @@ class Striker:
             "rename": self._rename,
             "clock": self._clock,
             "restart": self._restart,
+            "alarm": self._alarm,
             "upgrade": self._upgrade,
         }
 
@@ -97,6 +98,11 @@ class Striker:
 
     def _restart(self, fault: Fault, target: str) -> None:
         self._server(fault, target, kill=False)
+
+    def _alarm(self, fault: Fault, target: str) -> None:
+        """The broker takes no messages."""
+        with self._cloud.broker.alarm():
+            time.sleep(fault.length)
 
     def _server(self, fault: Fault, target: str, *, kill: bool) -> None:
         server = self._cloud.broker if target == "broker" else self._cloud.database
