@@ -1,5 +1,6 @@
 """minova inside a World: two conductors, two schedulers and some computes, and what must be true once all is quiet."""
 
+import itertools
 import logging
 import math
 import threading
@@ -107,6 +108,7 @@ class Cloud:
         self.delete_asked: set[str] = set()
         self.deleted_ports: set[str] = set()
         self.asked: dict[str, int] = {}
+        self._requests = itertools.count()
         self.db = self.world.database()
         for name in CONTROLLERS["conductor"]:
             self.world.start(name, ConductorApi, self._conductor)
@@ -215,7 +217,7 @@ class Cloud:
         if alive:
             chosen = self.world.random.choice(sorted(alive))
             self.delete_asked.add(chosen)
-            self.conductor.delete_server(self._user(0), instance_uuid=chosen)
+            self.conductor.delete_server(self._user(), instance_uuid=chosen)
 
     def act_on_one(self, kind: str) -> None:
         """A server action for any server that is or was running; one in another state refuses it."""
@@ -234,7 +236,7 @@ class Cloud:
                 known = ports.of_instance(session, instance_uuid)
             if not known:
                 raise errors.PortNotFound(f"Instance {instance_uuid} has no interface.")
-            self.conductor.delete_port(self._user(0), port_id=known[0].id)
+            self.conductor.delete_port(self._user(), port_id=known[0].id)
             self.deleted_ports.add(known[0].id)
             return
         with self.db.write() as session:
@@ -243,7 +245,7 @@ class Cloud:
             if kind == DETACH_INTERFACE.kind and not ports.of_instance(session, instance_uuid):
                 raise errors.PortNotFound(f"Instance {instance_uuid} has no interface.")
             arguments = interface_arguments(session, BY_KIND[kind], instance_uuid)
-        self.conductor.start_action(self._user(0), instance_uuid=instance_uuid, action=kind, arguments=arguments)
+        self.conductor.start_action(self._user(), instance_uuid=instance_uuid, action=kind, arguments=arguments)
 
     def turn_one(self, state: PowerState) -> None:
         """Any guest goes into another state by itself."""
@@ -252,9 +254,10 @@ class Cloud:
             host, uuid = self.world.random.choice(guests)
             self.drivers[host].turn(uuid, state)
 
-    @staticmethod
-    def _user(number: int) -> RequestContext:
-        return RequestContext(request_id=f"req-{number}", user_id="u", project_id="p")
+    def _user(self, number: int | None = None) -> RequestContext:
+        """`number`: of a request that may be repeated; each other request has an ID of its own."""
+        name = f"repeated-{number}" if number is not None else next(self._requests)
+        return RequestContext(request_id=f"req-{name}", user_id="u", project_id="p")
 
     # -- what operators do -----------------------------------------------------------------------------------------
 

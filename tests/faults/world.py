@@ -1,6 +1,6 @@
 """A whole cloud in one thread: the real handlers, a fake clock, and a bus that loses, doubles and delays by a seed.
 
-Every message goes through the real Proxy and Endpoint, as JSON. At each message, and between any two pieces of work,
+A second delivery comes before the first one, right after it or up to LATE seconds later. Every message goes through the real Proxy and Endpoint, as JSON. At each message, and between any two pieces of work,
 the world may let others go first, lose what is sent or answered, or kill the process at work: a killed process does
 nothing any more, not even its clean-up, because its bus, database and hypervisor no longer take anything from it.
 
@@ -38,6 +38,8 @@ LAST_RELEASE = json.loads((Path(__file__).parents[1] / "released" / "d8f8a1a.jso
 STEPS = (-3600.0, 3600.0)  # seconds by which a wall clock steps
 DEPTH = 3  # how many pieces of work may stand inside each other
 OUTAGE = 1.0
+# The broker may deliver a message again so many seconds later, at most.
+LATE = 15.0
 # Seconds after which a process that died is back, at least and at most.
 DOWN_FOR = (0.5, 50.0)
 DATABASE = "database"
@@ -51,7 +53,7 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     """Chances, each asked for at every message."""
 
     lose: float = 0.0
-    double: float = 0.0
+    double: float = 0.0  # a call or cast is delivered twice; of a call, either answer may come first
     delay: float = 0.0
     kill: float = 0.0
     others_first: float = 0.3
@@ -324,7 +326,7 @@ class _Bus:
         if world.chance(world.faults.lose):
             raise oslo_messaging.MessagingTimeout("the request was lost")
         try:
-            answer = self._deliver(ctx, method, _wire(arguments))
+            answer = self._answer(ctx, method, _wire(arguments))
         finally:
             if self._sender is not None:
                 self._sender.check()
@@ -333,14 +335,34 @@ class _Bus:
             raise oslo_messaging.MessagingTimeout("the answer was lost")
         return answer
 
+    def _answer(self, ctx: Any, method: str, sent: Any) -> Any:
+        """The first answer that comes: of the first delivery, or of a second one that overtakes it."""
+        world = self._world
+        if not world.faults.double or not world.chance(world.faults.double):
+            return self._deliver(ctx, method, sent)
+        again = world.random.choice(["before", "after", "late", "late"])
+        if again == "late":
+            world.later(world.random.uniform(0.0, LATE), None, lambda: self._arrive(ctx, method, sent))
+            return self._deliver(ctx, method, sent)
+        if again == "before":
+            self._arrive(ctx, method, sent)
+            return self._deliver(ctx, method, sent)
+        try:
+            return self._deliver(ctx, method, sent)
+        finally:
+            self._arrive(ctx, method, sent)
+
     def cast(self, ctx: Any, method: str, **arguments: Any) -> None:
         world = self._world
         world.pause(self._sender)
         sent = _wire(arguments)
-        for _ in range(2 if world.chance(world.faults.double) else 1):
+        for again in range(2 if world.chance(world.faults.double) else 1):
             if world.chance(world.faults.lose):
                 continue
-            late = world.random.uniform(1.0, 90.0) if world.chance(world.faults.delay) else 0.01
+            if world.chance(world.faults.delay):
+                late = world.random.uniform(1.0, 90.0)
+            else:
+                late = world.random.uniform(0.0, LATE) if again else 0.01
             world.later(late, None, lambda: self._arrive(ctx, method, sent))
 
     def _arrive(self, ctx: Any, method: str, sent: Any) -> None:
