@@ -14,8 +14,6 @@ import typing
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-import amqp.exceptions
-import kombu.exceptions
 import msgspec
 from oslo_config import cfg
 
@@ -26,6 +24,7 @@ from minova.contracts.base import Method, methods_of, numbers
 from minova.log import bound_request
 from minova.messaging import broker_connection, flow_control, memory_bus, rpc_access
 from minova.messaging.broker_users import EXCHANGE
+from minova.messaging.expected_errors import BROKER_ERRORS, log_in_one_line
 from minova.messaging.reconnects import Reconnects, send_answers_to_missing_queues
 from minova.messaging.rpc_levels import Levels
 from minova.messaging.rpc_listener import begin_calls_in_time, hand_back_messages
@@ -43,12 +42,6 @@ from oslo_messaging._tracing import client as tracing  # noqa: E402
 LOG = logging.getLogger(__name__)
 C = TypeVar("C")
 OUTAGE = Outage("The message broker", LOG)
-BROKER_ERRORS = (
-    oslo_messaging.MessageDeliveryFailure,
-    kombu.exceptions.OperationalError,
-    amqp.exceptions.AMQPError,
-    OSError,
-)
 
 # Limits how many messages one service takes off its queue before it has processed them; oslo.messaging's default is
 # unlimited.
@@ -70,6 +63,8 @@ amqpdriver.ACK_REQUEUE_EVERY_SECONDS_MIN = 0.5
 hand_back_messages()
 # Answers are sent even if the caller has made its queue again late.
 send_answers_to_missing_queues()
+# What is expected has no traceback.
+log_in_one_line()
 # TLS verifies certificates and host names, and services may have users of their own.
 broker_connection.use()
 
