@@ -1,10 +1,10 @@
 """Upgrades of a database that are killed after each statement that changes it, until one comes to its end.
 
-    python -m tests.integration.db.killed_upgrades URL STRIDE
+    python -m tests.integration.db.killed_upgrades URL STRIDE MOST
 
 Prints the statements after which an upgrade was killed. Each upgrade is a process of its own that gets SIGKILL after STRIDE
-statements more than the one before it. On MariaDB what was done until then stays. The tables of revision `FILLED` get the rows of
-`ROWS`; other databases begin with these.
+statements more than the one before it. On MariaDB what was done until then stays. After MOST of them one comes to its end. If there are no tables at first, those of revision
+`FILLED` get the rows of `ROWS`.
 """
 
 import os
@@ -46,13 +46,28 @@ ROWS = (
 )
 
 
-def begin(url: str) -> None:
-    """Make the tables of revision `FILLED` in one go, and fill them."""
+def make(url: str, revision: str) -> None:
+    """The tables of this revision, in one go."""
     db = Database(url)
     with db.write() as session:
         upgrades._note(session.connection(), None)
-        command.upgrade(upgrades._config(session.connection()), FILLED)
+        command.upgrade(upgrades._config(session.connection()), revision)
     db.close()
+
+
+def make_as_last_release(url: str) -> None:
+    """Its tables, with the number of the revision where that release wrote it."""
+    make(url, schema.LAST_RELEASE)
+    db = Database(url)
+    with db.write() as session:
+        session.execute(text(f"DROP TABLE {schema.TABLE}"))
+        session.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
+        session.execute(text("INSERT INTO alembic_version VALUES (:it)"), {"it": schema.LAST_RELEASE})
+    db.close()
+
+
+def make_filled(url: str) -> None:
+    make(url, FILLED)
     fill(url)
 
 
@@ -87,10 +102,12 @@ def kill_after_next(seen: set[str], more: int, tell: int) -> None:
         os.write(tell, same.encode() + b"\0")
         left -= 1
         if connection.dialect.name == "mysql" and statement.startswith(CHANGES_OF_ROWS):
-            # As the next change of a table does, before it changes anything.
-            connection.connection.commit()
-            left = 0
-        if not left:
+            if schema.TABLE not in statement:
+                left = 0
+            if left <= 0:
+                # As the next change of a table does, before it changes anything.
+                connection.connection.commit()
+        if left <= 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
     event.listen(Engine, "after_cursor_execute", executed)
@@ -119,18 +136,20 @@ def upgrade_until_killed(url: str, seen: set[str], more: int) -> list[str]:
     return new
 
 
-def main(url: str, stride: int) -> None:
+def main(url: str, stride: int, most: int) -> None:
     seen: set[str] = set()
-    filled = not url.startswith("mysql")
-    if filled:
-        begin(url)
-    while new := upgrade_until_killed(url, seen, stride):
+    filled = revision(url) is not None
+    for _ in range(most):
+        new = upgrade_until_killed(url, seen, stride)
+        if not new:
+            return
         seen.update(new)
         print(" ".join(new[-1].split()), flush=True)
         if not filled and revision(url) == FILLED:
             fill(url)
             filled = True
+    upgrades.upgrade(url)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
