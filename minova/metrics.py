@@ -81,6 +81,11 @@ BUILD_SECONDS = Histogram(
 )
 BUILDS = Counter("minova_builds_total", "Builds that ended, by how.", ["result"], registry=REGISTRY)
 TASKS = Gauge("minova_tasks", "Tasks that this conductor owns, by what they do next.", ["step"], registry=REGISTRY)
+ACTIONS_WAITING = Gauge(
+    "minova_actions_waiting",
+    "Server actions of this conductor that wait for their hosts, which are down; counted up to 500.",
+    registry=REGISTRY,
+)
 DECISION_SECONDS = Histogram(
     "minova_select_destinations_seconds",
     "Time of one select_destinations with its claim.",

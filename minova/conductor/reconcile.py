@@ -49,6 +49,14 @@ class Reconcile:
                 loss: tasks.on_hosts(session, self._worker.id, hosts, self._registry.steps_ended_by(loss), LIMIT)
                 for loss, hosts in lost.items()
             }
+            waiting_actions = tasks.on_hosts(
+                session,
+                self._worker.id,
+                lost[HostLoss.ABSENT] - lost[HostLoss.FENCED],
+                self._registry.steps_ended_by(HostLoss.FENCED),
+                LIMIT,
+            )
+        metrics.ACTIONS_WAITING.set(len(waiting_actions))
         for step in self._registry.steps:
             metrics.TASKS.labels(step.value).set(waiting.get(step.value, 0))
         seen = {task.id for task in due}

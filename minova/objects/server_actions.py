@@ -683,6 +683,22 @@ ACTIONS: tuple[ServerAction, ...] = (
     SOFT_DELETE,
     RESTORE,
 )
+# Actions whose success is accepted although a conductor has ended them, if nothing has changed the instance since. What the
+# others had taken was given back at their end: images, quotas, ports, the image of a rebuild.
+ACCEPTED_LATE = (
+    STOP,
+    START,
+    REBOOT_HARD,
+    REBOOT_SOFT,
+    PAUSE,
+    UNPAUSE,
+    SUSPEND,
+    RESUME,
+    RESCUE,
+    UNRESCUE,
+    SHELVE_OFFLOAD,
+    UNSHELVE,
+)
 BY_KIND: Mapping[str, ServerAction] = {action.kind: action for action in ACTIONS}
 BY_KEY: Mapping[str, tuple[ServerAction, ...]] = {
     key: tuple(action for action in ACTIONS if action.key == key)

@@ -23,6 +23,7 @@ from minova.objects.guest_hardware import DISK_BUSES, SECURE_BOOT, UEFI, VIF_MOD
 from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.numa import NUMACell, NUMAPages, NUMATopology
+from minova.objects.power_rules import OFF, ON
 from minova.objects.states import PowerState
 from minova.objects.vif import GroupMembers, Vif
 from minova.private_files import make_folder
@@ -47,7 +48,11 @@ _IDLE = CpuTimes(user=0, kernel=0, idle=0, iowait=0, frequency=1000)
 
 
 class Domain(msgspec.Struct, frozen=True, kw_only=True):
-    """The record of one domain."""
+    """The record of one domain.
+
+    `boots`: how often its guest has booted. While it does not change, the guest has the memory of that boot.
+    `saved`: the memory of the guest is saved, and its next start goes on from it.
+    """
 
     uuid: str
     node: str
@@ -58,6 +63,14 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     power_state: PowerState = PowerState.SHUTDOWN
     console: str = ""
     macs: tuple[str, ...] = ()
+    boots: int = 0
+    saved: bool = False
+
+    def turned(self, state: PowerState) -> "Domain":
+        """Returns the domain in this state: a guest that is off boots, or goes on from its saved memory."""
+        if self.power_state not in OFF or state in OFF:
+            return msgspec.structs.replace(self, power_state=state)
+        return msgspec.structs.replace(self, power_state=state, boots=self.boots + (not self.saved), saved=False)
 
     @property
     def view(self) -> DomainView:
@@ -150,7 +163,7 @@ class FakeDriver:
         domain.
         """
         with self._lock:
-            self._write(msgspec.structs.replace(self._domain(instance_uuid), power_state=state))
+            self._write(self._domain(instance_uuid).turned(state))
             watchers = tuple(self._changed)
         for changed in watchers:
             changed(instance_uuid, state)
@@ -158,6 +171,11 @@ class FakeDriver:
     def set_bridges(self, bridges: Mapping[str, str]) -> None:
         """Set the bridges that exist, by the segment that they carry. At the start all configured bridges exist."""
         self._bridges = dict(bridges)
+
+    def domain(self, instance_uuid: str) -> Domain | None:
+        """Returns the record of the domain; None if there is no domain."""
+        with self._lock:
+            return self._domains.get(instance_uuid)
 
     # -- methods of Driver -----------------------------------------------------------------------------------------
 
@@ -243,7 +261,7 @@ class FakeDriver:
                     f"{name}: line {number} of a start in a book only\n" for number in range(1, LINES_OF_A_START + 1)
                 ]
                 console = "".join((domain.console, *lines))
-                self._write(msgspec.structs.replace(domain, power_state=wanted, console=console))
+                self._write(msgspec.structs.replace(domain.turned(wanted), console=console))
                 return wanted
             return PowerState.RUNNING
 
@@ -281,7 +299,7 @@ class FakeDriver:
             domain = self._domains.get(instance.uuid)
             if domain is not None and domain.power_state in {PowerState.RUNNING, PowerState.PAUSED}:
                 return self._turn_to(instance.uuid, PowerState.RUNNING)
-            return self.hard_reboot(instance)
+            return self.resume(instance) if domain is not None and domain.saved else self.hard_reboot(instance)
 
     def hard_reboot(self, instance: Instance) -> PowerState:
         with self._lock:
@@ -289,7 +307,7 @@ class FakeDriver:
             if instance.uuid not in self._domains:
                 self.prepare(instance, instance.node or self.nodes[0], instance.attempt, None)
             self._turn_to(instance.uuid, PowerState.SHUTDOWN)
-            self._write(msgspec.structs.replace(self._domain(instance.uuid), macs=_macs_of(instance)))
+            self._write(msgspec.structs.replace(self._domain(instance.uuid), macs=_macs_of(instance), saved=False))
             return self.power_on(instance)
 
     def set_admin_password(self, instance: Instance, password: str) -> None:
@@ -306,8 +324,12 @@ class FakeDriver:
         return self._turn_to(instance_uuid, PowerState.RUNNING)
 
     def suspend(self, instance_uuid: str) -> PowerState:
-        self._begin("suspend")
-        return self._turn_to(instance_uuid, PowerState.SHUTDOWN)
+        with self._lock:
+            self._begin("suspend")
+            domain = self._domain(instance_uuid)
+            if domain.power_state in ON:
+                self._write(msgspec.structs.replace(domain, saved=True))
+            return self._turn_to(instance_uuid, PowerState.SHUTDOWN)
 
     def resume(self, instance: Instance) -> PowerState:
         self._begin("resume")
@@ -315,10 +337,12 @@ class FakeDriver:
 
     def prepare_rescue(self, instance: Instance, image: Image, image_path: Path | None) -> None:
         self._begin("prepare_rescue")
+        self._require_no_saved_memory(instance.uuid)
 
     def rescue(self, instance: Instance) -> PowerState:
         with self._lock:
             self._begin("rescue")
+            self._require_no_saved_memory(instance.uuid)
             self._turn_to(instance.uuid, PowerState.SHUTDOWN)
             return self.power_on(instance)
 
@@ -381,7 +405,7 @@ class FakeDriver:
             if instance.uuid not in self._domains:
                 self.prepare(instance, instance.node or self.nodes[0], instance.attempt, None)
             self._turn_to(instance.uuid, PowerState.SHUTDOWN)
-            self._write(msgspec.structs.replace(self._domain(instance.uuid), console=""))
+            self._write(msgspec.structs.replace(self._domain(instance.uuid), console="", saved=False))
 
     def inject_nmi(self, instance_uuid: str) -> PowerState:
         with self._lock:
@@ -389,6 +413,10 @@ class FakeDriver:
             domain = self._domain(instance_uuid)
             self._write(msgspec.structs.replace(domain, console=f"{domain.console}NMI received\n"))
             return domain.power_state
+
+    def _require_no_saved_memory(self, instance_uuid: str) -> None:
+        if self._domain(instance_uuid).saved:
+            raise errors.SavedMemoryKept(f"The memory of instance {instance_uuid} is saved: resume it first")
 
     def _turn_to(self, instance_uuid: str, state: PowerState) -> PowerState:
         """Change the state. Sends no event if the domain is in that state already."""

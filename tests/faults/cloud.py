@@ -182,6 +182,7 @@ class Cloud:
             spawn=self.world.spawn(process),
             stopping=cast(threading.Event, Event(process)),
             witness=self._witness(process, "compute"),
+            repeated=self.world.repeated(process),
         )
 
     # -- what users do ---------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import msgspec
 from minova.objects.server_actions import ACTIONS
 from minova.objects.states import PowerState
 from tests.faults.cloud import CONTROLLERS, DELETE_PORT, Cloud
-from tests.faults.world import DATABASE, Faults
+from tests.faults.world import DATABASE, HANGS, Faults
 
 # Seconds of the fake clock: while faults happen, and then at most, until everything that waits is found.
 STORM, QUIET = 150.0, 1200.0
@@ -153,6 +153,11 @@ STORMS: dict[str, Storm] = {
     "all controllers are dead for an hour": Storm(events=all_controllers, lasts=STORM * 1.3 + HOUR),
     "clocks step": Storm(events=clock_steps, lasts=STORM * 1.3 + 200, overrides=ROOMY, no_errors=True),
     "clocks step and processes die": Storm(faults=Faults(kill=0.01), events=clock_steps, lasts=STORM * 1.3 + 200),
+    "drivers are slow and hang": Storm(faults=Faults(slow=0.3, hang=0.03), lasts=STORM * 1.3 + HANGS),
+    "hypervisors go away": Storm(faults=Faults(hypervisor_away=0.05)),
+    "processes die while drivers are slow": Storm(
+        faults=Faults(slow=0.2, hang=0.02, hypervisor_away=0.02, kill=0.005), lasts=STORM * 1.3 + HANGS
+    ),
     "versions are mixed": Storm(faults=Faults(lose=0.02), events=mixed_versions),
     "hosts are renamed": Storm(events=hosts_are_renamed, lasts=STORM * 1.3 + 120),
     "a host comes back late": Storm(

@@ -27,6 +27,7 @@ from sqlalchemy import event
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.compute.instances.orders import Repeated
 from minova.contracts.base import numbers
 from minova.db.engine import Database, WriteSession
 from minova.messaging import rpc
@@ -43,6 +44,15 @@ LATE = 15.0
 # Seconds after which a process that died is back, at least and at most.
 DOWN_FOR = (0.5, 50.0)
 DATABASE = "database"
+SLOW, HANGS, AWAY = 100.0, 300.0, 20.0
+# Methods of drivers that work on a guest. A compute holds only the guest's own lock then.
+OF_GUESTS = frozenset(
+    {
+        *("shut_down", "power_off", "start", "hard_reboot", "pause", "unpause", "suspend", "resume", "rescue"),
+        *("prepare_rescue", "snapshot", "rebuild", "inject_nmi", "set_admin_password"),
+        *("attach_interface", "detach_interface"),
+    }
+)
 
 
 class Killed(BaseException):
@@ -61,6 +71,11 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     # At every transaction of a process: the database goes away for OUTAGE seconds; it commits, and the answer is lost.
     database_away: float = 0.0
     lose_commit: float = 0.0
+    # At every operation of a server action: it takes up to SLOW seconds, or HANGS; the hypervisor goes away for up to AWAY seconds,
+    # before the operation or after it.
+    slow: float = 0.0
+    hang: float = 0.0
+    hypervisor_away: float = 0.0
 
 
 class Process:
@@ -72,6 +87,8 @@ class Process:
         self.contract = contract
         self.boot = boot
         self.alive = True
+        # Whether it is in an operation of a server action, and so holds the lock of that instance alone.
+        self.acts = False
         # What the kernel does when it dies, such as letting go of its locks.
         self.at_death: list[Callable[[], None]] = []
         self.manager: Any = None
@@ -139,6 +156,11 @@ class World:
         self.last_release: set[str] = set()
         self.refused: list[tuple[str, str]] = []
         self._queue: list[tuple[float, float, int, Process | None, Callable[[], None]]] = []
+        # Until when the hypervisor of a host does not answer, by the host's name.
+        self.hypervisor_back: dict[str, float] = {}
+        self.on_operation: Callable[[Process, str, bool], None] = lambda process, name, is_done: None
+        # Names of methods whose messages are lost.
+        self.lost_methods: set[str] = set()
         # Seconds that wall clocks are away from `now`: of processes, by name, and of the database.
         self.steps: dict[str, float] = {}
         self._down_until: dict[str, float] = {}
@@ -231,6 +253,36 @@ class World:
     def spawn(self, process: Process) -> Callable[[Callable[[], None]], None]:
         """For managers: what runs in the background of a process."""
         return lambda work: self.later(self.random.uniform(0.0, 0.5), process, work)
+
+    def elsewhere(self, process: Process, seconds: float) -> None:
+        """The thread of an action waits so long; other threads of the process, and other processes, work meanwhile."""
+        stack, self._stack = self._stack, [one for one in self._stack if one is not process]
+        process.acts = False
+        try:
+            self.run(seconds)
+        finally:
+            self._stack, process.acts = stack, True
+        process.check()
+
+    def repeated(self, process: Process) -> Repeated:
+        """For managers: signs of life of an action come from a thread of its own."""
+
+        @contextmanager
+        def repeated(seconds: float, work: Callable[[], bool]) -> Iterator[None]:
+            is_over = False
+
+            def again() -> None:
+                if not is_over and work():
+                    self.later(seconds, process, again)
+
+            self.later(seconds, process, again)
+            process.acts = True
+            try:
+                yield
+            finally:
+                is_over, process.acts = True, False
+
+        return repeated
 
     def run(self, seconds: float) -> None:
         """Let the world go on for so long."""
@@ -355,6 +407,8 @@ class _Bus:
     def cast(self, ctx: Any, method: str, **arguments: Any) -> None:
         world = self._world
         world.pause(self._sender)
+        if method in world.lost_methods:
+            return
         sent = _wire(arguments)
         for again in range(2 if world.chance(world.faults.double) else 1):
             if world.chance(world.faults.lose):
@@ -436,11 +490,35 @@ class MortalDatabase(Database):
 
 
 class MortalDriver:
-    """A host's hypervisor as one incarnation of its compute sees it: the hypervisor lives on, the caller may die."""
+    """A host's hypervisor as one incarnation of its compute sees it: the hypervisor lives on, the caller may die.
+
+    `World.on_operation` is called with each operation of a server action, and whether it is done; it may wait and raise.
+    """
 
     def __init__(self, driver: Any, process: Process) -> None:
         self._driver = driver
         self._process = process
+
+    def _reach(self) -> None:
+        """Raises HypervisorUnavailable while the hypervisor is away."""
+        world = self._process.world
+        if world.now < world.hypervisor_back.get(self._process.name, 0.0):
+            raise errors.HypervisorUnavailable("libvirtd does not answer")
+
+    def _meet(self, name: str, *, is_done: bool) -> None:
+        """What happens before or after an operation of a server action."""
+        world, faults = self._process.world, self._process.world.faults
+        if not self._process.acts:
+            return
+        world.on_operation(self._process, name, is_done)
+        if faults.hypervisor_away and world.chance(faults.hypervisor_away / 2):
+            world.hypervisor_back[self._process.name] = world.now + world.random.uniform(1.0, AWAY)
+        if is_done:
+            return
+        if faults.hang and world.chance(faults.hang):
+            world.elsewhere(self._process, HANGS)
+        elif faults.slow and world.chance(faults.slow):
+            world.elsewhere(self._process, world.random.uniform(1.0, SLOW))
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._driver, name)
@@ -450,7 +528,13 @@ class MortalDriver:
         def act(*args: Any, **kwargs: Any) -> Any:
             world = self._process.world
             world.pause(self._process)
+            if name in OF_GUESTS:
+                self._meet(name, is_done=False)
+            self._reach()
             answer = value(*args, **kwargs)
+            if name in OF_GUESTS:
+                self._meet(name, is_done=True)
+                self._reach()
             world.pause(self._process)
             return answer
 

@@ -35,7 +35,7 @@ from minova.contracts.conductor import ConductorApi
 from minova.objects.failures import kind_of
 from minova.objects.guest_record import EndedAction
 from minova.objects.instance import Instance
-from minova.objects.server_actions import SECRET_TIMEOUT, SHELVE_OFFLOAD, ServerAction
+from minova.objects.server_actions import BY_KIND, SECRET_TIMEOUT, SHELVE_OFFLOAD, ServerAction
 from minova.objects.states import PowerState, TaskState
 from minova.private_files import make_folder
 
@@ -53,6 +53,11 @@ MOST_REFUSED = 1000
 class _Running(NamedTuple):
     action_id: int
     order: Order
+
+
+class _Begun(NamedTuple):
+    action_id: int
+    kind: str
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,21 +87,26 @@ class UnreportedResults:
         self._results = {result.instance_uuid: result for result in self._read()}
         self._begun = self._read_begun()
 
-    def begin(self, instance_uuid: str, action_id: int) -> None:
+    def begin(self, instance_uuid: str, action_id: int, kind: str) -> None:
         """Note that the action begins now. A note that cannot be written to the folder is logged and kept in memory."""
         self._end(instance_uuid)
-        self._begun[instance_uuid] = action_id
+        self._begun[instance_uuid] = _Begun(action_id, kind)
         if self._folder is None:
             return
         try:
             make_folder(self._folder)
-            (self._folder / f"{action_id}.begun").write_text(instance_uuid)
+            (self._folder / f"{action_id}.begun").write_text(f"{instance_uuid} {kind}")
         except OSError as error:
             LOG.warning("That action %d begins cannot be noted in %s: %s", action_id, self._folder, error)
 
     def has_begun(self, instance_uuid: str, action_id: int) -> bool:
         """Whether the action has begun here, perhaps in an earlier process, and its result was not received yet."""
-        return self._begun.get(instance_uuid) == action_id or self.of(instance_uuid, action_id) is not None
+        return self.begun_kind(instance_uuid, action_id) is not None or self.of(instance_uuid, action_id) is not None
+
+    def begun_kind(self, instance_uuid: str, action_id: int) -> str | None:
+        """Returns the kind of an action that has begun here and has no result yet."""
+        begun = self._begun.get(instance_uuid)
+        return begun.kind if begun is not None and begun.action_id == action_id else None
 
     def of(self, instance_uuid: str, action_id: int) -> Result | None:
         result = self._results.get(instance_uuid)
@@ -134,19 +144,20 @@ class UnreportedResults:
             LOG.warning("The result of action %d cannot be removed: %s", result.action_id, error)
 
     def _end(self, instance_uuid: str) -> None:
-        action_id = self._begun.pop(instance_uuid, None)
-        if action_id is None or self._folder is None:
+        begun = self._begun.pop(instance_uuid, None)
+        if begun is None or self._folder is None:
             return
         try:
-            (self._folder / f"{action_id}.begun").unlink(missing_ok=True)
+            (self._folder / f"{begun.action_id}.begun").unlink(missing_ok=True)
         except OSError as error:
-            LOG.warning("The note that action %d has begun cannot be removed: %s", action_id, error)
+            LOG.warning("The note that action %d has begun cannot be removed: %s", begun.action_id, error)
 
-    def _read_begun(self) -> dict[str, int]:
+    def _read_begun(self) -> dict[str, _Begun]:
         begun = {}
         for path in sorted(self._folder.glob("*.begun")) if self._folder is not None else ():
             try:
-                begun[path.read_text()] = int(path.stem)
+                instance_uuid, _, kind = path.read_text().partition(" ")
+                begun[instance_uuid] = _Begun(int(path.stem), kind)
             except (OSError, ValueError) as error:
                 LOG.warning("%s is left out: %s", path, error)
         return begun
@@ -235,6 +246,10 @@ class InstanceActions:
             LOG.warning("Action %d of instance %s has not begun in time, and is cancelled", action_id, instance_uuid)
             self._report_refusal(ctx, instance_uuid, action_id)
             return
+        begun = BY_KIND.get(self._results.begun_kind(instance_uuid, action_id) or "")
+        if begun is not None and begun.secret and not is_running:
+            self._report_interruption(ctx, instance_uuid, action_id)
+            return
         LOG.info("Action %d of instance %s has begun, and is not cancelled", action_id, instance_uuid)
         step = running.order.step if running is not None and is_running else ""
         self._conductor.action_progressed(
@@ -264,6 +279,13 @@ class InstanceActions:
         )
         self._report_failure(ctx, refused, f"it did not begin within {self._time_limit:g} s")
 
+    def _report_interruption(self, ctx: RequestContext, instance_uuid: str, action_id: int) -> None:
+        """An earlier process has begun an action whose arguments are stored nowhere, so no request of it comes again."""
+        state = self._power_state_if_known(instance_uuid)
+        lost = Result(instance_uuid=instance_uuid, action_id=action_id, power_state=state, kind="ResultUnknown")
+        self._report_failure(ctx, lost, "the host was interrupted and does not know whether it was done")
+        self._results.forget(instance_uuid)
+
     def is_unreported(self, instance_uuid: str) -> bool:
         """Whether an action ended here whose result no conductor has received."""
         return self._results.has(instance_uuid)
@@ -292,7 +314,7 @@ class InstanceActions:
             except errors.StaleAttempt as error:
                 LOG.info("Instance %s is left as it is: %s", uuid, error)
                 return
-            self._results.begin(uuid, action_id)
+            self._results.begin(uuid, action_id, action.kind)
             time_limit = min(self._time_limit, SECRET_TIMEOUT) if action.secret else self._time_limit
             try:
                 with self._progress.during(order, time_limit):

@@ -125,6 +125,28 @@ def explain_wait(session: Session, action_id: int, failure: Failure | None) -> N
         session.connection().execute(statement.values(values))
 
 
+def last_failed(session: Session, instance_uuid: str) -> tuple[int, str | None] | None:
+    """Returns the id and the event of the instance's newest action if it has failed."""
+    model = InstanceAction
+    newest = select(model.id, model.result).where(model.instance_uuid == instance_uuid).order_by(model.id.desc())
+    row = session.execute(newest.limit(1)).first()
+    if row is None or row.result != "Error":
+        return None
+    event = select(InstanceActionEvent.event).where(InstanceActionEvent.action_id == row.id)
+    return row.id, session.scalar(event.order_by(InstanceActionEvent.id.desc()).limit(1))
+
+
+def reopen(session: Session, action_id: int) -> None:
+    """The action has ended in the records, and continued on its host. Its records are in progress again."""
+    open_again = {"finish_time": None, "result": None}
+    connection = session.connection()
+    connection.execute(
+        update(InstanceAction).where(InstanceAction.id == action_id).values(open_again | {"message": None})
+    )
+    of_action = update(InstanceActionEvent).where(InstanceActionEvent.action_id == action_id)
+    connection.execute(of_action.values(open_again | {"details": None, "kind": None}))
+
+
 def initiators(session: Session, uuids: Iterable[str], request_id: str) -> dict[str, tuple[str, str]]:
     """Returns, by instance, the user and the project of the action with this request id."""
     row = InstanceAction

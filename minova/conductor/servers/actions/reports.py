@@ -26,15 +26,17 @@ from minova.conductor.servers.actions.in_progress import LockedAction, is_on, lo
 from minova.conductor.tasks.group_commit import GroupCommit
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
-from minova.db.models import TaskStep
+from minova.db.models import Task, TaskStep
 from minova.db.servers import actions, instances, tasks
 from minova.log import bound_context
 from minova.objects.failures import Failure
-from minova.objects.server_actions import ATTACH_INTERFACE, BY_KIND, REBUILD, SHELVE, SHELVE_OFFLOAD
+from minova.objects.server_actions import ACCEPTED_LATE, ATTACH_INTERFACE, BY_KIND, REBUILD, SHELVE, SHELVE_OFFLOAD
 from minova.objects.states import PowerState, TaskState
 
 LOG = logging.getLogger(__name__)
 WAITS = "The host does not answer. The action waits for it."
+# The kind of failure of an action that its host has cancelled, because it did not begin in time.
+CANCELLED = "HostTooSlow"
 OVERDUE = "The host did not report in time. It is asked to cancel the action."
 _RESULT_UNKNOWN = Failure(
     kind="ResultUnknown", details="the host was interrupted and does not know whether it was done"
@@ -150,8 +152,9 @@ class ActionReports:
         def work(session: Session) -> None:
             locked = lock_on(session, instance_uuid, action_id, host)
             if locked is not None:
-                # Otherwise the guest may have the interface, so its addresses stay taken.
-                if locked.action is ATTACH_INTERFACE and untouched:
+                # Otherwise the guest may have the interface, so its addresses stay taken. A host that refreshes its
+                # interfaces may have attached it although the action has not begun.
+                if locked.action is ATTACH_INTERFACE and untouched and failure.kind != CANCELLED:
                     self._attachments.release(session, instance_uuid, locked.port_id)
                 vm_state, task_state = locked.instance.state
                 changed = locked.action.has_changed(task_state)
@@ -226,7 +229,7 @@ class ActionReports:
         locked = lock_all(session, {report.instance_uuid for report in reports})
         endings: dict[str, Ending] = {}
         for report in reports:
-            done = locked.get(report.instance_uuid)
+            done = locked.get(report.instance_uuid) or self._reopened(session, report)
             if done is None or not is_on(done, report.action_id, report.host):
                 continue
             values: dict[str, Any] = {"power_state": int(report.power_state)}
@@ -237,6 +240,29 @@ class ActionReports:
         self._ends.end_all(session, [*endings.values()])
         chained = self._offload_all(session, [*endings.values()])
         return [chained.pop(report.instance_uuid, None) for report in reports]
+
+    def _reopened(self, session: Session, report: Success) -> LockedAction | None:
+        """Returns an action that was ended without its host, and that its host has done all the same, if nothing has happened
+        to the instance since. Its host was forced down, for example, and was not off.
+        """
+        uuid = report.instance_uuid
+        instance, task = locked_instance(session, uuid), tasks.lock(session, [uuid]).get(uuid)
+        failed = actions.last_failed(session, uuid)
+        if instance is None or instance.deleted or instance.host != report.host or task is not None or failed is None:
+            return None
+        action_id, event = failed
+        vm_state, task_state = instance.state
+        action = next((one for one in ACCEPTED_LATE if one.event == event and vm_state in one.vm_states), None)
+        if action is None or action_id != report.action_id or task_state is not None:
+            return None
+        LOG.warning("Instance %s: %s has succeeded on %s after its end", uuid, action.name, report.host)
+        busy = (vm_state, action.progress[0])
+        instances.transition(session, [uuid], [instance.state], busy, updated_at=self._worker.at())
+        actions.reopen(session, action_id)
+        again = locked_instance(session, uuid)
+        assert again is not None
+        done = Task(kind=action.kind, instance_uuid=uuid, action_id=action_id, host=report.host, payload={})
+        return LockedAction(action=action, instance=again, task=done)
 
     def _offload_all(self, session: Session, endings: Sequence[Ending]) -> dict[str, Chained]:
         """Begins, by instance, the offloads of the instances that have just been shelved, unless they stay on their

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from minova import metrics
 from minova.db import models
-from minova.objects.server_actions import ACTIONS, SOFT_DELETE, ServerAction
+from minova.objects.server_actions import ACCEPTED_LATE, ACTIONS, SOFT_DELETE, STOP, ServerAction
 from minova.objects.states import PowerState, VmState
 from tests.fakes.action_arguments import power_state_after
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
@@ -106,6 +107,7 @@ def test_an_action_waits_for_a_silent_host_and_says_so(harness: ConductorHarness
         harness.beat("b", "c")
     assert harness.state(uuid) == before
     assert harness.hosts["a"].cancellations == []
+    assert metrics.ACTIONS_WAITING._value.get() == 1
     text, details = message_of(harness, asked["action_id"])
     assert text == "The host does not answer. The action waits for it."
     assert details is not None
@@ -143,6 +145,39 @@ def test_a_host_that_is_forced_down_ends_the_action(harness: ConductorHarness) -
     harness.force_down("a")
     assert (harness.state(uuid), harness.task(uuid)) == ("active/None on a", None)
     assert "forced down" in harness.fault(uuid)
+
+
+@pytest.mark.parametrize("action", ACCEPTED_LATE, ids=lambda action: action.kind)
+def test_a_late_success_is_accepted_while_nothing_has_changed(harness: ConductorHarness, action: ServerAction) -> None:
+    """The host was forced down, and was not off."""
+    uuid = harness.active()
+    asked = asked_on(harness, uuid, action)
+    harness.force_down("a")
+    assert harness.actions(uuid)[-1] == (action.name, "Error")
+    for _ in range(2):
+        harness.conductor.action_succeeded(CTX, **asked, power_state=power_state_after(action))
+        assert harness.state(uuid).startswith(f"{action.after_success(min(action.vm_states))}/None")
+        assert harness.actions(uuid)[-1] == (action.name, "Success")
+    assert message_of(harness, asked["action_id"]) == (None, None)
+
+
+@pytest.mark.parametrize("since", ["another action", "a reset", "a deletion", "another host"])
+def test_a_late_success_changes_nothing_once_the_server_has_changed(harness: ConductorHarness, since: str) -> None:
+    uuid = harness.active()
+    asked = asked_on(harness, uuid, STOP)
+    harness.force_down("a")
+    if since == "a reset":
+        harness.conductor.reset_server_state(CTX, instance_uuid=uuid, vm_state="active")
+    elif since == "a deletion":
+        harness.delete(uuid)
+    elif since == "another action":
+        harness.force_down("a", forced_down=False)
+        harness.acted(uuid, "reboot_hard")
+    else:
+        asked["host"] = "b"
+    before = harness.state(uuid)
+    harness.conductor.action_succeeded(CTX, **asked, power_state=4)
+    assert harness.state(uuid) == before
 
 
 def test_an_action_of_a_host_without_a_service_ends(harness: ConductorHarness) -> None:
