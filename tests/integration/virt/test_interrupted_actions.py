@@ -200,6 +200,24 @@ def test_base_image_that_is_gone_is_fetched_again(interrupted: Interrupted) -> N
     interrupted.await_boot(boots)
 
 
+def test_bug_writes_during_a_snapshot_are_lost_with_the_domain(interrupted: Interrupted) -> None:
+    site, boots = interrupted.site, interrupted.boots()
+    interrupted.copies.hold()
+    interrupted.cli("server image create vm --name aside")
+    wait_for_overlay(site)
+    site.console.ask("mount -t vfat /dev/vda1 /disk && echo aside >/disk/aside; umount /disk; sync")
+    with site.domain() as domain:
+        domain.destroy()
+        domain.undefine()
+    interrupted.copies.let_go()
+    site.wait_for_idle()
+    interrupted.cli("server reboot vm --hard", "--wait")
+    interrupted.await_boot(boots)
+    assert site.console.ask("mount -t vfat /dev/vda1 /disk && cat /disk/aside; umount /disk") == "aside"
+    wait_for("the overlay is gone", lambda: all_files(site) == {"disk"})
+    assert "Traceback" not in site.standalone.log
+
+
 @pytest.mark.skipif(not IS_WHOLE, reason="part of the whole table")
 def test_power_cut_in_the_night_of_the_backups_leaves_no_guest_off(tmp_path: Path, guest_image: Path) -> None:
     """The host starts again while an image of the guest is being made: the guest runs, with all that it has written."""
