@@ -6,7 +6,7 @@ MariaDB and MySQL commit each change of a table. There an interrupted upgrade is
 
 from alembic import context
 
-from minova.db import repeatable_ddl as _  # noqa: F401  Alembic finds its classes.
+from minova.db.connections import repeatable_ddl as _  # noqa: F401  Alembic finds its classes.
 from minova.db.models import Base
 from minova.db.schema import TABLE
 

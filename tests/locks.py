@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.dialects import mysql
 
-from minova.db.galera import LOCK_NUMBER, locks_rows, raising_lock_numbers, renamed
+from minova.db.connections.galera import LOCK_NUMBER, locks_rows, raising_lock_numbers, renamed
 
 _DIALECT = mysql.dialect()
 

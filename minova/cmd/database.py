@@ -5,11 +5,11 @@ import threading
 from oslo_config import cfg
 
 from minova import errors
+from minova.db.connections.tls import connection_url
 from minova.db.engine import Database, Timeouts
 from minova.db.hosts import services
 from minova.db.recovery import cloud
 from minova.db.schema import require_schema
-from minova.db.tls import connection_url
 from minova.messaging.rpc import Rpc
 from minova.service import until_available
 from minova.witness import Witness

@@ -19,7 +19,7 @@ SERVICES = ("api", "compute", "conductor", "consoleproxy", "metadata", "metadata
 
 def db_upgrade(conf: cfg.ConfigOpts) -> None:
     """Make or update the tables; print their new revision."""
-    from minova.db.tls import connection_url  # noqa: PLC0415 - see the module's first line
+    from minova.db.connections.tls import connection_url  # noqa: PLC0415 - see the module's first line
     from minova.db.upgrade import upgrade  # noqa: PLC0415 - the same
 
     print(upgrade(connection_url(conf.database)))
@@ -28,8 +28,8 @@ def db_upgrade(conf: cfg.ConfigOpts) -> None:
 def db_version(conf: cfg.ConfigOpts) -> None:
     """Print the revision of the tables. It is an error if there are none."""
     from minova.db import schema  # noqa: PLC0415 - see the module's first line
+    from minova.db.connections.tls import connection_url  # noqa: PLC0415 - the same
     from minova.db.engine import Database  # noqa: PLC0415 - the same
-    from minova.db.tls import connection_url  # noqa: PLC0415 - the same
 
     database = Database(connection_url(conf.database))
     try:

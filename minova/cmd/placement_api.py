@@ -20,7 +20,7 @@ from minova.api.listener.service import HttpService, Listen, limits_of
 from minova.api.placement.app import make_app
 from minova.cmd import database
 from minova.cmd.launch import launch
-from minova.db.tls import connection_url
+from minova.db.connections.tls import connection_url
 from minova.db.upgrade import upgrade
 from minova.service import Running
 

@@ -18,7 +18,7 @@ from minova.cmd.default_network import DefaultNetwork
 from minova.cmd.launch import launch
 from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
-from minova.db.tls import connection_url
+from minova.db.connections.tls import connection_url
 from minova.db.upgrade import upgrade
 from minova.messaging.rpc import Rpc
 from minova.objects.flavor import Flavor

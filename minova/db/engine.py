@@ -29,9 +29,9 @@ from sqlalchemy.sql import ColumnElement
 from minova import errors
 from minova.codecs import parse_json, write_json
 from minova.db import clock as clocks
-from minova.db import galera, pooler
-from minova.db.ballast import Ballast
 from minova.db.clock import CloudNow
+from minova.db.connections import galera, pooler
+from minova.db.connections.ballast import Ballast
 from minova.db.models.clock import EpochNow
 from minova.db.sql import use_plans_for_one
 from minova.outages import Outage

@@ -47,7 +47,7 @@ def upgrade(url: str) -> str:
             connection.execute(text(f"UPDATE {TABLE} SET oldest = :oldest"), {"oldest": LAST_RELEASE})
 
         # The upgrade gives way to running services that hold locks. MariaDB has committed a part of it then:
-        # `repeatable_ddl` skips that.
+        # `minova.db.connections.repeatable_ddl` skips that.
         db.run(work)
         return version(db) or ""
     finally:

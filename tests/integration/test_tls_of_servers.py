@@ -11,7 +11,7 @@ from minova import errors
 from minova.cmd import database
 from minova.context import service_context
 from minova.contracts.scheduler import SchedulerApi
-from minova.db.tls import connection_url
+from minova.db.connections.tls import connection_url
 from minova.messaging.rpc import Rpc
 from tests.cluster import configure
 from tests.servers.authority import Authority, Certificate

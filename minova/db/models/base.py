@@ -24,7 +24,7 @@ class Base(DeclarativeBase):
 
 class Lockable:
     """Of tables whose rows are locked (`with_for_update`). `lock_number`: counts the locks, for databases on which a row
-    that is only locked does not conflict with other transactions (`minova.db.galera`); elsewhere it stays NULL.
+    that is only locked does not conflict with other transactions (`minova.db.connections.galera`); elsewhere it stays NULL.
     """
 
     lock_number: Mapped[int | None] = mapped_column(deferred=True, sort_order=1000)

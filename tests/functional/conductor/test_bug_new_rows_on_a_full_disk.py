@@ -10,7 +10,7 @@ import pytest
 from minova import errors
 from minova.contracts.base import Role, methods_of
 from minova.contracts.conductor import ConductorApi
-from minova.db.ballast import Ballast
+from minova.db.connections.ballast import Ballast
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.security.broker_cloud import Facts, arguments_of
 from tests.tables import make_tables

@@ -3,7 +3,7 @@
 import shutil
 from pathlib import Path
 
-from minova.db.ballast import Ballast
+from minova.db.connections.ballast import Ballast
 
 MB = 1 << 20
 

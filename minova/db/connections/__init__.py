@@ -1,0 +1,1 @@
+"""What each kind of database server needs of its clients."""
