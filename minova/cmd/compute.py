@@ -11,24 +11,24 @@ from oslo_config import cfg
 from minova import virt
 from minova.cmd import clients
 from minova.cmd.launch import launch
+from minova.compute.actions.actions import InstanceActions, UnreportedResults
+from minova.compute.actions.operations import Operations
+from minova.compute.actions.orders import Progress, Repeated, repeated
+from minova.compute.actions.snapshots import Snapshots
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.guest_records import GuestRecords
 from minova.compute.host_identity import IdentifiedConductor, LocalIdentity
 from minova.compute.images.cache import ImageCache
 from minova.compute.images.uploads import ImageUploads, Uploads
 from minova.compute.instances.abandonment import Gate
-from minova.compute.instances.actions import InstanceActions, UnreportedResults
 from minova.compute.instances.background import Background
 from minova.compute.instances.base_images import BaseImages
 from minova.compute.instances.builds import FRESH_CLAIM, Builder, Images
 from minova.compute.instances.clean_stops import CleanStops
 from minova.compute.instances.guest_starts import GuestStarts
 from minova.compute.instances.interfaces import Interfaces
-from minova.compute.instances.operations import Operations
-from minova.compute.instances.orders import Progress, Repeated, repeated
 from minova.compute.instances.plugging import Plugging
 from minova.compute.instances.power_states import PowerStates
-from minova.compute.instances.snapshots import Snapshots
 from minova.compute.instances.workers import Spawn, Workers
 from minova.compute.manager import Collaborators, ComputeManager
 from minova.compute.membership import Membership

@@ -12,10 +12,11 @@ import msgspec
 from oslo_config import cfg
 
 from minova import errors
+from minova.compute.actions.actions import InstanceActions
+from minova.compute.actions.snapshots import Snapshots
 from minova.compute.host_identity import LocalIdentity
 from minova.compute.hypervisor_probe import HypervisorProbe
 from minova.compute.instances.abandonment import Gate
-from minova.compute.instances.actions import InstanceActions
 from minova.compute.instances.attempts import End, Outcome
 from minova.compute.instances.background import Background
 from minova.compute.instances.builds import Builder
@@ -23,7 +24,6 @@ from minova.compute.instances.guest_starts import GuestStarts
 from minova.compute.instances.init_host import adopt
 from minova.compute.instances.interfaces import Interfaces
 from minova.compute.instances.power_states import PowerStates
-from minova.compute.instances.snapshots import Snapshots
 from minova.compute.instances.workers import Workers
 from minova.compute.membership import Membership
 from minova.compute.periodic.auditor import Auditor

@@ -12,10 +12,10 @@ from oslo_config import cfg
 from minova import conf as configuration
 from minova import errors
 from minova.cmd.compute import make_manager as make_compute_manager
+from minova.compute.actions.actions import UnreportedResults
+from minova.compute.actions.orders import Repeated, repeated
 from minova.compute.guest_records import GuestRecords
 from minova.compute.images.tokens import ImageToken
-from minova.compute.instances.actions import UnreportedResults
-from minova.compute.instances.orders import Repeated, repeated
 from minova.compute.manager import ComputeManager
 from minova.context import service_context
 from minova.objects.flavor import Flavor

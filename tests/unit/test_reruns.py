@@ -77,7 +77,9 @@ def count(folder: Path, name: str) -> int:
     return len((folder / f"{name}.count").read_text())
 
 
-@pytest.mark.parametrize("words", [(), ("--numprocesses=2", "--dist=loadfile", "test_suite.py")], ids=["one process", "workers"])
+@pytest.mark.parametrize(
+    "words", [(), ("--numprocesses=2", "--dist=loadfile", "test_suite.py")], ids=["one process", "workers"]
+)
 def test_what_passes_alone_is_flaky_and_the_run_is_green(tmp_path: Path, words: tuple[str, ...]) -> None:
     """Failures, errors before and after a test, what an earlier test left behind, and a fixture of the module."""
     tests = """

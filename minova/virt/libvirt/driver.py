@@ -30,9 +30,10 @@ from minova.objects.states import PowerState
 from minova.objects.vif import GroupMembers, Vif
 from minova.virt.config_drive.builder import ConfigDrives
 from minova.virt.driver import NO_DATA, NO_ROW, GuestData, LeftDisks, RowHost, last_lines
-from minova.virt.libvirt import diagnostics, guest_agent, jobs, power, saved_memory
+from minova.virt.libvirt import diagnostics, guest_agent
 from minova.virt.libvirt.consoles import SerialPorts, port_of
 from minova.virt.libvirt.error_codes import meaning
+from minova.virt.libvirt.guest_state import jobs, power, saved_memory
 from minova.virt.libvirt.host import Host, exists, lookup, require
 from minova.virt.libvirt.host_view import HostReader, cpus_of
 from minova.virt.libvirt.networking.bridges import Bridges

@@ -12,7 +12,7 @@ from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.states import PowerState
 from minova.virt.driver import Driver
-from minova.virt.libvirt import jobs, saved_memory
+from minova.virt.libvirt.guest_state import jobs, saved_memory
 from tests.fakes.libvirt_errors import libvirt_error
 from tests.functional.virt.libvirt.test_driver import domain_of, instance, load
 

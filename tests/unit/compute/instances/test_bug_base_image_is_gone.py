@@ -9,7 +9,7 @@ from minova.objects.image import Image
 from minova.objects.server_actions import REBOOT_HARD, START, STOP
 from minova.objects.states import PowerState, VmState
 from tests.fakes.computes import Compute
-from tests.unit.compute.instances.test_actions import ask, state
+from tests.unit.compute.actions.test_actions import ask, state
 
 LOST = Path("/instances/_base/d1935e")
 

@@ -14,10 +14,10 @@ from typing import NamedTuple
 from oslo_config import cfg
 
 from minova import errors
+from minova.compute.actions.orders import PATIENCE, ActionEnded, Order, Progress
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.images.tokens import ImageToken
 from minova.compute.images.uploads import Uploads
-from minova.compute.instances.orders import PATIENCE, ActionEnded, Order, Progress
 from minova.contracts.conductor import ConductorApi
 from minova.objects.image import Image
 from minova.objects.states import PowerState, TaskState

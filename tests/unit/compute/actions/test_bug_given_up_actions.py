@@ -27,7 +27,7 @@ from minova.objects.server_actions import (
 from minova.objects.states import PowerState, VmState
 from tests.fakes.computes import CTX, Compute
 from tests.fakes.conductor import FakeConductor
-from tests.unit.compute.instances.test_actions import ask, send, state
+from tests.unit.compute.actions.test_actions import ask, send, state
 
 Beat = Callable[[], bool]
 REFUSED = ("i", 1, "it did not begin within 600 s")

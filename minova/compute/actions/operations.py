@@ -15,13 +15,13 @@ from typing import Protocol
 from oslo_config import cfg
 
 from minova import errors
+from minova.compute.actions.orders import ActionEnded, Order, Progress
+from minova.compute.actions.snapshots import Snapshots, Steps
 from minova.compute.images.tokens import ImageToken
 from minova.compute.instances.base_images import BaseImages
 from minova.compute.instances.builds import Images, checked_file
 from minova.compute.instances.clean_stops import shutdown_timeout
-from minova.compute.instances.orders import ActionEnded, Order, Progress
 from minova.compute.instances.plugging import Plugging
-from minova.compute.instances.snapshots import Snapshots, Steps
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects import server_actions as known

@@ -24,10 +24,10 @@ import msgspec
 
 from minova import errors
 from minova.codecs import Decoder
+from minova.compute.actions.operations import Operations
+from minova.compute.actions.orders import ActionEnded, Order, Progress
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.instances.domains import Domains
-from minova.compute.instances.operations import Operations
-from minova.compute.instances.orders import ActionEnded, Order, Progress
 from minova.compute.instances.power_states import PowerStates
 from minova.compute.tracker.nodes import Nodes
 from minova.context import RequestContext

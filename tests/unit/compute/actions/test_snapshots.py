@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from minova import errors
-from minova.compute.instances.orders import BEAT
+from minova.compute.actions.orders import BEAT
 from minova.objects.image import Image
 from minova.objects.server_actions import CREATE_IMAGE
 from minova.objects.states import PowerState, VmState

@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 from minova import errors
-from minova.virt.libvirt import jobs
+from minova.virt.libvirt.guest_state import jobs
 
 LOG = logging.getLogger(__name__)
 

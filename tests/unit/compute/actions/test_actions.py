@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from minova import errors
-from minova.compute.instances import orders
-from minova.compute.instances.actions import UnreportedResults
+from minova.compute.actions import orders
+from minova.compute.actions.actions import UnreportedResults
+from minova.compute.actions.orders import BEAT
 from minova.compute.instances.clean_stops import shutdown_timeout
-from minova.compute.instances.orders import BEAT
 from minova.objects.image import Image
 from minova.objects.instance import Instance
 from minova.objects.server_actions import (
