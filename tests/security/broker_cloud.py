@@ -181,8 +181,12 @@ def _struct(kind: Any, facts: Facts) -> Any:
 
 # -- what must not change ----------------------------------------------------------------------------------------------
 
-# Beats, leases, keys, the clock and the feed of changes go on whatever is sent; names of traits and classes belong to no host.
-MOVING = {"heartbeats", "image_token_keys", "workers", "clock", "host_changes", "traits", "resource_classes"}
+# Beats, reports, leases, keys, the clock, counters and the feed of changes go on whatever is sent; names of traits and classes belong to
+# no host.
+MOVING = {
+    *("heartbeats", "witness_reports", "image_token_keys", "workers", "clock", "change_counters", "host_changes"),
+    *("traits", "resource_classes"),
+}
 OWN = "rogue"
 
 
