@@ -133,6 +133,7 @@ def result_of(cloud: Cloud, uuid: str) -> str | None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_guest_row_domain_and_allocation_agree_after(cloud: Cloud, kind: str, fault: str) -> None:
     world, action = cloud.world, BY_KIND[kind]
+    world.hypervisor_back.clear()  # it may still be away from the test before
     uuid = server_for(cloud, kind)
     (vm_state, _), before = state_of(cloud, uuid), domain_of(cloud, uuid)
     meeting, after = FAULTS[fault]
