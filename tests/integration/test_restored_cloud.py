@@ -1,6 +1,5 @@
 """The procedure of docs/operators/backup.md with separate processes: an older dump is restored, and nothing that runs dies."""
 
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ import pytest
 from tests.cluster import wait_for
 from tests.integration import preloaded
 from tests.integration.deployment import Deployment
-from tests.servers.postgresql import newest
+from tests.servers.postgresql import client
 
 pytestmark = pytest.mark.timeout(900)
 HOST = "hv1"
@@ -41,23 +40,18 @@ def make(cloud: Deployment, folder: Path, name: str) -> str:
     return str(cloud.wait_status(name, "ACTIVE", timeout=180)["id"])
 
 
-def postgresql(program: str, url: str, *options: object) -> None:
-    database = url.replace("postgresql+psycopg:", "postgresql:")
-    subprocess.run([newest(program), f"--dbname={database}", *map(str, options)], check=True, timeout=120)
-
-
 def recovery(cloud: Deployment, *options: str) -> Any:
     return preloaded.run(["minova-manage", "--config-file", cloud.conf_file, "recovery", *options])
 
 
 def test_an_older_dump_is_restored(cloud: Deployment, database_url: str, tmp_path: Path) -> None:
     first = make(cloud, tmp_path, "first")
-    postgresql("pg_dump", database_url, "--format=custom", "--file", tmp_path / "dump")
+    client("pg_dump", database_url, "--format=custom", "--file", tmp_path / "dump")
     second = make(cloud, tmp_path, "second")
     images = {path.name for path in (tmp_path / "controller" / "state" / "images").iterdir()}
     for name in CONTROLLERS:
         cloud.services[name].stop()
-    postgresql("pg_restore", database_url, "--clean", "--if-exists", "--single-transaction", tmp_path / "dump")
+    client("pg_restore", database_url, "--clean", "--if-exists", "--single-transaction", tmp_path / "dump")
     for name in reversed(CONTROLLERS):
         cloud.services[name].start()
 

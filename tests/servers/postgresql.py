@@ -50,6 +50,20 @@ def as_ordinary_user() -> list[str]:
     return ["setpriv", "--pdeathsig=KILL", "--reuid=postgres", "--regid=postgres", "--clear-groups", *rights]
 
 
+def client(program: str, url: str, *options: object) -> None:
+    """Run one of its programs, such as pg_dump, on the database of an SQLAlchemy URL."""
+    database = url.replace("postgresql+psycopg:", "postgresql:")
+    done = subprocess.run(
+        [newest(program), f"--dbname={database}", *map(str, options)],
+        timeout=180,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0:
+        raise ServerError(f"{program} failed\n{done.stderr}")
+
+
 class PostgreSQL(PrivateServer):
     """`url` is one database for all; `fresh_url()` makes an empty one."""
 
@@ -148,8 +162,8 @@ class Replica(PostgreSQL):
 
     name = "postgresql-replica"
 
-    def __init__(self, primary: PostgreSQL, directory: Path) -> None:
-        super().__init__(directory)
+    def __init__(self, primary: PostgreSQL, directory: Path, environment: Mapping[str, str] | None = None) -> None:
+        super().__init__(directory, environment)
         self._primary = primary
 
     def prepare(self) -> None:

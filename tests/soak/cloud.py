@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
@@ -16,10 +16,11 @@ from minova.objects.states import PowerState
 from tests.cluster import wait_for
 from tests.integration.deployment import BIN, Executable
 from tests.integration.released import Release
-from tests.servers.postgresql import PostgreSQL
+from tests.servers.postgresql import PostgreSQL, Replica
 from tests.servers.private_server import free_ports
 from tests.servers.rabbitmq import RabbitMQ
 from tests.servers.stepped_clock import SteppedClock
+from tests.soak.journal import Guest
 from tests.soak.plan import APIS, COMPUTES, CONDUCTORS, SCHEDULERS, SERVICES
 
 BINARIES = {
@@ -28,6 +29,8 @@ BINARIES = {
     "scheduler": "minova-scheduler",
     "compute": "minova-compute",
 }
+# They use the database.
+CONTROLLERS = (*CONDUCTORS, *SCHEDULERS, *APIS)
 # Of one host. Four CPUs are for pinned guests.
 HOST = {"fake_vcpus": 16, "fake_memory_mb": 16384, "fake_local_gb": 200}
 STOP_WITHIN = 75.0
@@ -72,7 +75,9 @@ class Cloud:
         self.close()
 
     def _open(self) -> None:
-        self.database = self._stack.enter_context(PostgreSQL(environment=self.clocks["database"].environment))
+        self.database: PostgreSQL = self._stack.enter_context(
+            PostgreSQL(environment=self.clocks["database"].environment)
+        )
         self.broker = self._stack.enter_context(RabbitMQ())
         self.database_url, self._transport_url = self.database.fresh_url(), self.broker.fresh_url()
         self._ports = dict(zip(APIS, free_ports(len(APIS)), strict=True))
@@ -214,6 +219,25 @@ class Cloud:
                 if name not in self.running:
                     self.start(name)
 
+    @contextlib.contextmanager
+    def without_controllers(self) -> Iterator[None]:
+        """All services that use the database are stopped inside."""
+        with contextlib.ExitStack() as stack:
+            for name in CONTROLLERS:
+                stack.enter_context(self.locks[name])
+            with ThreadPoolExecutor(len(CONTROLLERS)) as pool:
+                list(pool.map(self.terminate, CONTROLLERS))
+            try:
+                yield
+            finally:
+                for name in CONTROLLERS:
+                    self.start(name)
+
+    def replicate(self) -> Replica:
+        """A replica of the database. Its promotion gives it the address of the database."""
+        folder = self.folder / f"replica-{next(self._numbers)}"
+        return self._stack.enter_context(Replica(self.database, folder, self.clocks["database"].environment))
+
     # -- what is asked of it ---------------------------------------------------------------------------------------
 
     def manage(self, *words: str, release: Release | None = None) -> str:
@@ -256,12 +280,29 @@ class Cloud:
 
     def domains(self) -> dict[str, list[str]]:
         """The running domains of each host, by the UUIDs of their instances."""
-        found = {}
-        for name in COMPUTES:
-            books = self.folder / name / "state" / "instances" / "fake-domains.json"
-            domains = json.loads(books.read_bytes()) if books.exists() else []
-            found[self.hosts[name]] = [one["uuid"] for one in domains if one["power_state"] == PowerState.RUNNING]
-        return found
+        return {
+            self.hosts[name]: [uuid for uuid, _, power_state in self._books(name) if power_state == PowerState.RUNNING]
+            for name in COMPUTES
+        }
+
+    def guests(self) -> dict[str, Guest]:
+        """The guests that run, by the UUIDs of their instances."""
+        return {
+            uuid: Guest(compute=name, attempt=attempt)
+            for name in COMPUTES
+            for uuid, attempt, power_state in self._books(name)
+            if power_state == PowerState.RUNNING
+        }
+
+    def stored_images(self) -> set[str]:
+        """The ids of the images whose bytes the APIs hold."""
+        return {path.name for name in APIS for path in (self.folder / name / "state" / "images").glob("*")}
+
+    def _books(self, compute: str) -> list[tuple[str, int, int]]:
+        """UUID, attempt and power state of each domain."""
+        books = self.folder / compute / "state" / "instances" / "fake-domains.json"
+        domains = json.loads(books.read_bytes()) if books.exists() else []
+        return [(one["uuid"], one["attempt"], one["power_state"]) for one in domains]
 
     def count_in_logs(self, words: str) -> int:
         return sum(service.log.count(words) for service in self.services.values())

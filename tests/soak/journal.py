@@ -3,6 +3,7 @@
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -18,13 +19,37 @@ class Create(msgspec.Struct, kw_only=True):
     refused: str = ""
 
 
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """The database has lost changes of these seconds of time.monotonic: those since the backup, or since the replica lagged, until
+    no service took changes any more.
+    """
+
+    since: float
+    until: float
+
+
+class Guest(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a guest runs, and which build of its server it is: another one would have an empty disk."""
+
+    compute: str
+    attempt: int
+
+
 class Journal:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self.creates: dict[str, Create] = {}
         # Servers of which a delete was sent, and those of which it was acknowledged.
         self.delete_sent: set[str] = set()
-        self.deleted: set[str] = set()
+        self.deleted: dict[str, float] = {}
+        self.losses: list[Loss] = []
+        # Guests that ran when the database went back in time, by the servers' UUIDs, and what operators adopted since.
+        self.guests: dict[str, Guest] = {}
+        self.adopted: set[str] = set()
+        # Servers that were back, and were deleted once more.
+        self.deleted_again: set[str] = set()
+        # Images that were uploaded; no user deletes any.
+        self.images: set[str] = set()
         self.operations: Counter[str] = Counter()
         self.repeats: Counter[str] = Counter()
         self.violations: list[str] = []
@@ -49,8 +74,40 @@ class Journal:
 
     def delete_answered(self, server: str) -> None:
         with self._lock:
-            self.deleted.add(server)
+            self.deleted[server] = time.monotonic()
             self.operations["delete"] += 1
+
+    def image_uploaded(self, image: str) -> None:
+        with self._lock:
+            self.images.add(image)
+
+    def ran(self, guests: Mapping[str, Guest]) -> None:
+        """These guests run while the database goes back in time. Of a guest that was noted before, the first note counts."""
+        with self._lock:
+            self.guests = {**guests, **self.guests}
+
+    def lost(self, loss: Loss) -> None:
+        with self._lock:
+            self.losses.append(loss)
+
+    def were_adopted(self, things: Iterable[str]) -> None:
+        with self._lock:
+            self.adopted |= set(things)
+
+    def were_deleted_again(self, servers: Iterable[str]) -> None:
+        with self._lock:
+            self.deleted_again |= set(servers)
+
+    def may_be_lost(self, create: Create) -> bool:
+        """Whether the answer may have been that of a database whose last changes were lost."""
+        answered_at = create.answered_at
+        return answered_at is not None and any(
+            create.sent_at <= loss.until and answered_at >= loss.since for loss in self.losses
+        )
+
+    def deleted_since(self, at: float) -> set[str]:
+        with self._lock:
+            return {server for server, answered_at in self.deleted.items() if answered_at >= at}
 
     def waited(self, what: str, seconds: float) -> None:
         with self._lock:

@@ -67,6 +67,8 @@ KINDS: dict[str, Kind] = {
     "alarm of the broker": Kind(targets=(BROKER,), length=(1.0, 12.0)),
     "restart the database": Kind(targets=(DATABASE,), length=(0.0, 3.0)),
     "kill the database": Kind(targets=(DATABASE,), length=(0.0, 3.0)),
+    "restore an older backup": Kind(targets=(DATABASE,), length=(2.0, 25.0)),
+    "promote a lagging replica": Kind(targets=(DATABASE,), length=(2.0, 8.0)),
     "upgrade computes after a rollback": Kind(targets=COMPUTES, count=(1, 4), length=(10.0, 25.0)),
     "upgrade a scheduler after a rollback": Kind(targets=SCHEDULERS, length=(10.0, 25.0)),
     "upgrade an API after a rollback": Kind(targets=APIS, length=(8.0, 20.0)),
@@ -74,6 +76,14 @@ KINDS: dict[str, Kind] = {
 # At the start of a run only, so not drawn from the deck.
 UPGRADE = "upgrade from the last release"
 ALL_KINDS = (*KINDS, UPGRADE)
+
+# The database loses the changes of the last `length` seconds. No change is taken until an operator has brought database and hosts
+# together, so one of these comes at most every APART seconds, and none in CI, whose runs are short.
+BACK_IN_TIME = frozenset({"restore an older backup", "promote a lagging replica"})
+APART = 120.0
+CI_KINDS = tuple(kind for kind in ALL_KINDS if kind not in BACK_IN_TIME)
+# They wait for these and these for them. The last release knows nothing of safe mode, in which no host is renamed.
+NOT_WHILE_BACK_IN_TIME = frozenset(kind for kind in ALL_KINDS if kind.startswith(("upgrade", "rename")))
 
 # What is not mixed with the last release, and why. Besides, a service has one fault at a time: one that runs the last release is
 # not killed, renamed or stepped meanwhile, because it lacks what the new release has against that (identity, monotonic time).
@@ -105,9 +115,11 @@ def plan(seed: int, seconds: float, kinds: Sequence[str] = ALL_KINDS) -> tuple[F
     drawable = sorted(set(kinds) - {UPGRADE} - ({NOT_AFTER_OLD_CONDUCTORS} if faults else set()))
     renamed: set[str] = set()
     deck: list[str] = []
-    at = FIRST
+    at, back_in_time_at = FIRST, FIRST
     while drawable and at <= seconds:
-        deck = deck or random.sample(drawable, len(drawable))
+        if not deck:
+            dealt = _dealt(random, drawable, back_in_time=at >= back_in_time_at)
+            deck = random.sample(dealt, len(dealt))
         name = _next(deck, only_beside_old=at < conductors_new_at)
         if name is not None:
             not_these = renamed if name == ROLLBACK_OF_COMPUTES else set()
@@ -117,6 +129,7 @@ def plan(seed: int, seconds: float, kinds: Sequence[str] = ALL_KINDS) -> tuple[F
                 if fault.at + fault.length > seconds:
                     break
                 faults.append(fault)
+                back_in_time_at = at + APART if name in BACK_IN_TIME else back_in_time_at
                 free_at |= dict.fromkeys(fault.targets, fault.at + fault.length + REST)
                 renamed |= set(fault.targets) if name == RENAME else set()
         at += random.uniform(*PAUSES)
@@ -137,6 +150,13 @@ def _upgrade(random: Random, seconds: float) -> Iterator[Fault]:
     for target in old:
         length = random.uniform(least, max(least, min(most, UPGRADED_SHARE * seconds)))
         yield Fault(at=0.0, kind=UPGRADE, targets=(target,), length=round(length, 1))
+
+
+def _dealt(random: Random, drawable: Sequence[str], *, back_in_time: bool) -> list[str]:
+    """The kinds of a new deck: at most one of those that take the database back in time."""
+    these = [kind for kind in drawable if kind in BACK_IN_TIME]
+    others = [kind for kind in drawable if kind not in BACK_IN_TIME]
+    return [*others, random.choice(these)] if these and back_in_time else others
 
 
 def _next(deck: list[str], *, only_beside_old: bool) -> str | None:

@@ -14,6 +14,7 @@ from tests.soak.cloud import STARTED_WITHIN, STOP_WITHIN, Cloud
 from tests.soak.journal import Journal
 from tests.soak.logs import unexpected
 from tests.soak.plan import ALL_KINDS, Fault, of_the_last_release, plan
+from tests.soak.recovery import Recovery
 from tests.soak.strike import Striker
 from tests.soak.users import PATIENCE, User
 from tests.soak.verify import check, outcome
@@ -46,6 +47,10 @@ class Report(msgspec.Struct, kw_only=True):
     slowest_boot: str
     median_boot: float
     quiet_after: float
+    # Guests that ran when the database went back in time, what was adopted, and deletions that were lost.
+    ran: int
+    adopted: int
+    deletions_lost: int
     violations: list[str]
 
     @property
@@ -74,6 +79,11 @@ class Report(msgspec.Struct, kw_only=True):
             f"repeated after: {_counts(self.repeats)}",
             f"longest request: {self.longest_request_for}; slowest boot: {self.slowest_boot}",
         ]
+        if self.ran:
+            lines.append(
+                f"back in time: {self.ran} guests ran, {self.adopted} guests and images were adopted, {self.deletions_lost} servers "
+                "were deleted again"
+            )
         lines += [f"in error: {count} x {reason}" for reason, count in self.reasons.most_common(10)]
         lines += [f"VIOLATION: {words}" for words in self.violations]
         return "\n".join(lines)
@@ -111,7 +121,9 @@ def run(
             users = [User(f"user-{n}", seed, cloud.urls, image, journal, USER_PAUSE) for n in range(1, USERS + 1)]
             for user in users:
                 user.start()
-            striker = _storm(cloud, faults, seconds, tell)
+            journal.image_uploaded(image)
+            recovery = Recovery(cloud, journal, database, lambda: all(user.is_ready.is_set() for user in users))
+            striker = _storm(Striker(cloud, recovery), cloud, faults, seconds, tell)
             tell("quiet")
             wrong, took = _quiet(cloud, database, journal, users, watch)
             with database.read() as session:
@@ -135,6 +147,9 @@ def run(
             slowest_boot=watch.slowest,
             median_boot=sorted(watch.boots)[len(watch.boots) // 2] if watch.boots else 0.0,
             quiet_after=took,
+            ran=len(journal.guests),
+            adopted=len(journal.adopted),
+            deletions_lost=len(journal.deleted_again),
             violations=[*journal.violations, *cloud.unexpected, *striker.failed, *wrong, *_tracebacks(cloud)],
         )
 
@@ -149,9 +164,10 @@ def _stock(cloud: Cloud, folder: Path) -> str:
     return str(msgspec.json.decode(output)["id"])
 
 
-def _storm(cloud: Cloud, faults: Sequence[Fault], seconds: float, tell: Callable[[str], None]) -> Striker:
+def _storm(
+    striker: Striker, cloud: Cloud, faults: Sequence[Fault], seconds: float, tell: Callable[[str], None]
+) -> Striker:
     """Until all faults are put right."""
-    striker = Striker(cloud)
     begun = time.monotonic()
     for fault in faults:
         while time.monotonic() - begun < fault.at:

@@ -8,7 +8,9 @@ from collections.abc import Callable
 
 from tests.cluster import wait_for
 from tests.soak.cloud import Cloud
-from tests.soak.plan import NOT_BESIDE_OLD_CONDUCTORS, Fault
+from tests.soak.gate import Gate
+from tests.soak.plan import BACK_IN_TIME, NOT_BESIDE_OLD_CONDUCTORS, NOT_WHILE_BACK_IN_TIME, Fault
+from tests.soak.recovery import Recovery
 
 UPGRADED_WITHIN = 180.0
 
@@ -16,8 +18,10 @@ UPGRADED_WITHIN = 180.0
 class Striker:
     """Each fault has a thread of its own, which ends when all is put right."""
 
-    def __init__(self, cloud: Cloud) -> None:
+    def __init__(self, cloud: Cloud, recovery: Recovery) -> None:
         self._cloud = cloud
+        self._recovery = recovery
+        self._gate = Gate()
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         self.done: Counter[str] = Counter()
@@ -31,6 +35,8 @@ class Striker:
             "restart": self._restart,
             "alarm": self._alarm,
             "upgrade": self._upgrade,
+            "restore": lambda fault, _: self._recovery.restore(fault.length),
+            "promote": lambda fault, _: self._recovery.promote(fault.length),
         }
 
     def strike(self, fault: Fault) -> None:
@@ -53,11 +59,17 @@ class Striker:
             if fault.kind in NOT_BESIDE_OLD_CONDUCTORS:
                 # A conductor may take longer to stop than the plan expects.
                 wait_for("every conductor is upgraded", self._cloud.conductors_are_new, UPGRADED_WITHIN)
-            with self._cloud.locks[target]:
+            with self._passed(fault.kind), self._cloud.locks[target]:
                 self._acts[fault.kind.split()[0]](fault, target)
         except Exception as error:  # noqa: BLE001  - whatever it is, it is reported
             with self._lock:
                 self.failed.append(f"{fault.kind} of {target}: {error!r}")
+
+    def _passed(self, kind: str) -> contextlib.AbstractContextManager[None]:
+        """The gate between what takes the database back in time and what may not happen meanwhile."""
+        if kind in BACK_IN_TIME:
+            return self._gate.alone()
+        return self._gate.together() if kind in NOT_WHILE_BACK_IN_TIME else contextlib.nullcontext()
 
     def _kill(self, fault: Fault, target: str) -> None:
         if target in {"broker", "database"}:

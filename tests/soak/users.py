@@ -86,10 +86,13 @@ class User(threading.Thread):
         self._groups: list[str] = []
         self._numbers = 0
         self.stopping = threading.Event()
+        # It has made its groups.
+        self.is_ready = threading.Event()
 
     def run(self) -> None:
         try:
             self._groups = [self._new_group(policy) for policy in POLICIES]
+            self.is_ready.set()
             while not self.stopping.wait(self._random.expovariate(1 / self._pause)):
                 self._act()
         except Exception as error:  # noqa: BLE001  - whatever it is, it is reported

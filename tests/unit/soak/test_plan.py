@@ -2,11 +2,15 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 
 from tests.soak.plan import (
     ALL_KINDS,
+    APART,
+    BACK_IN_TIME,
+    CI_KINDS,
     CI_SECONDS,
     CI_SEEDS,
     CONDUCTORS,
@@ -117,6 +121,25 @@ def test_only_upgrades_can_be_asked_for() -> None:
 
 
 def test_every_run_in_ci_has_upgrades() -> None:
-    drawn = [{fault.kind for fault in plan(seed, CI_SECONDS) if "upgrade" in fault.kind} for seed in CI_SEEDS]
+    drawn = [{fault.kind for fault in plan(seed, CI_SECONDS, CI_KINDS) if "upgrade" in fault.kind} for seed in CI_SEEDS]
     assert all(drawn)
     assert set.union(*drawn) == {kind for kind in ALL_KINDS if "upgrade" in kind}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_database_goes_back_in_time_now_and_then(seed: int) -> None:
+    faults = plan(seed, HOURS_OF_FAULTS)
+    times = [fault.at for fault in faults if fault.kind in BACK_IN_TIME]
+    assert all(later - earlier >= APART - 0.2 for earlier, later in pairwise(times))
+    assert len(times) >= 3
+    assert len(times) < len(faults) / 20
+
+
+@pytest.mark.parametrize("kind", sorted(BACK_IN_TIME))
+def test_a_run_of_nothing_else_goes_back_in_time_again(kind: str) -> None:
+    assert [fault.kind for fault in plan(1, 300, kinds=[kind])] == [kind] * 3
+
+
+@pytest.mark.parametrize("seed", CI_SEEDS)
+def test_no_run_in_ci_goes_back_in_time(seed: int) -> None:
+    assert not {fault.kind for fault in plan(seed, CI_SECONDS, CI_KINDS)} & BACK_IN_TIME
