@@ -27,12 +27,15 @@ class SafeMode:
         return next(iter(self._holds.values()), None)
 
     def hold(self, by: str, reason: str, details: str = "") -> None:
-        """Switch it on, until the same part of the process releases it. `reason`: for users. `details`: for the log."""
+        """Switch it on, until the same part of the process releases it. `reason`: for users. `details`: for the log, which gets
+        one line for all parts that have the same reason.
+        """
         with self._lock:
-            if self._holds.get(by) == reason:
-                return
+            is_known = reason in self._holds.values()
             self._holds = {**self._holds, by: reason}
             metrics.SAFE_MODE.set(1)
+        if is_known:
+            return
         LOG.error(
             "Safe mode: %s%s. Nothing is changed or removed; see `minova-manage recovery`",
             reason,
