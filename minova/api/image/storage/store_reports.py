@@ -4,6 +4,7 @@ keeps the record of each image beside its bytes.
 
 import logging
 import threading
+import time
 
 from minova import errors, metrics
 from minova.api.image.collaborators import Collaborators
@@ -15,7 +16,8 @@ from minova.service import PeriodicTask, run_periodic
 
 LOG = logging.getLogger(__name__)
 
-INTERVAL = 60.0  # seconds
+# Seconds between two reports; and between two after an error, or in safe mode, which does not end before each store has reported.
+INTERVAL, SOON = 60.0, 5.0
 # The most ids in one line of the log.
 MAX_LOGGED = 20
 # In these statuses the record of an image says that it has no bytes yet.
@@ -23,9 +25,9 @@ WAITS = frozenset({"queued", "saving", "importing"})
 
 
 def start(api: Collaborators, stopping: threading.Event) -> None:
-    """Runs at once and every minute, also in safe mode."""
-    work = StoreReports(api, str(api.conf.host)).report
-    task = PeriodicTask(name="report of images", interval=INTERVAL, work=work, at_once=True, in_safe_mode=True)
+    """Runs at once, also in safe mode."""
+    work = StoreReports(api, str(api.conf.host)).report_if_due
+    task = PeriodicTask(name="report of images", interval=SOON, work=work, at_once=True, in_safe_mode=True)
     threading.Thread(target=run_periodic, args=(task, stopping), name=task.name, daemon=True).start()
 
 
@@ -35,9 +37,17 @@ class StoreReports:
     def __init__(self, api: Collaborators, store: str) -> None:
         self._api = api
         self._store = store
+        self._due_at = 0.0  # of time.monotonic
         self._unknown: frozenset[str] = frozenset()
         # {image id: when the record changed that is kept beside its bytes}
         self._kept: dict[str, str] = {}
+
+    def report_if_due(self) -> None:
+        """Raises ServiceUnavailable if no conductor answers; then it stays due."""
+        begun = time.monotonic()
+        if begun >= self._due_at or self._api.safe_mode.reason is not None:
+            self.report()
+            self._due_at = begun + INTERVAL
 
     def report(self) -> None:
         """Raises ServiceUnavailable if no conductor answers."""
