@@ -36,6 +36,8 @@ _LOGGERS = (
     "oslo_messaging._drivers.common",
     "oslo.messaging._drivers.impl_rabbit",
     "oslo.messaging._drivers.pool",
+    # Of the thread that receives answers, which oslo.messaging repeats for ever.
+    "oslo_utils.excutils",
 )
 
 

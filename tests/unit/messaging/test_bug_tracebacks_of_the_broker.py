@@ -16,7 +16,7 @@ EXPECTED = [
     ConnectionResetError("reset"),
     common.DuplicateMessageError(msg_id="1"),
 ]
-LOGGERS = ["oslo_messaging.rpc.server", "oslo_messaging._drivers.amqpdriver"]
+LOGGERS = ["oslo_messaging.rpc.server", "oslo_messaging._drivers.amqpdriver", "oslo_utils.excutils"]
 
 
 @pytest.mark.parametrize("name", LOGGERS)
