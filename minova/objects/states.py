@@ -78,6 +78,14 @@ class PowerState(IntEnum):
     SUSPENDED = 7
 
 
+def power_state_of(number: int) -> PowerState:
+    """Returns NOSTATE for a number that has no meaning here, such as one that a later release has written."""
+    return PowerState(number) if number in _POWER_STATES else PowerState.NOSTATE
+
+
+_POWER_STATES = frozenset(int(state) for state in PowerState)
+
+
 State = tuple[VmState, TaskState | None]
 
 BUILD_STEPS = (TaskState.NETWORKING, TaskState.BLOCK_DEVICE_MAPPING, TaskState.SPAWNING)

@@ -1,7 +1,6 @@
 """Images whose bytes are in an image store, and of which the database knows too little."""
 
-import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from sqlalchemy import insert, select, update
@@ -9,6 +8,8 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.tasks.worker import Worker
+from minova.conductor.unexpected.checks import valid_images
+from minova.conductor.unexpected.warnings import warn_of_some
 from minova.conductor.unexpected.witnesses import ReportNotes
 from minova.db import quotas
 from minova.db.catalogue import images as catalogue
@@ -17,7 +18,6 @@ from minova.db.recovery import cloud, unexpected
 from minova.objects.image import StoredImage
 from minova.objects.removal_rules import Verdict
 
-LOG = logging.getLogger(__name__)
 # In these statuses the record of an image waits for bytes.
 WAITS = ("queued", "saving", "importing")
 
@@ -28,19 +28,29 @@ class ImageReports:
         self._notes = ReportNotes(worker, cloud.STORE)
 
     def report(self, store: str, stored: Sequence[StoredImage]) -> tuple[str, ...]:
-        """Replaces what this store has reported before. Returns the images that an operator has decided to remove."""
+        """Replaces what this store has reported before. Returns the images that an operator has decided to remove.
+
+        Raises BadRequest if there are too many images, DiskFull if there is no room for new ones.
+        """
+        found = valid_images(store, stored)
         with self._worker.db.read() as session:
             before = unexpected.images_in(session, store)
-        if before or stored:
-            before = self._worker.record(lambda session: self._write(session, store, stored))
+        if found.keys() - before.keys():
+            self._worker.db.require_room()
+        if before or found:
+            before = self._worker.record(lambda session: self._write(session, store, found))
         self._notes.note(store)
         return tuple(image_id for image_id, row in before.items() if row.remove_at is not None)
 
-    def _write(self, session: Session, store: str, stored: Sequence[StoredImage]) -> dict[str, UnexpectedImage]:
+    def _write(self, session: Session, store: str, found: Mapping[str, StoredImage]) -> dict[str, UnexpectedImage]:
         at, known = self._worker.at(), unexpected.images_in(session, store)
-        found = {one.id: one for one in stored}
         for image_id in sorted(known.keys() - found.keys()):
             unexpected.forget_image(session, image_id, store)
+        warn_of_some(
+            "Images in the store of %s are left as they are: the database does not know them: %s",
+            store,
+            found.keys() - known.keys(),
+        )
         for image_id, one in sorted(found.items()):
             reason = (Verdict.NEWER if one.has_row else Verdict.NO_ROW).value
             if image_id in known:
@@ -48,7 +58,6 @@ class ImageReports:
                 assert row is not None  # it was just read
                 row.reason, row.size, row.image = reason, one.size, one.image
                 continue
-            LOG.warning("Image %s in the store of %s is left as it is: the database does not know it", image_id, store)
             values = {"store": store, "id": image_id, "reason": reason, "size": one.size, "image": one.image}
             session.connection().execute(insert(UnexpectedImage).values(**values, seen_at=at))
         session.flush()

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from minova.db.models import UnexpectedGuest, UnexpectedImage
 from minova.db.recovery import unexpected
 from minova.objects.removal_rules import WHY, Verdict
-from minova.objects.states import PowerState
+from minova.objects.states import power_state_of
 
 
 class Unexpected(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ def listed(session: Session) -> list[Unexpected]:
 
 def _guest(guest: UnexpectedGuest) -> Unexpected:
     reason = Verdict(guest.reason)
-    power_state = PowerState(guest.mark.power_state).name.lower() if guest.mark.has_domain else "no domain"
+    power_state = power_state_of(guest.mark.power_state).name.lower() if guest.mark.has_domain else "no domain"
     return Unexpected(
         kind="guest",
         id=guest.uuid,

@@ -26,7 +26,7 @@ from minova.objects.pci import PciDevice
 from minova.objects.physical_networks import segment_of
 from minova.objects.removal_rules import WHY, Verdict
 from minova.objects.server_status import Status, status_of
-from minova.objects.states import PowerState
+from minova.objects.states import power_state_of
 
 
 class Pages(msgspec.Struct, frozen=True, kw_only=True):
@@ -260,7 +260,7 @@ def _unexpected_guests(session: Session, node: models.ComputeNode) -> tuple[Gues
             id=guest.uuid,
             name=guest.mark.name,
             why=WHY[Verdict(guest.reason)],
-            power_state=PowerState(guest.mark.power_state).name.lower() if guest.mark.has_domain else "no domain",
+            power_state=power_state_of(guest.mark.power_state).name.lower() if guest.mark.has_domain else "no domain",
         )
         for guest in unexpected.guests_on(session, node.host).values()
         if guest.mark.node in {"", node.hypervisor_hostname}

@@ -39,6 +39,8 @@ from minova.virt.libvirt.storage.disk_owner import DiskOwner, OwnerFile
 from minova.virt.libvirt.xml.guest_xml import Disk
 
 LOG = logging.getLogger(__name__)
+# Matches names of folders of instances.
+_UUID = "-".join("[0-9a-f]" * length for length in (8, 4, 4, 4, 12))
 MB, GB = 1 << 20, 1 << 30
 CONSOLE_BYTES = 100 * 1024
 DRIVE = "disk.config"
@@ -344,9 +346,11 @@ class Disks:
             owner.write(DiskOwner(host=host, attempt=attempt, disk=disk, formats=known, drive_is_cd=is_cd))
 
     def left(self, host: str, with_domain: Container[str]) -> tuple[LeftDisks, ...]:
-        """Returns the disks of this host of instances that are not in `with_domain`. What cannot be read is left out."""
+        """Returns the disks of this host of instances that are not in `with_domain`. Leaves out what cannot be read, and
+        folders that have no UUID as their name, such as copies that people made.
+        """
         left = []
-        for file in sorted(self.path.glob(f"*/{disk_owner.OWNER}")):
+        for file in sorted(self.path.glob(f"{_UUID}/{disk_owner.OWNER}")):
             uuid = file.parent.name
             entry = None if uuid in with_domain else disk_owner.read(file.parent)
             if entry is not None and entry.host == host:
