@@ -591,13 +591,17 @@ class ConductorManager:
     def report_images(self, ctx: RequestContext, store: str, images: tuple[StoredImage, ...]) -> tuple[str, ...]:
         return self.collaborators.image_reports.report(store, images)
 
-    def report_guests(self, ctx: RequestContext, host: str, guests: tuple[GuestMark, ...]) -> GuestsAnswer:
+    def report_guests(
+        self, ctx: RequestContext, host: str, guests: tuple[GuestMark, ...], number: int = 0
+    ) -> GuestsAnswer:
         self.collaborators.services.note_contact(host, ctx.process)
-        return self.collaborators.guest_reports.report(host, guests)
+        return self.collaborators.guest_reports.report(host, guests, ctx.process, number)
 
-    def report_guest_records(self, ctx: RequestContext, host: str, records: tuple[GuestRecord, ...]) -> None:
+    def report_guest_records(
+        self, ctx: RequestContext, host: str, records: tuple[GuestRecord, ...], number: int = 0
+    ) -> None:
         self.collaborators.services.note_contact(host, ctx.process)
-        self.collaborators.guest_reports.keep(host, records)
+        self.collaborators.guest_reports.keep(host, records, ctx.process, number)
 
     def begin_audit(self, ctx: RequestContext, host: str, view: HypervisorView) -> AuditInputs:
         self.collaborators.services.note_contact(host, ctx.process)

@@ -59,6 +59,8 @@ class ForApi(Protocol):
     def report_images(self, ctx: RequestContext, store: str, images: tuple[StoredImage, ...]) -> tuple[str, ...]:
         """All images of a store that the database does not know, or knows without their bytes. Returns those that an
         operator has decided to remove. Changes no image.
+
+        Raises BadRequest if an image is not valid or there are too many. Raises DiskFull if there is no room.
         """
         ...
 
@@ -528,15 +530,26 @@ class ForComputes(Protocol):
         ...
 
     @call(since="1.8", in_safe_mode=True)
-    def report_guests(self, ctx: RequestContext, host: str, guests: tuple[GuestMark, ...]) -> GuestsAnswer:
+    def report_guests(
+        self, ctx: RequestContext, host: str, guests: tuple[GuestMark, ...], number: int = 0
+    ) -> GuestsAnswer:
         """Compares all guests of a host with the rows. Changes no row but those of unexpected guests, and removes
         nothing.
+
+        `number`, here and below: rises with each report of the process. A report that is not the latest is ignored. 0:
+          the order is not known.
+
+        Raises BadRequest if a mark is not valid or there are too many. Raises DiskFull if there is no room.
         """
         ...
 
     @call(since="1.8", in_safe_mode=True)
-    def report_guest_records(self, ctx: RequestContext, host: str, records: tuple[GuestRecord, ...]) -> None:
-        """Stores the records that the answer to `report_guests` wanted, and holds the addresses of these guests."""
+    def report_guest_records(
+        self, ctx: RequestContext, host: str, records: tuple[GuestRecord, ...], number: int = 0
+    ) -> None:
+        """Stores the records that the answer to `report_guests` wanted, and holds the addresses of these guests. Records
+        that are not valid, and those of more guests than the host can hold, are left out.
+        """
         ...
 
     @call

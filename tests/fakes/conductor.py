@@ -77,6 +77,7 @@ class FakeConductor:
         self.guests: tuple[GuestMark, ...] = ()
         self.guests_answer = GuestsAnswer()
         self.guest_records: list[GuestRecord] = []
+        self.report_numbers: list[int] = []
         self.delete_failures: list[tuple[str, str, str]] = []
         self.steps: list[tuple[str, int, str]] = []
         self.actions: dict[str, tuple[int, ServerAction]] = {}
@@ -203,15 +204,24 @@ class FakeConductor:
             ),
         )
 
-    def report_guests(self, ctx: RequestContext, *, host: str, guests: tuple[GuestMark, ...]) -> GuestsAnswer:
+    def report_guests(
+        self, ctx: RequestContext, *, host: str, guests: tuple[GuestMark, ...], number: int = 0
+    ) -> GuestsAnswer:
         def work() -> GuestsAnswer:
             self.guests = guests
+            self.report_numbers.append(number)
             return self.guests_answer
 
         return self._serve("report_guests", work)
 
-    def report_guest_records(self, ctx: RequestContext, *, host: str, records: tuple[GuestRecord, ...]) -> None:
-        self._serve("report_guest_records", lambda: self.guest_records.extend(records))
+    def report_guest_records(
+        self, ctx: RequestContext, *, host: str, records: tuple[GuestRecord, ...], number: int = 0
+    ) -> None:
+        def work() -> None:
+            self.guest_records.extend(records)
+            self.report_numbers.append(number)
+
+        self._serve("report_guest_records", work)
 
     def begin_audit(self, ctx: RequestContext, *, host: str, view: HypervisorView) -> AuditInputs:
         node = view.hypervisor_hostname

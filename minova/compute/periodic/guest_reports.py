@@ -1,6 +1,8 @@
 """Reports all guests of this host to a conductor, which compares them with their rows."""
 
+import itertools
 import logging
+import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import partial
 
@@ -30,15 +32,18 @@ class GuestReports:
         self._builder = builder
         self._background = background
         self._records = builder.domains.records
+        self._numbers = itertools.count(1)
         self.newer: frozenset[str] = frozenset()
 
     def report(self, ctx: RequestContext) -> None:
         """Raises ServiceUnavailable if no conductor answers, and the errors of the driver."""
+        # Taken before the guests are read: a report with a higher number is not older.
+        number = next(self._numbers)
         domains = [domain for domain in self._driver.domains() if domain.ours]
         self._complete_records(ctx, domains)
         marks = self._marks(domains)
         try:
-            answer = self._conductor.report_guests(ctx, host=self._host, guests=tuple(marks))
+            answer = self._conductor.report_guests(ctx, host=self._host, guests=tuple(marks), number=number)
         except errors.PeerTooOld:  # during an upgrade
             return
         self.newer = frozenset(answer.newer)
@@ -53,7 +58,7 @@ class GuestReports:
         records = [record for uuid in answer.wanted if (record := self._records.of(uuid)) is not None]
         for start in range(0, len(records), MAX_TOGETHER):
             some = tuple(records[start : start + MAX_TOGETHER])
-            self._conductor.report_guest_records(ctx, host=self._host, records=some)
+            self._conductor.report_guest_records(ctx, host=self._host, records=some, number=next(self._numbers))
 
     def _complete_records(self, ctx: RequestContext, domains: Sequence[DomainView]) -> None:
         """Makes records of guests that an older release has built, from their rows."""
@@ -80,7 +85,7 @@ class GuestReports:
         return _with_record(
             GuestMark(
                 uuid=domain.uuid,
-                name=domain.name,
+                name=_one_line(domain.name),
                 memory_mb=domain.memory_mb,
                 vcpus=domain.vcpus,
                 power_state=domain.power_state,
@@ -101,7 +106,7 @@ def _with_record(mark: GuestMark, record: GuestRecord | None) -> GuestMark:
     last = record.actions[-1] if record.actions else None
     return GuestMark(
         uuid=mark.uuid,
-        name=record.instance.display_name or mark.name,
+        name=_one_line(record.instance.display_name) or mark.name,
         node=record.node,
         memory_mb=mark.memory_mb,
         vcpus=mark.vcpus,
@@ -114,3 +119,8 @@ def _with_record(mark: GuestMark, record: GuestRecord | None) -> GuestMark:
         has_record=True,
         accepted=record.accepted,
     )
+
+
+def _one_line(name: str) -> str:
+    """Names of older releases may have characters that a conductor refuses in a mark."""
+    return "".join(char for char in name if unicodedata.category(char) not in {"Cc", "Zl", "Zp", "Cs"})[:255]

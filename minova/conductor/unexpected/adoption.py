@@ -147,6 +147,7 @@ class Adoption:
             "port_security_enabled": vif.port_security_enabled,
             "allowed_address_pairs": [msgspec.to_builtins(pair) for pair in vif.allowed_address_pairs],
             "has_address_pairs": bool(vif.allowed_address_pairs),
+            "host": "",
         }
         session.connection().execute(update(PortRow).where(PortRow.id == port_id).values(**values))
         if vif.rules is not None:

@@ -16,10 +16,12 @@ from minova import errors
 from minova.conductor.hosts.unexpected_domains import judge
 from minova.conductor.tasks.worker import Worker
 from minova.conductor.unexpected.adoption import Adoption
+from minova.conductor.unexpected.checks import record_is_valid, require_marks
+from minova.conductor.unexpected.warnings import warn_of_some
 from minova.conductor.unexpected.witnesses import ReportNotes
 from minova.db.models import UnexpectedGuest
 from minova.db.networks import held_ports
-from minova.db.recovery import cloud, unexpected
+from minova.db.recovery import cloud, report_order, unexpected
 from minova.objects.guest_record import GuestMark, GuestRecord, GuestsAnswer
 from minova.objects.removal_rules import WHY, Verdict, too_many
 
@@ -33,21 +35,39 @@ class GuestReports:
         self._worker = worker
         self._adoption = Adoption()
         self._notes = ReportNotes(worker, cloud.HOST)
+        self._said: set[tuple[str, str]] = set()
 
-    def report(self, host: str, guests: Sequence[GuestMark]) -> GuestsAnswer:
-        """Compares the marks of all guests of a host with the rows."""
+    def report(
+        self, host: str, guests: Sequence[GuestMark], process: str | None = None, number: int = 0
+    ) -> GuestsAnswer:
+        """Compares the marks of all guests of a host with the rows. A report that is not the latest of its process changes
+        nothing: see `report_order`.
+
+        Raises BadRequest, DiskFull and Superseded as the contract says.
+        """
+        require_marks(guests)
         with self._worker.db.read() as session:
             found = self._judged(session, host, guests)
             here = {mark.uuid for mark in guests}
             missing = [GuestMark(uuid=uuid, has_domain=False) for uuid in unexpected.without_guest(session, host, here)]
             known = unexpected.guests_on(session, host)
-        if known or found or missing:
-            marks, found = [*guests, *missing], found | {mark.uuid: Verdict.NO_GUEST for mark in missing}
-            known = self._worker.record(lambda session: self._write(session, host, marks, found))
-        self._notes.note(host)
+            records, most = unexpected.records_on(session, host), held_ports.most_guests(session, host)
+        is_latest = True
+        marks, found = [*guests, *missing], found | {mark.uuid: Verdict.NO_GUEST for mark in missing}
+        if found.keys() - known.keys():
+            self._worker.db.require_room()
+        # In safe mode the note below counts, so that it must not come from an old report.
+        if known or found or self._worker.safe_mode.reason is not None:
+            is_latest, known = self._worker.record(
+                lambda session: self._write_in_order(session, host, marks, found, process, number)
+            )
+        if is_latest:
+            self._notes.note(host)
         return GuestsAnswer(
             newer=tuple(uuid for uuid, reason in found.items() if reason is Verdict.NEWER),
-            wanted=tuple(uuid for uuid, row in known.items() if row.record is None and row.mark.has_record),
+            wanted=tuple(uuid for uuid, row in known.items() if row.record is None and row.mark.has_record)
+            if records < most
+            else (),
             remove=tuple(uuid for uuid, row in known.items() if row.remove_at is not None),
         )
 
@@ -62,6 +82,21 @@ class GuestReports:
             if found in _REPORTED or uuid in waits
         }
 
+    def _write_in_order(
+        self,
+        session: Session,
+        host: str,
+        guests: Sequence[GuestMark],
+        found: dict[str, Verdict],
+        process: str | None,
+        number: int,
+    ) -> tuple[bool, dict[str, UnexpectedGuest]]:
+        """Returns whether the report was the latest, and the rows of the host."""
+        if not report_order.is_next(session, host, process, number):
+            LOG.info("A late report of host %s about its guests is ignored", host)
+            return False, unexpected.guests_on(session, host)
+        return True, self._write(session, host, guests, found)
+
     def _write(
         self, session: Session, host: str, guests: Sequence[GuestMark], found: dict[str, Verdict]
     ) -> dict[str, UnexpectedGuest]:
@@ -71,26 +106,39 @@ class GuestReports:
         here = {mark.uuid for mark in guests}
         # A guest that an operator has decided to remove stays listed until its host has removed it.
         gone -= {uuid for uuid in gone & here if known[uuid].remove_at is not None}
+        # Two hosts may report at the same moment that they do not have a guest any more: the second one frees its addresses.
+        held_ports.lock(session, gone)
         unexpected.forget_guests(session, host, gone)
-        held_ports.release(session, gone)
+        held_ports.release(session, gone - unexpected.reported_elsewhere(session, host, gone))
+        new = {f"{uuid} ({WHY[reason]})" for uuid, reason in found.items() if uuid not in known}
+        warn_of_some("Guests on host %s are not as expected: %s", host, new)
         for mark in sorted(guests, key=lambda one: one.uuid):
             if mark.uuid in found:
-                if mark.uuid not in known:
-                    LOG.warning("Guest %s on host %s is not as expected: %s", mark.uuid, host, WHY[found[mark.uuid]])
                 unexpected.note_guest(session, host, mark, found[mark.uuid], at)
         return unexpected.guests_on(session, host)
 
-    def keep(self, host: str, records: Sequence[GuestRecord]) -> None:
-        """Stores the records of unexpected guests, and holds their addresses."""
-        for record in sorted(records, key=lambda one: one.instance.uuid):
+    def keep(self, host: str, records: Sequence[GuestRecord], process: str | None = None, number: int = 0) -> None:
+        """Stores the records of unexpected guests, and holds their addresses. Records that come late are ignored, and those
+        that are not valid are left out. Raises DiskFull and Superseded as the contract says.
+        """
+        self._worker.db.require_room()
+        if not self._worker.record(lambda session: report_order.is_next(session, host, process, number)):
+            LOG.info("Late records of host %s are ignored", host)
+            return
+        valid = {record.instance.uuid: record for record in records if record_is_valid(record)}
+        if len(valid) < len(records):
+            self._say_once(host, "Host %s sends records of guests that are not valid: they are left out")
+        for _, record in sorted(valid.items()):
             self._worker.record(lambda session, record=record: self._keep(session, host, record))  # type: ignore[misc]
 
     def _keep(self, session: Session, host: str, record: GuestRecord) -> None:
+        if not self._has_room(session, host, record):
+            return
         row = unexpected.keep_record(session, host, record)
         if row is None:
             return
         at, uuid = self._worker.at(), record.instance.uuid
-        lost = held_ports.hold(session, uuid, record.instance.network_info, at)
+        lost = held_ports.hold(session, uuid, record.instance.network_info, at, host)
         if lost:
             LOG.error("Guest %s on host %s has what another server was given: %s", uuid, host, ", ".join(lost))
         in_safe_mode = self._worker.safe_mode.reason is not None
@@ -102,3 +150,24 @@ class GuestReports:
                 LOG.warning("Guest %s on host %s is not adopted: %s", uuid, host, error)
             else:
                 LOG.warning("The build of instance %s ends: host %s has its guest", uuid, host)
+
+    def _has_room(self, session: Session, host: str, record: GuestRecord) -> bool:
+        """Whether the host may have one more record stored, and its addresses held."""
+        uuid = record.instance.uuid
+        known = session.get(UnexpectedGuest, (host, uuid))
+        others = unexpected.records_on(session, host) - (known is not None and known.record is not None)
+        has_room = others < held_ports.most_guests(session, host) and held_ports.has_room(
+            session, host, uuid, record.instance.network_info
+        )
+        if not has_room:
+            self._say_once(
+                host,
+                "Host %s reports more unexpected guests or addresses than its nodes can have: the rest of them are listed, "
+                "and their addresses are not held",
+            )
+        return has_room
+
+    def _say_once(self, host: str, text: str) -> None:
+        if (host, text) not in self._said:
+            self._said.add((host, text))
+            LOG.error(text, host)

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
+    BigInteger,
     ForeignKey,
     Index,
     UniqueConstraint,
@@ -37,6 +38,9 @@ class Service(Lockable, Base):
     epoch: Mapped[int] = mapped_column(default=0, server_default="0")
     former_hosts: Mapped[list[Any] | None]
     console_addresses: Mapped[list[Any] | None]
+    # The last report of guests that was written: its process and number, see `recovery.report_order`.
+    report_process: Mapped[str | None] = mapped_column(Uuid)
+    report_number: Mapped[int | None] = mapped_column(BigInteger)
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime | None]
 

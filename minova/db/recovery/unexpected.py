@@ -92,12 +92,36 @@ def is_same(before: GuestMark, now: GuestMark) -> bool:
 
 
 def keep_record(session: Session, host: str, record: GuestRecord) -> UnexpectedGuest | None:
-    """Returns the row, or None if the guest is not unexpected any more."""
+    """Returns the row, or None if the guest is not unexpected any more, or its mark is not that of the record."""
     row = session.get(UnexpectedGuest, (host, record.instance.uuid))
-    if row is not None:
-        row.record = record
-        session.flush()
+    if row is None or not _is_of(row.mark, record):
+        return None
+    row.record = record
+    session.flush()
     return row
+
+
+def _is_of(mark: GuestMark, record: GuestRecord) -> bool:
+    """Whether a record tells what the mark tells. A domain may not name its attempt."""
+    last = record.actions[-1] if record.actions else None
+    action = (None, None) if last is None else (last.id, last.request_id)
+    return mark.attempt in (None, record.attempt) and (mark.action_id, mark.request_id) == action
+
+
+def records_on(session: Session, host: str) -> int:
+    """Returns the number of guests of a host whose records are stored."""
+    model = UnexpectedGuest
+    query = select(func.count()).select_from(model).where(model.host == host, model.record.is_not(None))
+    return session.scalar(query) or 0
+
+
+def reported_elsewhere(session: Session, host: str, uuids: Collection[str]) -> set[str]:
+    """Returns those of these guests that other hosts have unexpectedly, too."""
+    model, found = UnexpectedGuest, set()
+    is_there = model.host != host, model.reason != Verdict.NO_GUEST.value
+    for chunk in chunked(sorted(uuids)):
+        found |= set(session.scalars(select(model.uuid).where(*is_there, model.uuid.in_(chunk))))
+    return found
 
 
 def forget_guests(session: Session, host: str, uuids: Iterable[str]) -> None:

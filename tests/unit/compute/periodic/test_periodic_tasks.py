@@ -304,3 +304,27 @@ def test_a_guest_that_an_operator_removes_goes() -> None:
     compute.manager.collaborators.periodic_tasks.report_guests()
     compute.run()
     assert compute.domains() == {}
+
+
+def test_reports_are_numbered_in_their_order() -> None:
+    compute = Compute().start()
+    compute.boot("i")
+    compute.conductor.guests_answer = GuestsAnswer(wanted=("i",))
+    for _ in range(3):
+        compute.manager.collaborators.periodic_tasks.report_guests()
+    numbers = compute.conductor.report_numbers
+    assert len(numbers) >= 6, "marks and records"
+    assert numbers == sorted(set(numbers))
+    assert numbers[0] > 0
+
+
+def test_a_name_of_several_lines_is_one_line_in_a_report() -> None:
+    compute = Compute().start()
+    compute.boot("i")
+    records = compute.manager.collaborators.builder.domains.records
+    known = records.of("i")
+    assert known is not None
+    named = msgspec.structs.replace(known.instance, display_name="a\nb\x1b\u2028" + "c" * 300)
+    records.keep(msgspec.structs.replace(known, instance=named))
+    compute.manager.collaborators.periodic_tasks.report_guests()
+    assert [mark.name for mark in compute.conductor.guests] == ["ab" + "c" * 253]
