@@ -43,6 +43,8 @@ class Journal:
         self.delete_sent: set[str] = set()
         self.deleted: dict[str, float] = {}
         self.losses: list[Loss] = []
+        # Set while the cloud takes no changes because its database has lost some.
+        self.is_recovering = threading.Event()
         # Guests that ran when the database went back in time, by the servers' UUIDs, and what operators adopted since.
         self.guests: dict[str, Guest] = {}
         self.adopted: set[str] = set()

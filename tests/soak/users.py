@@ -43,8 +43,10 @@ class Client:
         self._http = urllib3.PoolManager(timeout=timeout, retries=False)
 
     def ask(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Any:
-        """The answer. Refused: a status that a repetition would not change, or nothing within PATIENCE."""
-        begun = time.monotonic()
+        """The answer. Refused: a status that a repetition would not change, or nothing within PATIENCE. The time in which the
+        cloud takes no changes by design does not count.
+        """
+        begun = patient_since = time.monotonic()
         pause = 0.2
         while True:
             reason = self._try(method, path, body, headers)
@@ -52,7 +54,9 @@ class Client:
                 self._journal.waited(f"{method} {path.partition('?')[0]}", time.monotonic() - begun)
                 return reason[0]
             self._journal.repeated(reason)
-            if time.monotonic() - begun > PATIENCE:
+            if self._journal.is_recovering.is_set():
+                patient_since = time.monotonic()
+            elif time.monotonic() - patient_since > PATIENCE:
                 raise Refused(0, f"nothing for {PATIENCE:.0f} s, at last {reason}".encode())
             time.sleep(pause * self._random.uniform(0.5, 1.0))
             pause = min(pause * 1.5, 2.0)
