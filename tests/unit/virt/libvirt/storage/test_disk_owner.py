@@ -67,3 +67,12 @@ def test_formats_in_a_domain() -> None:
         <disk type='block' device='disk'><driver name='qemu' type='raw'/><source dev='/dev/sdb'/></disk>
         </devices></domain>"""
     assert disk_formats_of(xml, UUID) == FORMATS
+
+
+def test_a_folder_of_another_name_is_no_guest(folder: Path) -> None:
+    """A copy that a person made: conductors refuse a report with a guest whose name is no UUID."""
+    write(folder, host="hv1")
+    copy = folder.with_name(f"{UUID}.bak")
+    copy.mkdir()
+    write(copy, host="hv1")
+    assert [left.uuid for left in Disks(folder.parent).left("hv1", ())] == [UUID]
