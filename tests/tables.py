@@ -2,6 +2,7 @@
 them takes longer than most tests. The cloud clock of each begins when it is copied, and each is of a cloud of its own.
 """
 
+import secrets
 import sqlite3
 import tempfile
 import time
@@ -104,8 +105,8 @@ def _make(url: str, make: Callable[[str], object], now: float | None = None) -> 
     file.write_bytes(_sqlite_file(make))
     with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute("UPDATE clock SET value = :now, wall = :now", {"now": time.time() if now is None else now})
-        names = {"uuid": str(uuid.uuid4()), "history": str(uuid.uuid4())}
-        connection.execute("UPDATE cloud SET uuid = :uuid, history = :history", names)
+        names = {"uuid": str(uuid.uuid4()), "history": str(uuid.uuid4()), "secret": secrets.token_hex(32)}
+        connection.execute("UPDATE cloud SET uuid = :uuid, history = :history, mark_secret = :secret", names)
 
 
 @cache

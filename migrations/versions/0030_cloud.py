@@ -1,5 +1,6 @@
 """The identity and the history of the cloud that a database belongs to, and when hosts and image stores reported."""
 
+import secrets
 import uuid
 from typing import Any
 
@@ -20,6 +21,7 @@ def upgrade() -> None:
         sa.Column("id", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("uuid", sa.String(36), nullable=False),
         sa.Column("history", sa.String(36), nullable=False),
+        sa.Column("mark_secret", sa.String(64), nullable=False),
         sa.Column("history_since", sa.Double(), nullable=True),
         sa.Column("history_forced", sa.Boolean(), nullable=False, server_default=sa.false()),
         sa.Column("history_without", sa.JSON(), nullable=True),
@@ -30,7 +32,8 @@ def upgrade() -> None:
         **EXACT,
     )
     op.execute(
-        f"INSERT INTO cloud (id, uuid, history) SELECT 1, '{uuid.uuid4()}', '{uuid.uuid4()}' FROM (SELECT 1 AS one) AS one "
+        "INSERT INTO cloud (id, uuid, history, mark_secret) "
+        f"SELECT 1, '{uuid.uuid4()}', '{uuid.uuid4()}', '{secrets.token_hex(32)}' FROM (SELECT 1 AS one) AS one "
         "WHERE NOT EXISTS (SELECT id FROM cloud)"
     )
     op.create_table(

@@ -4,8 +4,12 @@ A cloud has an identity, and a history: both are random ids in its database. Eac
 there, which it raises with each renewal of its lease. A mark is what such a counter once showed. Witnesses (computes,
 APIs, schedulers, conductors) keep marks outside the database. A database that holds less than a mark has lost changes:
 an older backup was restored, or a replica that lacked changes was promoted.
+
+A conductor seals each mark that it hands out with a secret of the database. A mark without the right seal is no
+evidence: otherwise one stolen host could put the whole cloud into safe mode.
 """
 
+import hmac
 from collections.abc import Mapping
 from enum import StrEnum
 
@@ -16,6 +20,7 @@ MAX_MARKS = 32
 # Seconds of the cloud clock for which the counter of an ended process stays in the database. A mark that is older is no
 # evidence, because its counter may have been removed.
 COUNTER_RETENTION = 30 * 24 * 3600.0
+_SEAL_BYTES = 16
 # The reasons of safe mode, as users see them.
 LOST = "its database has lost changes"
 OTHER_CLOUD = "this service belongs to another cloud than the database"
@@ -23,11 +28,40 @@ UNKNOWN = "its database holds no identity of a cloud"
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """`at`: when the counter showed this number, by the cloud clock."""
+    """`at`: when the counter showed this number, by the cloud clock.
+    `seal`: shows that a process with the cloud's secret has made this mark, for the cloud and the history of the `Seen` or
+    `CloudState` that has it.
+    """
 
     counter: str
     number: int
     at: float
+    seal: str = ""
+
+
+class MarkKey:
+    """Makes and checks the seals of a cloud's marks. No struct, so that it cannot be sent, and no text of it is in logs."""
+
+    __slots__ = ("_secret",)
+
+    def __init__(self, secret: str) -> None:
+        self._secret = secret.encode()
+
+    def sealed(self, uuid: str, history: str, mark: Mark) -> Mark:
+        """Returns the mark with the seal for this cloud and history."""
+        return msgspec.structs.replace(mark, seal=self._seal(uuid, history, mark))
+
+    def has_sealed(self, uuid: str, history: str, mark: Mark) -> bool:
+        return hmac.compare_digest(self._seal(uuid, history, mark).encode(), _bytes(mark.seal))
+
+    def _seal(self, uuid: str, history: str, mark: Mark) -> str:
+        text = f"{uuid}|{history}|{mark.counter}|{mark.number}|{float(mark.at)!r}"
+        return hmac.digest(self._secret, _bytes(text), "sha256")[:_SEAL_BYTES].hex()
+
+
+def _bytes(text: str) -> bytes:
+    """Never fails, whatever a hostile sender has put into a string."""
+    return text.encode("utf-8", "surrogatepass")
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,11 +86,13 @@ class CloudState(msgspec.Struct, frozen=True, kw_only=True):
 
 class Verdict(StrEnum):
     """How a database compares with what a witness has seen. PAST: the witness knows a history that an operator, or the
-    end of safe mode, has replaced; what it holds may be unknown to the database.
+    end of safe mode, has replaced; what it holds may be unknown to the database. UNSEALED: the witness has marks, or a
+    history, that no conductor has made, and none of its sealed marks shows a loss.
     """
 
     AGREES = "agrees"
     PAST = "past"
+    UNSEALED = "unsealed"
     LOST = "lost"
     OTHER_CLOUD = "other cloud"
     UNKNOWN = "unknown"
@@ -67,7 +103,8 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 
     `uuid` None: it has no identity, as while a dump is being imported.
     `is_past`: it knows the witness's history as one that has ended.
-    `numbers`: the numbers of the counters that the witness has marks of.
+    `numbers`: the numbers of the counters that the witness has sealed marks of.
+    `key`: the database's own; None: no mark has a right seal.
     """
 
     uuid: str | None
@@ -75,6 +112,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     is_past: bool = False
     numbers: Mapping[str, int] = {}
     now: float = 0.0
+    key: MarkKey | None = None
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,36 +122,59 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     details: str = ""
 
 
+def proven_marks(seen: Seen, key: MarkKey | None) -> tuple[Mark, ...]:
+    """Returns the marks with a right seal, of the first `MAX_MARKS`: a hostile sender may name any number of them."""
+    if key is None:
+        return ()
+    return tuple(mark for mark in seen.marks[:MAX_MARKS] if key.has_sealed(seen.uuid, seen.history, mark))
+
+
 def judge(seen: Seen, shown: Shown) -> Judgement:
-    """Compares what a witness has seen with what a database shows."""
+    """Compares what a witness has seen with what a database shows. Only sealed marks are evidence of a loss."""
     if shown.uuid is None:
         return Judgement(verdict=Verdict.UNKNOWN, details=f"the cloud {seen.uuid} is expected")
     if seen.uuid != shown.uuid:
         details = f"this service belongs to the cloud {seen.uuid}, and the database to the cloud {shown.uuid}"
         return Judgement(verdict=Verdict.OTHER_CLOUD, details=details)
+    proven = proven_marks(seen, shown.key)
     if seen.history != shown.history:
         if shown.is_past:
             return Judgement(verdict=Verdict.PAST, details=f"the history {seen.history} has ended")
+        if not proven:
+            return Judgement(verdict=Verdict.UNSEALED, details="it names a history without a sealed mark of it")
         return Judgement(verdict=Verdict.LOST, details=f"the database does not know the history {seen.history}")
-    for mark in seen.marks:
+    lost = _lost(proven, shown)
+    if lost is not None:
+        return Judgement(verdict=Verdict.LOST, details=lost)
+    if len(proven) < len(seen.marks):
+        return Judgement(verdict=Verdict.UNSEALED, details="it has marks without a right seal")
+    return Judgement(verdict=Verdict.AGREES)
+
+
+def _lost(marks: tuple[Mark, ...], shown: Shown) -> str | None:
+    """Returns how the database shows less than these marks; None if it does not."""
+    for mark in marks:
         number = shown.numbers.get(mark.counter)
         if number is not None and number < mark.number:
-            details = f"change {mark.number} of counter {mark.counter} was seen, and the database ends at {number}"
-            return Judgement(verdict=Verdict.LOST, details=details)
+            return f"change {mark.number} of counter {mark.counter} was seen, and the database ends at {number}"
         if number is None and mark.at > shown.now - COUNTER_RETENTION:
-            details = f"change {mark.number} of counter {mark.counter} was seen, and the database has no such counter"
-            return Judgement(verdict=Verdict.LOST, details=details)
-    return Judgement(verdict=Verdict.AGREES)
+            return f"change {mark.number} of counter {mark.counter} was seen, and the database has no such counter"
+    return None
 
 
 def is_shown(seen: Seen, state: CloudState) -> bool:
     """Returns whether a state itself shows the newest that a witness has seen, so that nothing need be compared."""
     if (seen.uuid, seen.history) != (state.uuid, state.history):
         return False
-    newest = max(seen.marks, key=lambda mark: mark.at, default=None)
-    return newest is None or any(
-        mark.counter == newest.counter and mark.number >= newest.number for mark in state.marks
+    return all(
+        any(mark.counter == newest.counter and mark.number >= newest.number for mark in state.marks)
+        for newest in newest_mark(seen)
     )
+
+
+def newest_mark(seen: Seen) -> tuple[Mark, ...]:
+    """Returns the newest mark alone; nothing if there is none."""
+    return tuple(sorted(seen.marks, key=lambda mark: mark.at)[-1:])
 
 
 def learned(seen: Seen | None, state: CloudState) -> Seen:

@@ -18,14 +18,15 @@ from kombu.messaging import Producer
 from sqlalchemy import select
 
 from minova import errors, metrics
+from minova.conductor.tasks.history import CONFIRM
 from minova.context import service_context
 from minova.contracts.base import Method, Role, methods_of
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
 from minova.db.catalogue import image_token_keys
+from minova.db.models import ChangeCounter, Instance
 from minova.db.models import ComputeNode as NodeRow
-from minova.db.models import Instance
 from minova.image_tokens import LIFETIME, sign
 from minova.messaging.broker_users import EXCHANGE, REPLIES, BrokerUser
 from minova.messaging.rpc import Rpc, _Serializer
@@ -44,6 +45,8 @@ SECRET = "name-that-is-nobody-elses"
 BYTES = b"\1" * 512
 CONTRACTS: tuple[Any, ...] = (ConductorApi, ComputeApi, SchedulerApi)
 METHODS = [(each, method) for each in CONTRACTS for method in methods_of(each).values()]
+HEARTBEAT, HAS_SEEN = (methods_of(ConductorApi)[name] for name in ("heartbeat", "service_has_seen"))
+MADE_UP = "5d3c4f3c-0000-4000-8000-00000000000f"
 TOPICS = ["conductor", "conductor_api", "scheduler", "compute.victim", "compute"]
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=64, root_gb=0)
 
@@ -225,6 +228,50 @@ def test_a_token_gives_the_bytes_of_own_images_alone(rogue: Rogue) -> None:
     for wrong in (token, expired, token[:-2], token.replace(".", ".."), *forged):
         status, content = rogue.download(other, wrong)
         assert (status, BYTES in content) == (401, False)
+
+
+# -- safe mode ---------------------------------------------------------------------------------------------------------
+
+
+def test_made_up_marks_do_not_put_the_cloud_into_safe_mode(rogue: Rogue) -> None:
+    """A host has real marks from the answers to its heartbeats, and may send what it likes as its own evidence."""
+    beat = rogue.call("conductor", ConductorApi, HEARTBEAT, {"host": "rogue", "binary": "minova-compute"})
+    assert not isinstance(beat, Exception), beat
+    shown = beat["cloud"]
+    mark = shown["marks"][0]
+    real = {"uuid": shown["uuid"], "history": shown["history"], "marks": [mark]}
+    forged = [
+        {**real, "marks": [{**mark, "counter": MADE_UP}]},
+        {**real, "marks": [{**mark, "number": mark["number"] + 10**9}]},
+        {**real, "marks": [{**mark, "number": mark["number"] + 10**9, "seal": ""}]},
+        {**real, "history": MADE_UP},
+        {**real, "history": MADE_UP, "marks": []},
+        {**real, "uuid": MADE_UP},
+        real,
+    ]
+    for seen in forged:
+        arguments = {"host": "rogue", "binary": "minova-compute", "seen": seen}
+        answer = rogue.call("conductor", ConductorApi, HAS_SEEN, arguments)
+        assert not isinstance(answer, Exception), answer
+    service = {"uuid": MADE_UP, "host": "rogue", "binary": "minova-compute", "topic": "compute", "seen": forged[0]}
+    answer = rogue.call("conductor", ConductorApi, methods_of(ConductorApi)["register_service"], {"service": service})
+    assert not isinstance(answer, Exception), answer
+    number, at = last_look(rogue)
+    wait_for("a doubt would have lasted", lambda: has_looked(rogue, number + 3, at + 2 * CONFIRM))
+    assert [row["safe_since"] for row in rows(rogue.cluster.db)["cloud"]] == [None]
+    rogue.assert_nothing_changed()
+
+
+def has_looked(rogue: Rogue, number: int, at: float) -> bool:
+    later = last_look(rogue)
+    return later[0] > number and later[1] > at
+
+
+def last_look(rogue: Rogue) -> tuple[int, float]:
+    """Of the conductor at its database: which, and when."""
+    with rogue.cluster.db.read() as session:
+        number, at = session.execute(select(ChangeCounter.number, ChangeCounter.changed_at)).one()
+    return number, at
 
 
 # -- messages that minova would not send -------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from minova.objects.cloud import LOST, CloudState, Seen
 
 LOG = logging.getLogger(__name__)
 COMPUTE = "minova-compute"
+_BINARIES = frozenset({COMPUTE, "minova-scheduler"})
 # Seconds between two tries to end safe mode.
 END_INTERVAL = 5.0
 
@@ -35,7 +36,7 @@ class Witnesses:
         """
         if seen is not None:
             with self._worker.db.read() as session:
-                self._history.compare(session, f"{binary} of {host}", seen, self._worker.now())
+                self._history.compare(session, _sender(host, binary), seen, self._worker.now())
         return self._answer(host, binary, seen)
 
     def hear(self, place: str, seen: Seen) -> None:
@@ -61,6 +62,11 @@ class Witnesses:
             return
         if self._worker.record(lambda session: end_if_complete(session, self._worker)):
             LOG.warning("All hosts and image stores have reported, and nothing is missing: safe mode ends")
+
+
+def _sender(host: str, binary: str) -> str:
+    """Returns the name of a sender for logs and memory. A compute's user proves its host and nothing else."""
+    return f"{binary if binary in _BINARIES else 'a service'} of {host}"
 
 
 def end_if_complete(session: Session, worker: Worker) -> bool:

@@ -6,6 +6,7 @@ A look is part of the transaction that renews the lease, some times a second:
     read the cloud's row -> judge it by what witnesses have seen -> raise the own counter -> (commit) -> learn, or hold
 """
 
+import logging
 import threading
 import uuid
 from collections.abc import Callable, Mapping
@@ -20,12 +21,15 @@ from minova.objects.cloud import CloudState, Judgement, Mark, Seen, Verdict
 from minova.safe_mode import SafeMode
 from minova.witness import Witness
 
+LOG = logging.getLogger(__name__)
 # Seconds for which a contradiction must last before the cloud goes into safe mode for it. Meanwhile this process alone
 # changes nothing. A server of a cluster that lags behind another one catches up within this time.
 CONFIRM = 3.0
 # By which names this conductor holds the safe mode of its process on.
 _FOREIGN, _DOUBT, _CLOUD = "conductor: another database", "conductor: doubt", "conductor: cloud"
-_SETTLED = frozenset({Verdict.AGREES, Verdict.PAST})
+_SETTLED = frozenset({Verdict.AGREES, Verdict.PAST, Verdict.UNSEALED})
+# What others send with these verdicts says nothing about the cloud's database.
+_REFUSED = frozenset({Verdict.UNSEALED, Verdict.OTHER_CLOUD})
 # The verdicts for which nothing at all is written to the database.
 _REASONS = {Verdict.OTHER_CLOUD: objects.OTHER_CLOUD, Verdict.UNKNOWN: objects.UNKNOWN}
 
@@ -37,6 +41,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     `mark`: what the own counter shows once the transaction is committed.
     `marks`: what all living counters showed.
     `settled`: evidence that needs no further comparison.
+    `judged`: by who has seen it.
     `unknown_histories`: of this cloud, which witnesses know and the database does not.
     """
 
@@ -45,6 +50,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     mark: Mark | None = None
     marks: tuple[Mark, ...] = ()
     settled: tuple[Seen, ...] = ()
+    judged: Mapping[str, Judgement] = {}
     unknown_histories: frozenset[str] = frozenset()
 
     @property
@@ -73,8 +79,11 @@ class History:
         # What is still to be compared with the database, by who has seen it.
         self._evidence: dict[str, Seen] = {}
         self._known: dict[str, int] = {}
+        # Who has sent what no conductor of this cloud has made.
+        self._refused: set[str] = set()
+        self._own_name = f"conductor {host}"
         if self._witness.seen is not None:
-            self._evidence[f"conductor {host}"] = self._witness.seen
+            self._evidence[self._own_name] = self._witness.seen
 
     # -- the look --------------------------------------------------------------------------------------------------
 
@@ -83,7 +92,7 @@ class History:
         row = cloud.record(session, now)
         pending = self._pending()
         judged = {who: self._judge(session, seen, row) for who, seen in pending.items()}
-        doubts = {who: one for who, one in judged.items() if one.verdict not in _SETTLED}
+        doubts = {who: one for who, one in judged.items() if self._is_doubt(who, one)}
         doubt = Judgement(verdict=Verdict.UNKNOWN) if row is None else None
         if doubts:
             who = min(doubts)
@@ -92,8 +101,9 @@ class History:
         return Look(
             row=row,
             doubt=doubt,
-            marks=cloud.newest_marks(session) if row is not None else (),
+            marks=cloud.newest_marks(session, row) if row is not None else (),
             settled=tuple(pending[who] for who in judged.keys() - doubts.keys()),
+            judged=judged,
             unknown_histories=frozenset(lost - {row.history if row is not None else ""}),
         )
 
@@ -122,6 +132,8 @@ class History:
             own = () if look.mark is None else (look.mark,)
             self._marks = (*own, *(mark for mark in look.marks if mark.counter != self._counter))
         self._hold(look)
+        for who, judgement in look.judged.items():
+            self._note_refusal(who, judgement)
         state = self.state
         if state is not None and state.safe_mode is None:
             self._witness.learn(state, self._ticks())
@@ -129,12 +141,13 @@ class History:
     @property
     def state(self) -> CloudState | None:
         """Returns what this conductor tells to services; None before its first look."""
-        row = self._row
+        with self._lock:  # the seals of the marks are those of the row's history
+            row, marks = self._row, self._marks
         if row is None:
             return None
         # Not what another service of the process holds, which may be what this conductor has told it.
         reason = self._safe_mode.reason_of(_FOREIGN, _CLOUD, _DOUBT)
-        return CloudState(uuid=row.uuid, history=row.history, marks=self._marks, safe_mode=reason)
+        return CloudState(uuid=row.uuid, history=row.history, marks=marks, safe_mode=reason)
 
     @property
     def row(self) -> cloud.Record | None:
@@ -158,9 +171,10 @@ class History:
 
     def compare(self, session: Session, who: str, seen: Seen, now: ColumnElement[float]) -> Judgement:
         """Compare this with the database now. A contradiction holds this process until the next look has judged it
-        again.
+        again. What no conductor has sealed holds nothing, and neither does what another cloud's service has seen.
         """
         judgement = self._judge(session, seen, cloud.record(session, now))
+        self._note_refusal(who, judgement)
         if judgement.verdict is Verdict.LOST:
             self.hear(who, seen)
             self._safe_mode.hold(_DOUBT, objects.LOST, f"{who}: {judgement.details}")
@@ -169,12 +183,38 @@ class History:
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _pending(self) -> Mapping[str, Seen]:
-        """Returns all evidence. This conductor's own identity is compared at each look: the database may be exchanged."""
+        """Returns all evidence. This conductor's own identity is compared at each look: the database may be exchanged. The
+        newest mark proves its history.
+        """
         with self._lock:
             pending, own = dict(self._evidence), self._witness.seen
         if own is not None:
-            pending.setdefault(f"conductor {self._host}", msgspec.structs.replace(own, marks=()))
+            pending.setdefault(self._own_name, msgspec.structs.replace(own, marks=objects.newest_mark(own)))
         return pending
+
+    def _is_doubt(self, who: str, judgement: Judgement) -> bool:
+        """Returns whether this contradicts the database. That it is another cloud's only the conductor's own file shows:
+        any host can name another cloud.
+        """
+        if judgement.verdict is Verdict.OTHER_CLOUD:
+            return who == self._own_name
+        return judgement.verdict not in _SETTLED
+
+    def _note_refusal(self, who: str, judgement: Judgement) -> None:
+        """Logs once for each sender that what it has seen counts for nothing, until it sends something else. A conductor that
+        is at another cloud's database itself blames no other process.
+        """
+        is_refused = judgement.verdict in _REFUSED and not self.is_foreign
+        with self._lock:
+            is_new = is_refused and who not in self._refused
+            (self._refused.add if is_refused else self._refused.discard)(who)
+        if is_new:
+            LOG.warning(
+                "What %s has seen of its cloud is no evidence of lost changes: %s. If its file was not damaged, the host may be "
+                "compromised; see docs/security.md",
+                who,
+                "it names another cloud" if judgement.verdict is Verdict.OTHER_CLOUD else judgement.details,
+            )
 
     @staticmethod
     def _judge(session: Session, seen: Seen, row: cloud.Record | None) -> Judgement:
@@ -188,11 +228,11 @@ class History:
         if counter is None or mark is None:
             self._counter, self._tried = str(uuid.uuid4()), 1
             cloud.begin_counting(session, self._counter, self._host, now)
-            return Mark(counter=self._counter, number=1, at=row.now)
+            return row.sealed(Mark(counter=self._counter, number=1, at=row.now))
         self._tried += 1
         if not cloud.count(session, counter, seen=mark.number, number=self._tried, now=now):
             return None
-        return Mark(counter=counter, number=self._tried, at=row.now)
+        return row.sealed(Mark(counter=counter, number=self._tried, at=row.now))
 
     def _has_lasted(self) -> bool:
         return self._doubted_at is not None and self._ticks() - self._doubted_at >= CONFIRM
@@ -212,7 +252,8 @@ class History:
         for seen in look.settled:
             self._evidence = {who: one for who, one in self._evidence.items() if one is not seen}
             if look.row is not None and seen.history == look.row.history and look.doubt is None:
-                self._known.update({mark.counter: mark.number for mark in seen.marks})
+                proven = objects.proven_marks(seen, look.row.key)
+                self._known.update({mark.counter: mark.number for mark in proven})
         if look.mark is not None:
             self._known[look.mark.counter] = look.mark.number
 

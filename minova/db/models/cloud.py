@@ -1,5 +1,6 @@
 """The identity and the history of the cloud that a database belongs to. `minova.db.recovery.cloud` reads and writes them."""
 
+import secrets
 import uuid
 from typing import Any
 
@@ -15,6 +16,8 @@ class Cloud(Base):
     """One row, made by the migration. Times are of the cloud clock.
 
     `history`: another random id after each end of safe mode.
+    `mark_secret`: seals the marks that conductors hand out. It never changes and leaves the database only for conductors,
+    schedulers and APIs.
     `history_since`: a host or image store that has reported since then is known to this history; None in the first one.
     `history_forced`: an operator has ended safe mode, so what was still unknown is accepted.
     `history_without`: names of hosts that had not reported when the operator ended safe mode.
@@ -26,6 +29,7 @@ class Cloud(Base):
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     uuid: Mapped[str] = mapped_column(Uuid)
     history: Mapped[str] = mapped_column(Uuid)
+    mark_secret: Mapped[str] = mapped_column(String(64), default=lambda: secrets.token_hex(32))
     history_since: Mapped[float | None]
     history_forced: Mapped[bool] = mapped_column(default=False, server_default=false())
     history_without: Mapped[list[Any] | None]

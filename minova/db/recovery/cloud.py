@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from minova.db.clock import for_insert
 from minova.db.models import ChangeCounter, Cloud, CloudHistory, WitnessReport
 from minova.db.models.cloud import ROW
-from minova.objects.cloud import COUNTER_RETENTION, Mark, Seen, Shown
+from minova.objects.cloud import COUNTER_RETENTION, Mark, MarkKey, Seen, Shown, proven_marks
 
 # The most counters whose marks a conductor shows.
 _COUNTERS = 16
@@ -25,10 +25,11 @@ HOST, STORE = "host", "store"
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """The row, and the present time of the cloud clock."""
+    """The row, and the present time of the cloud clock. `key`: seals the cloud's marks, and checks their seals."""
 
     uuid: str
     history: str
+    key: MarkKey
     history_since: float | None
     history_forced: bool
     history_without: tuple[str, ...]
@@ -37,6 +38,10 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     safe_details: str | None
     now: float
 
+    def sealed(self, mark: Mark) -> Mark:
+        """Returns the mark with the seal for this cloud and history."""
+        return self.key.sealed(self.uuid, self.history, mark)
+
 
 @lru_cache(16)
 def _row(now: ColumnElement[float]) -> Select[Any]:
@@ -44,6 +49,7 @@ def _row(now: ColumnElement[float]) -> Select[Any]:
     columns = (
         Cloud.uuid,
         Cloud.history,
+        Cloud.mark_secret,
         Cloud.history_since,
         Cloud.history_forced,
         Cloud.history_without,
@@ -60,8 +66,8 @@ def record(session: Session, now: ColumnElement[float]) -> Record | None:
     row = session.execute(_row(now)).one_or_none()
     if row is None:
         return None
-    values = {name: value for name, value in row._mapping.items() if name != "history_without"}
-    return Record(history_without=tuple(row.history_without or ()), **values)
+    values = {name: value for name, value in row._mapping.items() if name not in {"history_without", "mark_secret"}}
+    return Record(history_without=tuple(row.history_without or ()), key=MarkKey(row.mark_secret), **values)
 
 
 def is_safe_mode(session: Session) -> bool:
@@ -71,16 +77,21 @@ def is_safe_mode(session: Session) -> bool:
 
 
 def shown_to(session: Session, seen: Seen, row: Record | None) -> Shown:
-    """Returns what this database holds of what a witness has seen. `row`: as `record` returned it."""
+    """Returns what this database holds of what a witness has seen. `row`: as `record` returned it.
+
+    Nothing is looked up for what has no right seal: it may be any text of a hostile sender, and a database refuses some.
+    """
     if row is None:
         return Shown(uuid=None)
-    is_past = seen.history != row.history and session.get(CloudHistory, seen.history) is not None
+    proven = proven_marks(seen, row.key)
+    is_past = bool(proven) and seen.history != row.history and session.get(CloudHistory, seen.history) is not None
     return Shown(
         uuid=row.uuid,
         history=row.history,
         is_past=is_past,
-        numbers=_numbers(session, {mark.counter for mark in seen.marks}),
+        numbers=_numbers(session, {mark.counter for mark in proven}),
         now=row.now,
+        key=row.key,
     )
 
 
@@ -115,9 +126,9 @@ def count(session: Session, counter: str, *, seen: int, number: int, now: Column
     return bool(result.rowcount)
 
 
-def newest_marks(session: Session) -> tuple[Mark, ...]:
-    """Returns the marks of the counters that changed last: those of all living conductors."""
-    return tuple(Mark(counter, number, at) for counter, number, at in session.execute(_NEWEST))
+def newest_marks(session: Session, row: Record) -> tuple[Mark, ...]:
+    """Returns sealed marks of the counters that changed last: those of all living conductors."""
+    return tuple(row.sealed(Mark(counter, number, at)) for counter, number, at in session.execute(_NEWEST))
 
 
 def forget_counters(session: Session, now: ColumnElement[float]) -> None:

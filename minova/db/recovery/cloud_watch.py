@@ -1,5 +1,6 @@
 """A reader of the database that watches whose it is, and whether it has lost changes: APIs and schedulers."""
 
+import logging
 import time
 from collections.abc import Callable
 
@@ -12,6 +13,7 @@ from minova.objects.cloud import LOST, OTHER_CLOUD, UNKNOWN, CloudState, Judgeme
 from minova.safe_mode import SafeMode
 from minova.witness import Witness
 
+LOG = logging.getLogger(__name__)
 # Seconds between two looks.
 INTERVAL = 1.0
 _REASONS = {Verdict.LOST: LOST, Verdict.PAST: LOST, Verdict.OTHER_CLOUD: OTHER_CLOUD, Verdict.UNKNOWN: UNKNOWN}
@@ -45,6 +47,7 @@ class CloudWatch:
         self._is_known = is_known
         self._learn = learn
         self._ticks = ticks
+        self._is_unsealed = False
         if witness.seen is not None:
             learn(witness.seen.uuid)
         self._doubt, self._cloud = f"{name}: database", f"{name}: cloud"
@@ -58,7 +61,7 @@ class CloudWatch:
         with self._db.read() as session:
             row = cloud.record(session, self._db.now())
             judgement = self._judge(session, row)
-            marks = cloud.newest_marks(session) if row is not None else ()
+            marks = cloud.newest_marks(session, row) if row is not None else ()
         if row is not None and row.safe_since is not None:
             self._safe_mode.hold(self._cloud, row.safe_reason or LOST, row.safe_details or "")
         if judgement.verdict is Verdict.AGREES:
@@ -78,6 +81,17 @@ class CloudWatch:
         if seen is None:
             return Judgement(verdict=Verdict.AGREES if row is not None else Verdict.UNKNOWN)
         judgement = self._witness.judge(cloud.shown_to(session, seen, row))
-        if judgement.verdict is Verdict.PAST and row is not None and self._is_known(session, row):
+        self._note_seals(judgement)
+        is_past = judgement.verdict is Verdict.PAST and row is not None
+        if judgement.verdict is Verdict.UNSEALED or (is_past and row is not None and self._is_known(session, row)):
             return Judgement(verdict=Verdict.AGREES)
         return judgement
+
+    def _note_seals(self, judgement: Judgement) -> None:
+        """A file in which something was changed shows no loss; and one that was written before there was a conductor has no
+        mark.
+        """
+        is_unsealed = judgement.verdict is Verdict.UNSEALED
+        if is_unsealed and not self._is_unsealed and self._witness.seen is not None and self._witness.seen.marks:
+            LOG.warning("What this service has kept of its cloud is no evidence: %s", judgement.details)
+        self._is_unsealed = is_unsealed
