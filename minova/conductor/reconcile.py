@@ -38,10 +38,8 @@ class Reconcile:
         """Resume tasks that are due, and expire tasks whose host is lost."""
         self._expire_late_builds()
         self._send_again()
-        lost = {
-            HostLoss.ABSENT: self._liveness.absent_hosts(),
-            HostLoss.FENCED: self._liveness.fenced_hosts(),
-        }
+        hosts = self._liveness.hosts()
+        lost = {HostLoss.ABSENT: hosts.absent, HostLoss.FENCED: hosts.fenced}
         with self._worker.db.read() as session:
             due = list(tasks.due(session, self._worker.id, self._worker.now(), LIMIT))
             waiting = tasks.count_by_step(session, self._worker.id)

@@ -8,6 +8,8 @@
                                                                      more
 
 A compute that reports that its hypervisor is away is down and not absent: it works, and reports itself how its work ends.
+
+A decision that needs two of these facts takes both from one `hosts()`: between two calls the heartbeats may be read again.
 """
 
 import threading
@@ -22,11 +24,18 @@ COMPUTE = "minova-compute"
 FRESH = 2.0
 
 
-class _Hosts(NamedTuple):
+class Hosts(NamedTuple):
+    """The facts of one reading. `known`: the hosts whose compute has a service; any other host was removed."""
+
     known: frozenset[str] = frozenset()
     down: frozenset[str] = frozenset()
     absent: frozenset[str] = frozenset()
     fenced: frozenset[str] = frozenset()
+
+    @property
+    def present(self) -> frozenset[str]:
+        """The hosts whose compute has a service and is not absent."""
+        return self.known - self.absent
 
 
 class Liveness:
@@ -40,7 +49,7 @@ class Liveness:
         self._clock = clock
         self._lock = threading.Lock()
         self._until = 0.0
-        self._hosts = _Hosts()
+        self._hosts = Hosts()
 
     def forget(self) -> None:
         """Call after the commit of a change to a service: the next use reads again."""
@@ -49,29 +58,29 @@ class Liveness:
 
     def down_hosts(self) -> frozenset[str]:
         """Returns the hosts that get no new servers."""
-        return self._fresh().down
+        return self.hosts().down
 
     def absent_hosts(self) -> frozenset[str]:
         """Returns the hosts whose compute is silent or forced down."""
-        return self._fresh().absent
+        return self.hosts().absent
 
     def fenced_hosts(self) -> frozenset[str]:
         """Returns the hosts whose compute is forced down."""
-        return self._fresh().fenced
+        return self.hosts().fenced
 
     def present_hosts(self) -> frozenset[str]:
         """Returns the hosts whose compute has a service and is not absent."""
-        hosts = self._fresh()
-        return hosts.known - hosts.absent
+        return self.hosts().present
 
-    def _fresh(self) -> _Hosts:
+    def hosts(self) -> Hosts:
+        """Returns the facts of one reading, for decisions that compare them."""
         with self._lock:
             if self._clock() < self._until:
                 return self._hosts
             with self._db.read() as session:
                 computes = services.services(session, self._down_time, self._db)
             rows = [row for row in computes.rows if row.binary == COMPUTE]
-            self._hosts = _Hosts(
+            self._hosts = Hosts(
                 known=frozenset(row.host for row in rows),
                 down=frozenset(row.host for row in rows if not computes.is_up(row)),
                 absent=frozenset(row.host for row in rows if computes.is_absent(row)),

@@ -197,16 +197,16 @@ class ServerActions:
         """Ask the host again. Without a sign of life for `action_timeout`, ask it to cancel the action; the action ends when
         the host has reported. An absent host is waited for. An action with secret arguments is not sent again.
         """
-        absent, present = self._liveness.absent_hosts(), self._liveness.present_hosts()
+        hosts = self._liveness.hosts()
 
         def work(session: Session) -> ActionMessage | Cancellation | None:
             locked = self._owned(session, instance_uuid, action_id, epoch)
             if locked is None:
                 return None
-            if locked.task.host in absent:
+            if locked.task.host in hosts.absent:
                 self._reports.wait_for_host(session, locked)
                 return None
-            if locked.task.host not in present:
+            if locked.task.host not in hosts.known:
                 self._give_up(session, locked, _HOST_REMOVED)
                 return None
             return self._ask_again(session, locked)
