@@ -221,6 +221,10 @@ class GuestBusy(HypervisorError):
     """
 
 
+class GuestJobRuns(GuestBusy):
+    """The job that occupies the guest is known by its name and goes on, so its end is worth a wait of any length."""
+
+
 class GuestStateUnexpected(HypervisorError):
     """The guest is not in a state in which the operation is possible: it is off, for example."""
 

@@ -167,6 +167,7 @@ def make_manager(
         time_limit=float(conf.conductor.action_timeout),
         repeat=repeat,
         results=results,
+        clock=ticks,
     )
     guest_starts = GuestStarts(
         guarded, workers, builder.domains, power_states, builder.plugging, bases, pause=_pause_of(stopping), clock=ticks

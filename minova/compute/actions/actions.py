@@ -8,13 +8,16 @@ All of it happens under the lock of the instance, so a message that comes twice,
 nothing. The result of an operation is stored until a conductor has received it: if the action is requested again, the
 host only reports.
 
-An operation that meets a hypervisor that is away, or a guest on which the hypervisor still works, waits and begins again.
+An operation that meets a hypervisor that is away, or a guest on which the hypervisor still works, waits and begins again. It
+waits at most for the time limit of the action. Only a job that the hypervisor names and that goes on may take longer: the
+monitor of a guest that hangs looks busy for ever.
 A conductor that has heard nothing of an action for too long asks this host to cancel it. An action that has not begun never
 begins then; one that has begun continues, because only its own end shows what became of the guest.
 """
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -177,7 +180,7 @@ class UnreportedResults:
 
 class InstanceActions:
     """`power_state` reads the power state of an instance from the driver. `time_limit`: the seconds without a sign of life
-    after which a conductor asks this host to cancel an action.
+    after which a conductor asks this host to cancel an action. `clock` returns monotonic seconds.
     """
 
     def __init__(
@@ -194,7 +197,9 @@ class InstanceActions:
         time_limit: float,
         repeat: ConductorRetry | None = None,
         results: UnreportedResults | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._clock = clock
         self._progress = progress
         self._time_limit = time_limit
         self._results = results or UnreportedResults()
@@ -402,12 +407,14 @@ class InstanceActions:
         errors of the driver, ActionEnded.
         """
         uuid, again = order.instance.uuid, 0
+        busy_since: float | None = None
         while True:
             try:
                 return self._operations.run(action.kind, order)
             except errors.GuestBusy as error:
                 if not action.repeatable:
                     raise
+                busy_since = self._busy_since(busy_since, error)
                 LOG.info("%s of instance %s waits: %s", action.name, uuid, error)
             except errors.HypervisorUnavailable as error:
                 again += 1
@@ -419,15 +426,29 @@ class InstanceActions:
             self._repeat.pause(HYPERVISOR_PAUSE)
             order.require_wanted()
 
+    def _busy_since(self, since: float | None, busy: errors.GuestBusy) -> float | None:
+        """Returns since when the guest has been busy without a job that its hypervisor names; None: it names one now. Raises
+        GuestBusy after the time limit of the action.
+
+        Each try may itself take half a minute, so the clock counts, not the tries.
+        """
+        if isinstance(busy, errors.GuestJobRuns):
+            return None
+        now = self._clock()
+        if since is None or now - since < self._time_limit:
+            return now if since is None else since
+        raise errors.GuestBusy(
+            f"{busy} (for {now - since:.0f} s; if its QEMU hangs, a hard reboot of the server ends it)"
+        ) from busy
+
     def _await_hypervisor(self, order: Order, lost: errors.HypervisorUnavailable) -> None:
         """Raises `lost` if the hypervisor has not come back within the time limit of the action."""
-        waited = 0.0
-        while waited < self._time_limit:
+        until = self._clock() + self._time_limit
+        while self._clock() < until:
             try:
                 self._power_state(order.instance.uuid)
             except errors.HypervisorUnavailable:
                 self._repeat.pause(HYPERVISOR_PAUSE)
-                waited += HYPERVISOR_PAUSE
                 order.require_wanted()
             else:
                 return

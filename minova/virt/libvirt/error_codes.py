@@ -1,13 +1,15 @@
 """What an error of libvirt means, by its code (libvirt's virterror.h). Pure.
 
 the connection is lost        HypervisorUnavailable: the result is not known; wait for libvirt
-another job has the guest     GuestBusy: it has not begun; wait for the job
+another job has the guest     GuestBusy: it has not begun; wait for the job, but not for ever: the monitor of QEMU may hang
 the guest is off, or on       GuestStateUnexpected
 there is no such domain       NotFound
 the agent does not answer     GuestAgentUnresponsive
 the host lacks the hardware   HardwareNotOffered: another host may have it
 the disk is full              DiskFull, by the text: libvirt has no code for it
 anything else                 HypervisorError: libvirt has answered that it could not do it
+
+VIR_ERR_RESOURCE_BUSY is such an answer: the lock manager says that another host has the disk open, which no wait here ends.
 """
 
 from collections.abc import Mapping
@@ -27,7 +29,6 @@ _MEANINGS: Mapping[int, type[errors.MinovaError]] = {
     libvirt.VIR_ERR_AUTH_UNAVAILABLE: errors.HypervisorUnavailable,
     # "cannot acquire state change lock": libvirt has waited 30 s for the job that holds it.
     libvirt.VIR_ERR_OPERATION_TIMEOUT: errors.GuestBusy,
-    libvirt.VIR_ERR_RESOURCE_BUSY: errors.GuestBusy,
     libvirt.VIR_ERR_BLOCK_COPY_ACTIVE: errors.GuestBusy,
     libvirt.VIR_ERR_OPERATION_INVALID: errors.GuestStateUnexpected,
     libvirt.VIR_ERR_NO_DOMAIN: errors.NotFound,

@@ -1,5 +1,8 @@
 """Jobs that libvirt runs on a domain, such as a save of its memory. A job goes on when the process that began it dies, so
 an operation looks for one before it begins.
+
+    libvirt names a job that goes on            GuestJobRuns: wait for its end
+    libvirt names none, or does not answer      GuestBusy: a job may be at work, or the monitor of QEMU hangs for ever
 """
 
 from typing import Any
@@ -25,16 +28,18 @@ _NO_JOB = {libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_OPERATION_INVALID}
 
 
 def require_free(domain: Any) -> None:
-    """Raises GuestBusy if a job runs on the domain."""
+    """Raises GuestJobRuns if a job runs on the domain, GuestBusy if that or its name cannot be read."""
     job = running(domain)
+    if job in _NAMES:
+        raise errors.GuestJobRuns(f"Domain {domain.name()} is occupied by a {_NAMES[job]}")
     if job is not None:
-        raise errors.GuestBusy(f"Domain {domain.name()} is occupied by a {_NAMES.get(job, 'job')}")
+        raise errors.GuestBusy(f"Domain {domain.name()} is occupied by a job that libvirt does not name")
 
 
 def require_not_saving(domain: Any) -> None:
-    """Raises GuestBusy while the memory of the guest is being saved: an end of the guest now would lose it."""
+    """Raises GuestJobRuns while the memory of the guest is being saved: an end of the guest now would lose it."""
     if running(domain) == libvirt.VIR_DOMAIN_JOB_OPERATION_SAVE:
-        raise errors.GuestBusy(f"The memory of domain {domain.name()} is being saved")
+        raise errors.GuestJobRuns(f"The memory of domain {domain.name()} is being saved")
 
 
 def running(domain: Any) -> int | None:

@@ -2,6 +2,7 @@
 never start, and a second start hard-rebooted the guest that had just booted.
 """
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -251,6 +252,7 @@ def test_an_operation_waits_until_the_hypervisor_answers(compute: Compute) -> No
 
 
 def test_a_hypervisor_that_stays_away_is_a_failure_of_unknown_power_state(compute: Compute) -> None:
+    compute.ticks = itertools.count().__next__
     with compute.hypervisor_fails(error=errors.HypervisorUnavailable("away"), times=100_000):
         ask(compute, SUSPEND, 1)
     assert compute.conductor.action_failures == [("i", 1, "away")]

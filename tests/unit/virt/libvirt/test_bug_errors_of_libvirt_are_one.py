@@ -16,7 +16,7 @@ from tests.fakes.libvirt_errors import libvirt_error
             "Timed out during operation: cannot acquire state change lock (held by monitor=remoteDispatchDomainManagedSave)",
             errors.GuestBusy,
         ),
-        (libvirt.VIR_ERR_RESOURCE_BUSY, "resource busy", errors.GuestBusy),
+        (libvirt.VIR_ERR_RESOURCE_BUSY, "resource busy: the disk is locked by another host", errors.HypervisorError),
         (libvirt.VIR_ERR_BLOCK_COPY_ACTIVE, "block copy still active", errors.GuestBusy),
         (
             libvirt.VIR_ERR_OPERATION_INVALID,
