@@ -178,6 +178,11 @@ def _add_unexpected(subparsers: "argparse._SubParsersAction[Any]") -> None:
     )
     command = below.add_parser("adopt", help="Make the rows of guests or images.", description=text)
     _add_uuids(command)
+    command.add_argument(
+        "--take-from",
+        metavar="HOST",
+        help="adopt the guest although the server is on this other host by its row or task; its guest there is given up",
+    )
     command.set_defaults(work=_in_module("commands.unexpected", "adopt"))
     text = "Let the hosts remove a guest with its disks, or the image stores the bytes of an image. Changes nothing without --apply."
     command = below.add_parser("remove", help="Remove guests or images.", description=text)

@@ -1,6 +1,7 @@
 """`minova-manage unexpected`: guests and images that the database does not know, or that are newer than their rows."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -34,7 +35,10 @@ def list_unexpected(conf: cfg.ConfigOpts) -> bool:
 
 def adopt(conf: cfg.ConfigOpts) -> None:
     """Adopts a guest or an image, or says what it would do. Raises NotFound or Conflict."""
-    _apply(conf, _adopt, "adopted")
+    take_from = conf.command.take_from
+    if take_from is not None and (conf.command.on_host is None or len(conf.command.uuids) > 1):
+        raise errors.Conflict("--take-from is for one guest on one --host.")
+    _apply(conf, partial(_adopt, take_from=take_from), "adopted")
 
 
 def remove_unexpected(conf: cfg.ConfigOpts) -> None:
@@ -75,14 +79,14 @@ def _run(db: Database, work: Any, uuid: str, host: str | None, *, apply: bool) -
         return
 
 
-def _adopt(session: Session, db: Database, uuid: str, host: str | None) -> None:
+def _adopt(session: Session, db: Database, uuid: str, host: str | None, *, take_from: str | None) -> None:
     guests = [guest for guest in unexpected.guests(session, uuid) if host in {None, guest.host}]
     if len(guests) > 1:
         raise errors.Conflict(
             f"Several hosts have it: {', '.join(one.host for one in guests)}. Choose one with --host."
         )
     if guests:
-        Adoption().adopt(session, guests[0], listing.now(), db.now())
+        Adoption().adopt(session, guests[0], listing.now(), db.now(), take_from=take_from)
     else:
         adopt_image(session, uuid, listing.now())
 

@@ -4,12 +4,12 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import insert, select, update
+from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.db import quotas
-from minova.db.models import ComputeNode, Instance, Task, UnexpectedGuest
+from minova.db.models import ComputeNode, Instance, PurgedInstance, Task, UnexpectedGuest
 from minova.db.models import Port as PortRow
 from minova.db.networks import held_ports, ports, security_groups
 from minova.db.recovery import unexpected
@@ -25,33 +25,36 @@ from minova.placement.allocations import claims
 from minova.placement.audit import heal
 
 ACTION = "adopt"
+# The conductor gives up builds long before this attempt.
+_MAX_ATTEMPT = 2**20
 # States of a guest that is off, which stay.
 _OFF = frozenset({VmState.STOPPED, VmState.SUSPENDED, VmState.SHELVED, VmState.SOFT_DELETED, VmState.ERROR})
 _ON = frozenset({VmState.ACTIVE, VmState.RESCUED})
 
 
 class Adoption:
-    """Everything happens in the transaction of the session."""
+    """By the word of an operator, who has seen what the record says. Everything happens in the transaction of the session."""
 
-    def is_being_built(self, session: Session, uuid: str) -> bool:
-        """Whether a task builds the instance, which then has no guest by its row."""
-        kind = session.scalar(select(Task.kind).where(Task.instance_uuid == uuid))
-        return kind == "build"
-
-    def adopt(self, session: Session, guest: UnexpectedGuest, at: datetime, now: Any) -> None:
+    def adopt(
+        self, session: Session, guest: UnexpectedGuest, at: datetime, now: Any, *, take_from: str | None = None
+    ) -> None:
         """Makes or corrects the rows: instance, request, interfaces, allocations, usage of quotas. A task of the
         instance ends.
 
-        Raises Conflict if the rows cannot be made; then the transaction must be rolled back.
+        `take_from`: the other host that may lose the instance, if a row or a task names it.
+
+        Raises Conflict if the rows cannot be made, or another host has the instance; then the transaction must be
+        rolled back.
         """
         record = guest.record
         if record is None:
             raise errors.Conflict(f"Host {guest.host} has sent no record of guest {guest.uuid}.")
-        node = self._node(session, guest, record)
+        node = node_of(session, guest, record)
         row = instances.lock(session, [guest.uuid]).get(guest.uuid)
         if row is not None and row.deleted:
             raise errors.Conflict(f"Server {guest.uuid} was deleted. Remove the guest instead.")
-        self._end_task(session, guest.uuid, at)
+        _require_not_elsewhere(session, guest, row, take_from)
+        end_task(session, guest.uuid, at)
         values = _columns(guest, record, node.hypervisor_hostname)
         if row is None:
             self._add(session, guest.uuid, record, values, at)
@@ -63,32 +66,9 @@ class Adoption:
                 update(Instance).where(Instance.uuid == guest.uuid).values(updated_at=at, **values)
             )
         self._add_request(session, record, at)
-        self._attach(session, guest.uuid, record, at)
-        self._note(session, guest.uuid, record, at)
-        session.flush()
-        session.expire_all()
-        claims.release(session, [guest.uuid], now)
-        heal.allocate(session, guest.uuid, now)
-        changes.append(session, [node.id], now)
-        unexpected.forget_guest(session, guest.uuid)
-
-    def _node(self, session: Session, guest: UnexpectedGuest, record: GuestRecord) -> ComputeNode:
-        of_host = list(session.scalars(select(ComputeNode).where(ComputeNode.host == guest.host)))
-        named = [node for node in of_host if node.hypervisor_hostname in {guest.mark.node, record.node}]
-        if len(of_host) == 1 or named:
-            return (named or of_host)[0]
-        raise errors.Conflict(
-            f"Host {guest.host} has no node {record.node or guest.mark.node}. Wait for its next audit."
-        )
-
-    def _end_task(self, session: Session, uuid: str, at: datetime) -> None:
-        task = session.scalar(select(Task).where(Task.instance_uuid == uuid).with_for_update())
-        if task is None:
-            return
-        failure = Failure(kind=INTERNAL_ERROR, details="The guest that its host has was adopted instead.")
-        if task.action_id is not None:
-            actions.end(session, [task.action_id], at, error=failure)
-        tasks.remove(session, [uuid])
+        project_id = record.instance.project_id if row is None else row.project_id
+        self._attach(session, guest.uuid, record, project_id, at)
+        end_adoption(session, guest, node, at, now)
 
     def _add(self, session: Session, uuid: str, record: GuestRecord, values: dict[str, Any], at: datetime) -> None:
         instance = record.instance
@@ -122,8 +102,10 @@ class Adoption:
         spec = record.request_spec or RequestSpec(flavor=record.instance.flavor, image=record.instance.image)
         request_specs.add(session, [(reservation_id, spec, record.carried)], at)
 
-    def _attach(self, session: Session, uuid: str, record: GuestRecord, at: datetime) -> None:
-        """Gives the instance its interfaces, with the addresses that were held for it."""
+    def _attach(self, session: Session, uuid: str, record: GuestRecord, project_id: str, at: datetime) -> None:
+        """Gives the instance its interfaces, with the addresses that were held for it, and free ports of its project.
+        The record alone is no right to any other port.
+        """
         vifs = [vif for vif in record.instance.network_info if not vif.is_neutrons and not vif.pending_delete]
         held_ports.hold(session, uuid, vifs, at)
         owner = device_owner(record.instance.availability_zone)
@@ -133,10 +115,12 @@ class Adoption:
                 continue
             if port.instance_uuid is not None:
                 raise errors.Conflict(f"Port {vif.port_id} of guest {uuid} belongs to server {port.instance_uuid} now.")
-            was_held = port.device_owner == held_ports.OWNER
+            was_held = port.device_owner == held_ports.OWNER and port.device_id == uuid
+            if not was_held and (port.device_owner == held_ports.OWNER or port.project_id != project_id):
+                raise errors.Conflict(f"Port {vif.port_id} of guest {uuid} belongs to another project or guest.")
             ports.give_to(session, port.id, uuid, number, owner, vif.tag)
             if was_held:
-                self._make_own(session, port.id, vif, record.instance.project_id)
+                self._make_own(session, port.id, vif, project_id)
 
     def _make_own(self, session: Session, port_id: int, vif: Vif, project_id: str) -> None:
         """Makes a port of a held one, in the default security group of its project if the port had any group."""
@@ -155,18 +139,75 @@ class Adoption:
             security_groups.give_to_ports(session, {port_id: [group.id for group in default]})
         quotas.add(session, project_id, {"ports": 1})
 
-    def _note(self, session: Session, uuid: str, record: GuestRecord, at: datetime) -> None:
-        """Records the adoption among the instance's actions."""
-        row = {
-            "instance_uuid": uuid,
-            "action": ACTION,
-            "request_id": f"req-{uuid}",
-            "user_id": record.instance.user_id,
-            "project_id": record.instance.project_id,
-            "start_time": at,
-        }
-        begun = actions.begin(session, [row])
-        actions.end(session, list(begun.values()), at, event=False)
+
+def _require_not_elsewhere(
+    session: Session, guest: UnexpectedGuest, row: instances.LockedInstance | None, take_from: str | None
+) -> None:
+    """Raises Conflict if the instance lives on another host, or is worked on there. The word of this host alone takes
+    nothing from another one.
+    """
+    working = session.scalar(select(Task.host).where(Task.instance_uuid == guest.uuid))
+    for host in {None if row is None else row.host, working} - {None, guest.host, take_from}:
+        raise errors.Conflict(
+            f"Server {guest.uuid} is on host {host} by its row or task. If its guest there is to be given up, run minova-manage "
+            f"unexpected adopt {guest.uuid} --host {guest.host} --take-from {host}"
+        )
+
+
+def node_of(session: Session, guest: UnexpectedGuest, record: GuestRecord) -> ComputeNode:
+    """Returns the node of the guest. Raises Conflict if its host has no such node."""
+    of_host = list(session.scalars(select(ComputeNode).where(ComputeNode.host == guest.host)))
+    named = [node for node in of_host if node.hypervisor_hostname in {guest.mark.node, record.node}]
+    if len(of_host) == 1 or named:
+        return (named or of_host)[0]
+    raise errors.Conflict(f"Host {guest.host} has no node {record.node or guest.mark.node}. Wait for its next audit.")
+
+
+def attempt_of(guest: UnexpectedGuest, record: GuestRecord) -> int:
+    """Raises Conflict if no build comes so far: the attempts after it would not fit into their column."""
+    attempt = record.attempt if guest.mark.attempt is None else guest.mark.attempt
+    if not 0 <= attempt <= _MAX_ATTEMPT:
+        raise errors.Conflict(f"Host {guest.host} claims attempt {attempt} of guest {guest.uuid}.")
+    return attempt
+
+
+def end_task(session: Session, uuid: str, at: datetime) -> None:
+    task = session.scalar(select(Task).where(Task.instance_uuid == uuid).with_for_update())
+    if task is None:
+        return
+    failure = Failure(kind=INTERNAL_ERROR, details="The guest that its host has was adopted instead.")
+    if task.action_id is not None:
+        actions.end(session, [task.action_id], at, error=failure)
+    tasks.remove(session, [uuid])
+
+
+def end_adoption(session: Session, guest: UnexpectedGuest, node: ComputeNode, at: datetime, now: Any) -> None:
+    """Call when the rows are written. Allocates, records the adoption among the instance's actions, and forgets the
+    reports.
+    """
+    _note(session, guest.uuid, at)
+    # A decision of before to remove a guest of this instance from some host.
+    session.connection().execute(delete(PurgedInstance).where(PurgedInstance.uuid == guest.uuid))
+    session.flush()
+    session.expire_all()
+    claims.release(session, [guest.uuid], now)
+    heal.allocate(session, guest.uuid, now)
+    changes.append(session, [node.id], now)
+    unexpected.forget_guest(session, guest.uuid)
+
+
+def _note(session: Session, uuid: str, at: datetime) -> None:
+    owner = session.execute(select(Instance.user_id, Instance.project_id).where(Instance.uuid == uuid)).one()
+    row = {
+        "instance_uuid": uuid,
+        "action": ACTION,
+        "request_id": f"req-{uuid}",
+        "user_id": owner.user_id,
+        "project_id": owner.project_id,
+        "start_time": at,
+    }
+    begun = actions.begin(session, [row])
+    actions.end(session, list(begun.values()), at, event=False)
 
 
 def _columns(guest: UnexpectedGuest, record: GuestRecord, node: str) -> dict[str, Any]:
@@ -176,8 +217,8 @@ def _columns(guest: UnexpectedGuest, record: GuestRecord, node: str) -> dict[str
     return {
         "host": guest.host,
         "node": node,
-        "attempt": guest.mark.attempt if guest.mark.attempt is not None else record.attempt,
-        "vm_state": _vm_state(PowerState(guest.mark.power_state), instance.vm_state).value,
+        "attempt": attempt_of(guest, record),
+        "vm_state": vm_state_of(PowerState(guest.mark.power_state), instance.vm_state).value,
         "task_state": None,
         "power_state": guest.mark.power_state,
         "flavor": instance.flavor,
@@ -190,7 +231,7 @@ def _columns(guest: UnexpectedGuest, record: GuestRecord, node: str) -> dict[str
     }
 
 
-def _vm_state(power_state: PowerState, recorded: VmState) -> VmState:
+def vm_state_of(power_state: PowerState, recorded: VmState) -> VmState:
     """Returns the state of an instance whose guest is in this power state."""
     if power_state is PowerState.PAUSED:
         return VmState.PAUSED

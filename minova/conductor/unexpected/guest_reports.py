@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.hosts.unexpected_domains import judge
 from minova.conductor.tasks.worker import Worker
-from minova.conductor.unexpected.adoption import Adoption
+from minova.conductor.unexpected import built_guests
 from minova.conductor.unexpected.checks import record_is_valid, require_marks
 from minova.conductor.unexpected.warnings import warn_of_some
 from minova.conductor.unexpected.witnesses import ReportNotes
@@ -33,7 +33,6 @@ class GuestReports:
     def __init__(self, conf: cfg.ConfigOpts, worker: Worker) -> None:
         self._conf = conf.conductor
         self._worker = worker
-        self._adoption = Adoption()
         self._notes = ReportNotes(worker, cloud.HOST)
         self._said: set[tuple[str, str]] = set()
 
@@ -142,12 +141,12 @@ class GuestReports:
         if lost:
             LOG.error("Guest %s on host %s has what another server was given: %s", uuid, host, ", ".join(lost))
         in_safe_mode = self._worker.safe_mode.reason is not None
-        if row.reason == Verdict.NEWER.value and not in_safe_mode and self._adoption.is_being_built(session, uuid):
+        if row.reason == Verdict.NEWER.value and not in_safe_mode and built_guests.is_being_built(session, uuid):
             try:
                 with session.begin_nested():
-                    self._adoption.adopt(session, row, at, self._worker.now())
+                    built_guests.keep(session, row, at, self._worker.now())
             except errors.Conflict as error:
-                LOG.warning("Guest %s on host %s is not adopted: %s", uuid, host, error)
+                LOG.warning("Guest %s on host %s is left to an operator: %s", uuid, host, error)
             else:
                 LOG.warning("The build of instance %s ends: host %s has its guest", uuid, host)
 

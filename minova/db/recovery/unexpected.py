@@ -4,10 +4,18 @@ from collections.abc import Collection, Container, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import delete, exists, func, insert, select, update
+from sqlalchemy import delete, exists, func, insert, select, union, update
 from sqlalchemy.orm import Session
 
-from minova.db.models import Instance, InstanceAction, UnexpectedGuest, UnexpectedImage
+from minova.db.models import (
+    Instance,
+    InstanceAction,
+    InstanceActionEvent,
+    Migration,
+    Task,
+    UnexpectedGuest,
+    UnexpectedImage,
+)
 from minova.db.sql import chunked
 from minova.objects.guest_record import GuestMark, GuestRecord
 from minova.objects.removal_rules import Verdict
@@ -52,11 +60,40 @@ def newer_on(session: Session, host: str) -> set[str]:
 
 
 def newer_among(session: Session, uuids: Collection[str]) -> dict[str, str]:
-    """Returns {uuid: host} of those of these instances that have a guest which is newer than their row."""
-    model, found = UnexpectedGuest, {}
+    """Returns {uuid: host} of those of these instances that have a guest which is newer than their row.
+
+    Only a host that had to do with the instance can say so. Of an instance without a host every host can: it may have
+    been unshelved or moved there since the database was backed up.
+    """
+    model = UnexpectedGuest
+    claims: set[tuple[str, str]] = set()
     for chunk in chunked(sorted(uuids)):
         query = select(model.uuid, model.host).where(model.uuid.in_(chunk), model.reason == Verdict.NEWER.value)
-        found.update({row.uuid: row.host for row in session.execute(query)})
+        claims.update((row.uuid, row.host) for row in session.execute(query))
+    known = _hosts_known(session, {uuid for uuid, _ in claims}) if claims else {}
+    return {uuid: host for uuid, host in sorted(claims) if known.get(uuid, {host}) & {host, None}}
+
+
+def _hosts_known(session: Session, uuids: Collection[str]) -> dict[str, set[str | None]]:
+    """Returns the hosts that rows, tasks, migrations and events of actions name for each instance. None is among them if
+    its row names none.
+    """
+    actions, events, moves = InstanceAction, InstanceActionEvent, Migration
+    found: dict[str, set[str | None]] = {uuid: set() for uuid in uuids}
+    for chunk in chunked(sorted(uuids)):
+        named: Any = union(
+            select(Instance.uuid, Instance.host).where(Instance.uuid.in_(chunk)),
+            select(Task.instance_uuid, Task.host).where(Task.instance_uuid.in_(chunk), Task.host.is_not(None)),
+            select(moves.instance_uuid, moves.source_compute).where(moves.instance_uuid.in_(chunk)),
+            select(moves.instance_uuid, moves.dest_compute).where(
+                moves.instance_uuid.in_(chunk), moves.dest_compute.is_not(None)
+            ),
+            select(actions.instance_uuid, events.host)
+            .join(events, events.action_id == actions.id)
+            .where(actions.instance_uuid.in_(chunk), events.host.is_not(None)),
+        )
+        for uuid, host in session.execute(named):
+            found[uuid].add(host)
     return found
 
 

@@ -203,6 +203,7 @@ def test_a_build_that_an_older_database_requests_again_adopts_its_guest(harness:
     (uuid,) = harness.create()
     instance = msgspec.structs.replace(
         Instance(uuid=uuid, display_name="vm", flavor=FLAVOR, project_id="demo", user_id="alice"),
+        image_ref=IMAGE.id,
         reservation_id=harness.instance(uuid).reservation_id,
     )
     report(harness, GuestRecord(instance=instance, attempt=1, node="a-node"))

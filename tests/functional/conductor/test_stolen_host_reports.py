@@ -1,0 +1,173 @@
+"""What a stolen host reports of guests that it does not have: it gains no image, no port and no server of others."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from sqlalchemy import select, update
+
+from minova import errors
+from minova.conductor.unexpected.adoption import Adoption
+from minova.db import models
+from minova.db.catalogue import images
+from minova.db.recovery import unexpected
+from minova.objects.guest_record import EndedAction, GuestMark, GuestRecord, GuestsAnswer
+from minova.objects.instance import Instance
+from minova.objects.states import VmState
+from minova.objects.vif import Vif
+from tests.functional.conductor.conductor_harness import CTX, FLAVOR, IMAGE, ConductorHarness
+from tests.functional.conductor.network_cases import network, port, subnet
+from tests.functional.scheduler.cloud import named
+
+OWN = Instance(
+    uuid=named("forged"), display_name="x", flavor=FLAVOR, project_id="demo", user_id="alice", image_ref=IMAGE.id
+)
+
+
+def claim(harness: ConductorHarness, uuid: str, host: str, attempt: int = 1, **more: Any) -> GuestsAnswer:
+    """The host reports the guest, and sends this record of it in any case."""
+    record = GuestRecord(instance=msgspec.structs.replace(OWN, uuid=uuid, **more), attempt=attempt, node=f"{host}-node")
+    made = GuestMark(uuid=uuid, attempt=attempt, power_state=1, has_record=True)
+    answer = harness.conductor.report_guests(CTX, host=host, guests=(made,))
+    harness.conductor.report_guest_records(CTX, host=host, records=(record,))
+    return answer
+
+
+def requested(harness: ConductorHarness, **more: Any) -> str:
+    """A build for which there is no host yet."""
+    harness.scheduler.mood = errors.ServiceUnavailable("no scheduler yet")
+    (uuid,) = harness.create(**more)
+    return uuid
+
+
+def adopt(harness: ConductorHarness, uuid: str, take_from: str | None = None) -> None:
+    worker = harness.conductor.worker
+
+    def work(session: Any) -> None:
+        (guest,) = unexpected.guests(session, uuid)
+        Adoption().adopt(session, guest, worker.at(), worker.now(), take_from=take_from)
+
+    worker.run(work)
+
+
+def private_image(harness: ConductorHarness) -> str:
+    image = msgspec.structs.replace(IMAGE, id=named("victim's image"), owner="victim", visibility="private")
+    with harness.db.write() as session:
+        images.add(session, image, harness.conductor.worker.at())
+    return image.id
+
+
+def test_a_forged_record_gives_no_image(harness: ConductorHarness) -> None:
+    uuid, image_id = requested(harness), private_image(harness)
+    image = msgspec.structs.replace(IMAGE, id=image_id)
+    claim(harness, uuid, "b", image=image, image_ref=image_id)
+    assert harness.state(uuid) == "building/scheduling on None"
+    with pytest.raises(errors.StaleAttempt):
+        harness.conductor.image_token(CTX, instance_uuid=uuid, image_id=image_id, host="b")
+
+
+def test_what_the_record_adds_to_the_request_is_not_taken(harness: ConductorHarness) -> None:
+    """The image lies beside the image's id in the record, and other properties in its metadata."""
+    uuid, image_id = requested(harness), private_image(harness)
+    image = msgspec.structs.replace(IMAGE, id=image_id)
+    claim(harness, uuid, "b", image=image, system_metadata={"forged": "yes"}, availability_zone="forged")
+    assert harness.state(uuid) == "active/None on b"
+    row = harness.instance(uuid)
+    assert (row.image, row.image_ref, row.flavor) == (None, IMAGE.id, FLAVOR)
+    assert "forged" not in row.system_metadata
+    assert row.availability_zone != "forged"
+    with pytest.raises(errors.StaleAttempt):
+        harness.conductor.image_token(CTX, instance_uuid=uuid, image_id=image_id, host="b")
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [{"project_id": "evil"}, {"flavor": msgspec.structs.replace(FLAVOR, memory_mb=1)}],
+    ids=["project", "flavor"],
+)
+def test_another_guest_than_the_requested_one_is_left_to_an_operator(
+    harness: ConductorHarness, forged: dict[str, Any]
+) -> None:
+    uuid = requested(harness)
+    claim(harness, uuid, "b", **forged)
+    assert harness.state(uuid) == "building/scheduling on None"
+    with harness.db.read() as session:
+        assert [guest.host for guest in unexpected.guests(session, uuid)] == ["b"]
+
+
+def test_a_forged_record_gives_no_port(harness: ConductorHarness) -> None:
+    blue = network(harness)
+    subnet(harness, blue, "10.0.0.0/29")
+    of_victim = port(harness, blue)
+    with harness.db.write() as session:
+        session.execute(update(models.Port).values(project_id="victim"))
+    uuid = requested(harness)
+    vif = Vif(port_id=of_victim.id, network_id=blue.id, mac_address=of_victim.mac_address)
+    claim(harness, uuid, "b", network_info=(vif,))
+    assert harness.state(uuid) == "building/scheduling on None"
+    with pytest.raises(errors.Conflict, match="another project"):
+        adopt(harness, uuid)
+    with harness.db.read() as session:
+        assert session.scalars(select(models.Port.instance_uuid)).all() == [None]
+
+
+@pytest.mark.parametrize("attempt", [3, 2**31 - 1])
+def test_an_attempt_to_which_no_build_has_come_is_not_taken(harness: ConductorHarness, attempt: int) -> None:
+    uuid = requested(harness)
+    claim(harness, uuid, "b", attempt=attempt)
+    assert harness.state(uuid) == "building/scheduling on None"
+
+
+def test_a_build_on_another_host_stays_there(harness: ConductorHarness) -> None:
+    (uuid,) = harness.create()
+    harness.settle()
+    task = harness.task(uuid)
+    assert task is not None
+    other = {"a": "b", "b": "a"}[str(task.host)]
+    claim(harness, uuid, other, attempt=2)
+    after = harness.task(uuid)
+    assert after is not None
+    assert (after.host, after.attempt) == (task.host, 1)
+    with pytest.raises(errors.Conflict, match=f"--take-from {task.host}"):
+        adopt(harness, uuid)
+
+
+def test_a_living_server_stays_on_its_host(harness: ConductorHarness) -> None:
+    uuid = harness.active("a")
+    claim(harness, uuid, "b", attempt=999)
+    with pytest.raises(errors.Conflict, match="--take-from a"):
+        adopt(harness, uuid)
+    assert harness.state(uuid) == "active/None on a"
+    adopt(harness, uuid, take_from="a")
+    assert (harness.state(uuid), harness.instance(uuid).attempt) == ("active/None on b", 999)
+
+
+def test_an_operator_adopts_no_attempt_after_which_none_fits(harness: ConductorHarness) -> None:
+    claim(harness, OWN.uuid, "b", attempt=2**31 - 1)
+    with pytest.raises(errors.Conflict, match="claims attempt"):
+        adopt(harness, OWN.uuid)
+
+
+def test_another_host_does_not_keep_a_server_from_its_end(harness: ConductorHarness) -> None:
+    uuid = harness.active("a")
+    claim(harness, uuid, "b", attempt=999)
+    with harness.db.read() as session:
+        assert unexpected.newer_among(session, [uuid]) == {}
+        assert [guest.host for guest in unexpected.guests(session, uuid)] == ["b"]
+
+
+def test_its_own_host_keeps_a_server_from_its_end(harness: ConductorHarness) -> None:
+    uuid = harness.active("a")
+    later = EndedAction(id=1000, request_id="req-later", kind="restore")
+    made = GuestMark(uuid=uuid, attempt=1, power_state=1, action_id=later.id, request_id=later.request_id)
+    harness.conductor.report_guests(CTX, host="a", guests=(made,))
+    with harness.db.read() as session:
+        assert unexpected.newer_among(session, [uuid]) == {uuid: "a"}
+
+
+def test_every_host_may_have_unshelved_a_server_since_the_backup(harness: ConductorHarness) -> None:
+    uuid = harness.active("a")
+    harness.bring_to(uuid, VmState.SHELVED_OFFLOADED)
+    claim(harness, uuid, "b", attempt=2)
+    with harness.db.read() as session:
+        assert unexpected.newer_among(session, [uuid]) == {uuid: "b"}
