@@ -100,7 +100,7 @@ class Computes:
             judged = judge(session, host, view.domains, unexpected.newer_on(session, host))
             removable = judged.of(Verdict.REMOVE)
             no_row = instances.without_row(
-                session, _unheld(view, held := tuple(instances.holding(session, host, nodename)))
+                session, host, _unheld(view, held := tuple(instances.holding(session, host, nodename)))
             )
             purged = tuple(uuid for uuid, is_purged in no_row.items() if is_purged)
             withheld: tuple[str, ...] = ()

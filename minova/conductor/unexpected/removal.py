@@ -13,7 +13,8 @@ from minova.objects.removal_rules import Verdict
 
 def remove(session: Session, uuid: str, host: str | None, at: datetime) -> list[str]:
     """Returns the hosts that shall remove the guest: this host, or all hosts that have it unexpectedly. Their next
-    reports of guests bring them the decision. A guest without a row gets a tombstone.
+    reports of guests bring them the decision. A guest without a row that one host has gets a tombstone for this host: the
+    guest of another host that has not reported yet may be the genuine one.
 
     Raises NotFound if no such guest is reported. Raises Conflict if it is the guest of an existing server, which must be
     deleted or adopted instead.
@@ -28,8 +29,8 @@ def remove(session: Session, uuid: str, host: str | None, at: datetime) -> list[
             raise errors.Conflict(
                 f"Server {uuid} exists, and the guest on {guest.host} is newer: adopt the guest, and then delete the server."
             )
-    if row is None and session.get(PurgedInstance, uuid) is None:
-        session.connection().execute(insert(PurgedInstance).values(uuid=uuid, purged_at=at))
+    if row is None and len(guests) == 1 and session.get(PurgedInstance, uuid) is None:
+        session.connection().execute(insert(PurgedInstance).values(uuid=uuid, purged_at=at, host=guests[0].host))
     for guest in guests:
         unexpected.mark_for_removal(session, uuid, guest.host, at)
     return [guest.host for guest in guests]

@@ -95,8 +95,13 @@ class InstanceFault(Base):
 
 
 class PurgedInstance(Base):
-    """A purged instance that had been tried on hosts. The row proves that a leftover domain of it may be removed."""
+    """A purged instance that had been tried on hosts. The row proves that a leftover domain of it may be removed.
+
+    `host`: where an operator has had a guest without a row removed; the row proves nothing on other hosts. None: on all
+    hosts.
+    """
 
     __tablename__ = "purged_instances"
     uuid: Mapped[str] = mapped_column(Uuid, primary_key=True)
     purged_at: Mapped[datetime] = mapped_column(index=True)
+    host: Mapped[str | None]

@@ -369,13 +369,14 @@ def deleted_at(session: Session, uuids: Iterable[str]) -> dict[str, datetime]:
     return times
 
 
-def without_row(session: Session, uuids: Collection[str]) -> dict[str, bool]:
-    """Returns those of these instances that have no row, and whether they were purged."""
+def without_row(session: Session, host: str, uuids: Collection[str]) -> dict[str, bool]:
+    """Returns those of these instances that have no row, and whether they were purged, or removed from this host."""
     known = row_hosts(session, uuids) if uuids else {}
     missing = sorted(set(uuids) - known.keys())
     purged: set[str] = set()
     for chunk in chunked(missing):
-        purged.update(session.scalars(select(PurgedInstance.uuid).where(PurgedInstance.uuid.in_(chunk))))
+        here = PurgedInstance.host.is_(None) | (PurgedInstance.host == host)
+        purged.update(session.scalars(select(PurgedInstance.uuid).where(PurgedInstance.uuid.in_(chunk), here)))
     return {uuid: uuid in purged for uuid in missing}
 
 

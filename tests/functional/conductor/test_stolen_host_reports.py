@@ -8,6 +8,7 @@ from sqlalchemy import select, update
 
 from minova import errors
 from minova.conductor.unexpected.adoption import Adoption
+from minova.conductor.unexpected.removal import remove
 from minova.db import models
 from minova.db.catalogue import images
 from minova.db.recovery import unexpected
@@ -171,3 +172,39 @@ def test_every_host_may_have_unshelved_a_server_since_the_backup(harness: Conduc
     claim(harness, uuid, "b", attempt=2)
     with harness.db.read() as session:
         assert unexpected.newer_among(session, [uuid]) == {uuid: "b"}
+
+
+def removed(harness: ConductorHarness, uuid: str, host: str | None) -> list[str]:
+    worker = harness.conductor.worker
+    return worker.run(lambda session: remove(session, uuid, host, worker.at()))
+
+
+def purged(harness: ConductorHarness, uuid: str, host: str) -> tuple[str, ...]:
+    return harness.conductor.begin_audit(CTX, host=host, view=harness.view(host, uuid)).purged
+
+
+def test_the_removal_from_one_host_leaves_the_guest_of_another(harness: ConductorHarness) -> None:
+    for host in ("a", "b"):
+        claim(harness, OWN.uuid, host)
+    assert removed(harness, OWN.uuid, "b") == ["b"]
+    assert purged(harness, OWN.uuid, "a") == ()
+    assert claim(harness, OWN.uuid, "a").remove == ()
+    assert claim(harness, OWN.uuid, "b").remove == (OWN.uuid,)
+
+
+def test_the_removal_leaves_a_guest_whose_host_reports_later(harness: ConductorHarness) -> None:
+    claim(harness, OWN.uuid, "b")
+    assert removed(harness, OWN.uuid, None) == ["b"]
+    assert purged(harness, OWN.uuid, "b") == (OWN.uuid,)
+    assert claim(harness, OWN.uuid, "a").remove == ()
+    assert purged(harness, OWN.uuid, "a") == ()
+
+
+def test_a_guest_adopted_after_a_removal_elsewhere_is_deleted_and_purged(harness: ConductorHarness) -> None:
+    claim(harness, OWN.uuid, "b")
+    removed(harness, OWN.uuid, "b")
+    harness.conductor.report_guests(CTX, host="b", guests=())
+    claim(harness, OWN.uuid, "a")
+    adopt(harness, OWN.uuid)
+    assert harness.count(models.PurgedInstance) == 0, "the purge of its row writes one itself"
+    assert harness.state(OWN.uuid) == "active/None on a"
