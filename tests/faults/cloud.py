@@ -115,11 +115,11 @@ class Cloud:
         for name in CONTROLLERS["scheduler"]:
             self.world.start(name, SchedulerApi, self._scheduler)
         for host in self.hosts:
-            self.drivers[host] = FakeDriver(self._conf(host))
+            self.drivers[host] = FakeDriver(self.conf(host))
             self.world.start(host, ComputeApi, self._compute)
         self.conductor: ConductorApi = self._client(ConductorApi, None, "conductor")
 
-    def _conf(self, host: str) -> cfg.ConfigOpts:
+    def conf(self, host: str) -> cfg.ConfigOpts:
         return configure(
             self.folder / host,
             host=host,
@@ -131,7 +131,7 @@ class Cloud:
 
     def _conductor(self, process: Process) -> ConductorManager:
         return make_manager(
-            self._conf(process.name),
+            self.conf(process.name),
             self.world.database(process),
             self._client(SchedulerApi, process, "scheduler"),
             lambda host: self._client(ComputeApi, process, host),
@@ -145,7 +145,7 @@ class Cloud:
 
     def _scheduler(self, process: Process) -> SchedulerManager:
         return SchedulerManager(
-            self._conf(process.name),
+            self.conf(process.name),
             self.world.database(process),
             self._client(ConductorApi, process, "conductor"),
             host=process.name,
@@ -167,7 +167,7 @@ class Cloud:
         identity = LocalIdentity(self.folder / self.machines[process.name])
         process.at_death.append(identity.release)
         return make_compute_manager(
-            self._conf(process.name),
+            self.conf(process.name),
             cast(Driver, MortalDriver(self.drivers[process.name], process)),
             self._client(ConductorApi, process, "conductor"),
             host=process.name,
@@ -265,7 +265,7 @@ class Cloud:
     def rename(self, old: str, new: str) -> None:
         """Stop a host's compute, rename the host once that is allowed, and start it under its new name."""
         self.world.keep_down([old], math.inf)
-        down_time = float(self._conf(old).service_down_time)
+        down_time = float(self.conf(old).service_down_time)
         try:
             self.db.run(lambda session: rename.rename(session, old, new, None, down_time=down_time, now=self.db.now()))
         except errors.Conflict:

@@ -7,9 +7,15 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from minova.cmd.commands import recovery
 from minova.conductor.tasks.history import CONFIRM
+from minova.conductor.unexpected.adoption import Adoption
+from minova.conductor.unexpected.listing import Unexpected, now
+from minova.db.models import Instance
+from minova.db.recovery import unexpected
 from tests.faults.cloud import CONTROLLERS, Cloud
 
 pytestmark = pytest.mark.timeout(600)
@@ -78,13 +84,25 @@ def test_nothing_that_runs_dies(tmp_path: Path, seed: int, restart: bool, lost: 
 
 
 def recover(cloud: Cloud) -> None:
-    """As `minova-manage recovery --apply`, once all hosts have reported."""
-    found = recovery.find(cloud.db)
+    """As `minova-manage recovery --apply`, once all hosts have reported. Servers whose snapshots or catalogue are lost are adopted
+    by themselves before, as by `minova-manage unexpected adopt`.
+    """
+    conf = cloud.conf("conductor1")
+    by_itself = [one for one in recovery.find(cloud.db, conf).things if one.kind == "guest" and one.doubts]
+    for one in by_itself:
+        cloud.db.run(partial(adopt, cloud, one))
+    found = recovery.find(cloud.db, conf)
     assert found.silent == {}
-    left = recovery.bring_together(cloud.db, found, ())
+    left = recovery.bring_together(cloud.db, found, (), conf)
     assert left == []
     if found.row.safe_since is not None:
         recovery.end(cloud.db, found, (), left=left, leave_rest=False)
+
+
+def adopt(cloud: Cloud, one: Unexpected, session: Session) -> None:
+    (guest,) = (guest for guest in unexpected.guests(session, one.id) if guest.host == one.where)
+    host = session.scalar(select(Instance.host).where(Instance.uuid == one.id))
+    Adoption().adopt(session, guest, now(), cloud.db.now(), take_from=host)
 
 
 def is_lost(violation: str) -> bool:

@@ -9,14 +9,15 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.cmd import database
-from minova.cmd.commands.unexpected import table
+from minova.cmd.commands.unexpected import escaped, table
 from minova.conductor.hosts.witnesses import silent
-from minova.conductor.unexpected import listing
+from minova.conductor.unexpected import doubts, listing
 from minova.conductor.unexpected.adoption import Adoption
 from minova.conductor.unexpected.images import adopt_image, remove_image
 from minova.conductor.unexpected.listing import Unexpected
 from minova.conductor.unexpected.removal import remove
 from minova.db.engine import Database
+from minova.db.models import UnexpectedGuest
 from minova.db.recovery import cloud, unexpected
 from minova.db.recovery.cloud import Record
 from minova.db.schema import require_schema
@@ -49,26 +50,26 @@ def run(conf: cfg.ConfigOpts) -> bool:
     db = database.opened(conf, readonly=not command.apply)
     try:
         require_schema(db)
-        found = find(db)
+        found = find(db, conf)
         print(described(found))
         if not command.apply:
             return not found.is_nothing
         _require_reports(found, command.without)
         _require_listed(found, command.remove)
-        left = bring_together(db, found, command.remove)
+        left = bring_together(db, found, command.remove, conf)
         end(db, found, command.without, left=left, leave_rest=command.leave_rest)
     finally:
         db.close()
     return False
 
 
-def find(db: Database) -> Found:
-    """Raises Conflict if the database has no identity."""
+def find(db: Database, conf: cfg.ConfigOpts) -> Found:
+    """`conf`: of quotas. Raises Conflict if the database has no identity."""
     with db.read() as session:
         row = cloud.record(session, db.now())
         if row is None:
             raise errors.Conflict("The database holds no identity of a cloud: is a dump being imported?")
-        things = tuple(one for one in listing.listed(session) if one.reason != Verdict.NO_GUEST.value)
+        things = tuple(one for one in listing.listed(session, conf) if one.reason != Verdict.NO_GUEST.value)
         return Found(row=row, silent=silent(session, row), things=things)
 
 
@@ -101,24 +102,26 @@ def _require_listed(found: Found, uuids: Collection[str]) -> None:
         raise errors.NotFound(f"Nothing was changed: neither a host nor an image store reports {', '.join(unknown)}.")
 
 
-def bring_together(db: Database, found: Found, to_remove: Collection[str]) -> list[str]:
-    """Adopts or removes each thing in a transaction of its own. Returns the ids of those that are left as they are."""
+def bring_together(db: Database, found: Found, to_remove: Collection[str], conf: cfg.ConfigOpts) -> list[str]:
+    """Adopts or removes each thing in a transaction of its own; images first, since guests are of them. Returns the ids
+    of those that are left as they are.
+    """
     left = []
-    for one in found.things:
+    for one in sorted(found.things, key=lambda thing: thing.kind != "image"):
         if one.is_to_be_removed:
             continue
-        work, what = (_removal(one), "to be removed") if one.id in to_remove else (_adoption(one, db), "adopted")
+        work, what = (_removal(one), "to be removed") if one.id in to_remove else (_adoption(one, db, conf), "adopted")
         try:
             db.run(work)
         except (errors.NotFound, errors.Conflict) as error:
             left.append(one.id)
-            print(f"{one.id}: left as it is: {error}")
+            print(f"{escaped(one.id)}: left as it is: {escaped(str(error))}")
         else:
-            print(f"{one.id}: {what}")
+            print(f"{escaped(one.id)}: {what}")
     return left
 
 
-def _adoption(one: Unexpected, db: Database) -> Callable[[Session], None]:
+def _adoption(one: Unexpected, db: Database, conf: cfg.ConfigOpts) -> Callable[[Session], None]:
     def adopt(session: Session) -> None:
         at = datetime.now(UTC).replace(tzinfo=None)
         if one.kind == "image":
@@ -126,9 +129,18 @@ def _adoption(one: Unexpected, db: Database) -> Callable[[Session], None]:
             return
         for guest in unexpected.guests(session, one.id):
             if guest.host == one.where:
+                _require_no_doubts(session, conf, guest)
                 Adoption().adopt(session, guest, at, db.now())
 
     return adopt
+
+
+def _require_no_doubts(session: Session, conf: cfg.ConfigOpts, guest: UnexpectedGuest) -> None:
+    found = doubts.of(session, conf, guest)
+    if found:
+        raise errors.Conflict(
+            f"{'; '.join(found)}. If it is genuine, run minova-manage unexpected adopt {guest.uuid} --host {guest.host} --apply"
+        )
 
 
 def _removal(one: Unexpected) -> Callable[[Session], None]:

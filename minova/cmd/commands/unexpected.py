@@ -19,13 +19,27 @@ from minova.db.engine import Database
 from minova.db.recovery import unexpected
 from minova.db.schema import require_schema
 
-_HEAD = ("KIND", "ID", "WHERE", "NAME", "WHY", "POWER", "CAN BE ADOPTED", "SEEN SINCE")
+_HEAD = (
+    "KIND",
+    "ID",
+    "WHERE",
+    "NAME",
+    "PROJECT",
+    "USER",
+    "FLAVOR",
+    "IMAGE",
+    "ADDRESSES",
+    "WHY",
+    "POWER",
+    "CAN BE ADOPTED",
+    "SEEN SINCE",
+)
 
 
 def list_unexpected(conf: cfg.ConfigOpts) -> bool:
     """Prints what hosts and image stores hold. Returns whether there is anything, for the exit code."""
     with _Opened(conf, readonly=True) as db, db.read() as session:
-        found = listing.listed(session)
+        found = listing.listed(session, conf)
     if conf.command.json:
         print(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
     else:
@@ -109,17 +123,35 @@ def table(found: Sequence[Unexpected]) -> str:
 
 
 def _line(one: Unexpected) -> tuple[str, ...]:
-    can = "to be removed" if one.is_to_be_removed else "yes" if one.can_be_adopted else "no"
-    return (
+    texts = (
         one.kind,
         one.id,
         one.where,
         one.name,
+        one.project_id,
+        one.user_id,
+        one.flavor,
+        one.image_id,
+        " ".join(one.addresses),
         one.why,
         one.power_state,
-        can,
+        _can_be_adopted(one),
         one.seen_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
+    return tuple(escaped(text) for text in texts)
+
+
+def _can_be_adopted(one: Unexpected) -> str:
+    if one.is_to_be_removed:
+        return "to be removed"
+    if not one.can_be_adopted:
+        return "no"
+    return f"only by itself: {'; '.join(one.doubts)}" if one.doubts else "yes"
+
+
+def escaped(text: str) -> str:
+    """Control characters of what a host reports would change the operator's terminal, or forge lines."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 class _Opened:

@@ -3,16 +3,24 @@
 from datetime import UTC, datetime
 
 import msgspec
+from oslo_config import cfg
 from sqlalchemy.orm import Session
 
+from minova.conductor.unexpected import doubts
 from minova.db.models import UnexpectedGuest, UnexpectedImage
 from minova.db.recovery import unexpected
+from minova.objects.instance import Instance
 from minova.objects.removal_rules import WHY, Verdict
 from minova.objects.states import power_state_of
 
 
 class Unexpected(msgspec.Struct, frozen=True, kw_only=True):
-    """`kind`: guest or image. `where`: its host, or the host of the image store. `why`: in words."""
+    """`kind`: guest or image. `where`: its host, or the host of the image store. `why`: in words.
+
+    `project_id`, `user_id`, `flavor` (its name), `image_id`, `addresses`: what an adoption would write, by the record of
+    the host.
+    `doubts`: why it is not adopted together with others, in words.
+    """
 
     kind: str
     id: str
@@ -26,6 +34,12 @@ class Unexpected(msgspec.Struct, frozen=True, kw_only=True):
     can_be_adopted: bool
     is_to_be_removed: bool
     seen_at: datetime
+    project_id: str = ""
+    user_id: str = ""
+    flavor: str = ""
+    image_id: str = ""
+    addresses: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
 
 def now() -> datetime:
@@ -33,12 +47,15 @@ def now() -> datetime:
     return datetime.now(UTC).replace(tzinfo=None)
 
 
-def listed(session: Session) -> list[Unexpected]:
-    guests = [_guest(guest) for guest in unexpected.guests(session)]
+def listed(session: Session, conf: cfg.ConfigOpts | None = None) -> list[Unexpected]:
+    """`conf`: of quotas; None: the list is without doubts."""
+    found = unexpected.guests(session)
+    guests = [_guest(guest, () if conf is None else tuple(doubts.of(session, conf, guest))) for guest in found]
     return guests + [_image(image) for image in unexpected.images(session)]
 
 
-def _guest(guest: UnexpectedGuest) -> Unexpected:
+def _guest(guest: UnexpectedGuest, why_alone: tuple[str, ...]) -> Unexpected:
+    instance = None if guest.record is None else guest.record.instance
     reason = Verdict(guest.reason)
     power_state = power_state_of(guest.mark.power_state).name.lower() if guest.mark.has_domain else "no domain"
     return Unexpected(
@@ -53,7 +70,17 @@ def _guest(guest: UnexpectedGuest) -> Unexpected:
         can_be_adopted=guest.record is not None and reason is not Verdict.REMOVE and guest.remove_at is None,
         is_to_be_removed=guest.remove_at is not None,
         seen_at=guest.seen_at,
+        project_id="" if instance is None else instance.project_id,
+        user_id="" if instance is None else instance.user_id,
+        flavor="" if instance is None else instance.flavor.name,
+        image_id="" if instance is None else instance.image_ref,
+        addresses=() if instance is None else _addresses(instance),
+        doubts=why_alone if reason is not Verdict.NO_GUEST and guest.remove_at is None else (),
     )
+
+
+def _addresses(instance: Instance) -> tuple[str, ...]:
+    return tuple(address.ip_address for vif in instance.network_info for address in vif.addresses)
 
 
 def _image(image: UnexpectedImage) -> Unexpected:
@@ -69,4 +96,5 @@ def _image(image: UnexpectedImage) -> Unexpected:
         can_be_adopted=image.image is not None,
         is_to_be_removed=image.remove_at is not None,
         seen_at=image.seen_at,
+        project_id=(image.image.owner if image.image is not None else None) or "",
     )

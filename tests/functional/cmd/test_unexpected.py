@@ -51,11 +51,11 @@ def operator(db: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     return Operator(f"sqlite:///{tmp_path}/minova.sqlite", tmp_path, capsys)
 
 
-def report(db: Database) -> None:
-    instance = Instance(uuid=GUEST, display_name="web", flavor=FLAVOR, project_id="demo", user_id="alice", attempt=1)
-    mark = GuestMark(
-        uuid=GUEST, name="web", node="a", memory_mb=512, vcpus=1, power_state=1, attempt=1, has_record=True
+def report(db: Database, name: str = "web") -> None:
+    instance = Instance(
+        uuid=GUEST, display_name=name, flavor=FLAVOR, project_id="demo", user_id="alice", image_ref=IMAGE, attempt=1
     )
+    mark = GuestMark(uuid=GUEST, name=name, node="a", memory_mb=512, vcpus=1, power_state=1, attempt=1, has_record=True)
     record = GuestRecord(instance=instance, attempt=1, node="a")
     image = Image(id=IMAGE, name="golden", status="active", owner="demo", size=1)
     reason = Verdict.NO_ROW.value
@@ -85,6 +85,40 @@ def test_the_list(operator: Operator, db: Database) -> None:
         ("guest", GUEST, "a", "web", True),
         ("image", IMAGE, "api", "golden", True),
     ]
+
+
+def test_the_list_shows_what_an_adoption_would_write(operator: Operator, db: Database) -> None:
+    report(db)
+    (found, _) = json.loads(operator.run("list", "--json", code=1))
+    shown = {name: found[name] for name in ("project_id", "user_id", "flavor", "image_id")}
+    assert shown == {"project_id": "demo", "user_id": "alice", "flavor": "m1", "image_id": IMAGE}
+    guest = operator.run("list", code=1).splitlines()[1]
+    for text in ("demo", "alice", "m1", IMAGE, "only by itself: there is no such flavor m1"):
+        assert text in guest
+
+
+def test_control_characters_of_a_host_do_not_reach_the_terminal(operator: Operator, db: Database) -> None:
+    report(db, name="web\nguest  forged\x1b[2J")
+    printed = operator.run("list", code=1)
+    assert len(printed.splitlines()) == 3
+    assert "\x1b" not in printed
+    assert "web\\nguest" in printed
+
+
+def test_recovery_leaves_what_is_not_as_the_catalogue_says(operator: Operator, db: Database) -> None:
+    report(db)
+    assert "only by itself: there is no such flavor m1" in operator.run(noun="recovery", code=1)
+    printed = operator.run("--apply", "--leave-rest", "--without-host", "a", noun="recovery")
+    assert f"{IMAGE}: adopted" in printed
+    assert f"minova-manage unexpected adopt {GUEST} --host a --apply" in printed
+    with db.read() as session:
+        assert session.scalars(select(models.Instance)).all() == []
+
+
+def test_a_server_is_taken_from_one_host_at_a_time(operator: Operator, db: Database) -> None:
+    report(db)
+    operator.run("adopt", GUEST, "--take-from", "b", "--apply", code=1)
+    operator.run("adopt", GUEST, "--host", "a", "--take-from", "b", "--apply")
 
 
 def test_adoption_needs_apply(operator: Operator, db: Database) -> None:

@@ -7,10 +7,11 @@ import pytest
 from sqlalchemy import select, update
 
 from minova import errors
+from minova.conductor.unexpected import doubts
 from minova.conductor.unexpected.adoption import Adoption
 from minova.conductor.unexpected.removal import remove
 from minova.db import models
-from minova.db.catalogue import images
+from minova.db.catalogue import flavors, images
 from minova.db.recovery import unexpected
 from minova.objects.guest_record import EndedAction, GuestMark, GuestRecord, GuestsAnswer
 from minova.objects.instance import Instance
@@ -18,6 +19,7 @@ from minova.objects.states import VmState
 from minova.objects.vif import Vif
 from tests.functional.conductor.conductor_harness import CTX, FLAVOR, IMAGE, ConductorHarness
 from tests.functional.conductor.network_cases import network, port, subnet
+from tests.functional.conductor.quota_cases import limit
 from tests.functional.scheduler.cloud import named
 
 OWN = Instance(
@@ -208,3 +210,62 @@ def test_a_guest_adopted_after_a_removal_elsewhere_is_deleted_and_purged(harness
     adopt(harness, OWN.uuid)
     assert harness.count(models.PurgedInstance) == 0, "the purge of its row writes one itself"
     assert harness.state(OWN.uuid) == "active/None on a"
+
+
+def why_alone(harness: ConductorHarness, host: str = "b") -> list[str]:
+    with harness.db.read() as session:
+        (guest,) = [guest for guest in unexpected.guests(session) if guest.host == host]
+        return doubts.of(session, harness.conf(), guest)
+
+
+def stock(harness: ConductorHarness, **image: Any) -> None:
+    """The catalogue has the flavor and the image of the guests here."""
+    with harness.db.write() as session:
+        flavors.add(session, FLAVOR, harness.conductor.worker.at())
+        images.add(session, msgspec.structs.replace(IMAGE, **image), harness.conductor.worker.at())
+
+
+def test_a_guest_like_the_catalogue_is_adopted_with_others(harness: ConductorHarness) -> None:
+    stock(harness, owner="demo", visibility="private")
+    claim(harness, OWN.uuid, "b", image=IMAGE)
+    assert why_alone(harness) == []
+
+
+@pytest.mark.parametrize(
+    ("forged", "why"),
+    [
+        ({"flavor": msgspec.structs.replace(FLAVOR, vcpus=4000)}, "no such flavor m1, or it has changed"),
+        ({"project_id": "other"}, "project other does not see image"),
+        ({"image": msgspec.structs.replace(IMAGE, properties={"os_type": "other"})}, "has changed"),
+        ({"image_ref": named("no image")}, "there is no image"),
+    ],
+    ids=["flavor", "project", "properties", "image"],
+)
+def test_a_guest_unlike_the_catalogue_is_adopted_by_itself(
+    harness: ConductorHarness, forged: dict[str, Any], why: str
+) -> None:
+    stock(harness, owner="demo", visibility="private")
+    claim(harness, OWN.uuid, "b", **forged)
+    assert why in "; ".join(why_alone(harness))
+
+
+def test_a_guest_on_a_network_of_others_is_adopted_by_itself(harness: ConductorHarness) -> None:
+    stock(harness, visibility="public")
+    blue = network(harness)
+    vif = Vif(port_id=named("port"), network_id=blue.id, mac_address="02:00:00:00:00:01")
+    claim(harness, OWN.uuid, "b", project_id="evil", network_info=(vif,))
+    assert why_alone(harness) == [f"network {blue.id} belongs to another project"]
+
+
+def test_a_guest_of_two_hosts_is_adopted_by_itself(harness: ConductorHarness) -> None:
+    stock(harness, visibility="public")
+    for host in ("a", "b"):
+        claim(harness, OWN.uuid, host)
+    assert why_alone(harness) == ["host a has it, too"]
+
+
+def test_a_guest_beyond_the_quota_is_adopted_by_itself(harness: ConductorHarness) -> None:
+    stock(harness, visibility="public")
+    limit(harness, instances=0)
+    claim(harness, OWN.uuid, "b")
+    assert why_alone(harness) == ["the quota of project demo is too small: instances"]

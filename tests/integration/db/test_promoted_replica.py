@@ -9,7 +9,7 @@ from minova.cmd.commands import recovery
 from minova.compute.periodic import periodic_tasks
 from minova.db.recovery import cloud
 from minova.objects.cloud import LOST
-from tests.cluster import Cluster, wait_for
+from tests.cluster import Cluster, configure, wait_for
 from tests.functional.test_safe_mode import make_image, make_server, refused, status_of
 from tests.servers.postgresql import PostgreSQL, Replica
 
@@ -32,6 +32,7 @@ def test_a_lagging_replica_is_promoted(
     primary: PostgreSQL, replica: Replica, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(periodic_tasks, "GUESTS_INTERVAL", 2.0)
+    conf = configure(tmp_path / "operator")
     with Cluster(tmp_path, ["a"], database_url=primary.fresh_url(), report_interval=2) as cluster:
         driver = cluster.computes["a"]._manager.collaborators.own_driver
         image = make_image(cluster.url)
@@ -46,12 +47,12 @@ def test_a_lagging_replica_is_promoted(
         replica.take_over()
         wait_for("changes are refused", lambda: refused(cluster.url))
         wait_for("the cloud is in safe mode", lambda: state(cluster).safe_reason == LOST)
-        wait_for("the host has reported", lambda: recovery.find(cluster.db).silent.get("host") is None)
+        wait_for("the host has reported", lambda: recovery.find(cluster.db, conf).silent.get("host") is None)
         assert {domain.uuid: domain.power_state for domain in driver.domains()} == running
 
-        found = recovery.find(cluster.db)
+        found = recovery.find(cluster.db, conf)
         assert [(one.id, one.where, one.can_be_adopted) for one in found.things] == [(second, "a", True)]
-        left = recovery.bring_together(cluster.db, found, ())
+        left = recovery.bring_together(cluster.db, found, (), conf)
         recovery.end(cluster.db, found, (), left=left, leave_rest=False)
         wait_for("changes are taken again", lambda: refused(cluster.url) is None)
         assert {status_of(cluster.url, uuid) for uuid in (first, second)} == {"ACTIVE"}
