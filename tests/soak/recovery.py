@@ -110,6 +110,10 @@ class Recovery:
             self._last_words = f"no report of {found.silent}"
             if not found.silent:
                 self._journal.were_adopted(one.id for one in found.things)
+                for one in found.things:
+                    # Its image may be a snapshot that the database has lost: the command leaves such guests to a look.
+                    if one.kind == "guest" and one.can_be_adopted:
+                        self._cloud.manage("unexpected", "adopt", one.id, "--host", one.where, "--apply")
                 self._cloud.manage("recovery", "--apply")
         except (errors.ServiceUnavailable, AssertionError) as error:
             self._last_words = str(error)

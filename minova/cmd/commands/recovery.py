@@ -63,8 +63,8 @@ def run(conf: cfg.ConfigOpts) -> bool:
     return False
 
 
-def find(db: Database, conf: cfg.ConfigOpts) -> Found:
-    """`conf`: of quotas. Raises Conflict if the database has no identity."""
+def find(db: Database, conf: cfg.ConfigOpts | None = None) -> Found:
+    """`conf`: of quotas; None: the things are without doubts. Raises Conflict if the database has no identity."""
     with db.read() as session:
         row = cloud.record(session, db.now())
         if row is None:

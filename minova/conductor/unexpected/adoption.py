@@ -8,6 +8,7 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.conductor.unexpected.checks import MAX_ATTEMPT
 from minova.db import quotas
 from minova.db.models import ComputeNode, Instance, PurgedInstance, Task, UnexpectedGuest
 from minova.db.models import Port as PortRow
@@ -25,8 +26,6 @@ from minova.placement.allocations import claims
 from minova.placement.audit import heal
 
 ACTION = "adopt"
-# The conductor gives up builds long before this attempt.
-_MAX_ATTEMPT = 2**20
 # States of a guest that is off, which stay.
 _OFF = frozenset({VmState.STOPPED, VmState.SUSPENDED, VmState.SHELVED, VmState.SOFT_DELETED, VmState.ERROR})
 _ON = frozenset({VmState.ACTIVE, VmState.RESCUED})
@@ -166,7 +165,7 @@ def node_of(session: Session, guest: UnexpectedGuest, record: GuestRecord) -> Co
 def attempt_of(guest: UnexpectedGuest, record: GuestRecord) -> int:
     """Raises Conflict if no build comes so far: the attempts after it would not fit into their column."""
     attempt = record.attempt if guest.mark.attempt is None else guest.mark.attempt
-    if not 0 <= attempt <= _MAX_ATTEMPT:
+    if not 0 <= attempt <= MAX_ATTEMPT:
         raise errors.Conflict(f"Host {guest.host} claims attempt {attempt} of guest {guest.uuid}.")
     return attempt
 
