@@ -21,6 +21,7 @@ from minova.compute.host_identity import IdentifiedConductor, LocalIdentity
 from minova.compute.images.cache import ImageCache
 from minova.compute.images.uploads import ImageUploads, Uploads
 from minova.compute.instances.abandonment import Gate
+from minova.compute.instances.adoptions import Adoptions
 from minova.compute.instances.background import Background
 from minova.compute.instances.base_images import BaseImages
 from minova.compute.instances.builds import FRESH_CLAIM, Builder, Images
@@ -173,6 +174,16 @@ def make_manager(
         guarded, workers, builder.domains, power_states, builder.plugging, bases, pause=_pause_of(stopping), clock=ticks
     )
     guest_reports = GuestReports(host, guarded, guarded_conductor, builder, background)
+    adoptions = Adoptions(
+        host,
+        guarded,
+        guarded_conductor,
+        builder,
+        guest_reports,
+        guest_starts,
+        background,
+        resumes_guests=conf.resume_guests_state_on_host_boot,
+    )
     interfaces = Interfaces(host, guarded, guarded_conductor, builder.domains, actions.is_unreported, clock=ticks)
     collaborators = Collaborators(
         gate=gate,
@@ -188,7 +199,7 @@ def make_manager(
         actions=actions,
         snapshots=snapshots,
         auditor=auditor,
-        guest_starts=guest_starts,
+        adoptions=adoptions,
         interfaces=interfaces,
         guest_reports=guest_reports,
         periodic_tasks=PeriodicTasks(

@@ -17,11 +17,9 @@ from minova.compute.actions.snapshots import Snapshots
 from minova.compute.host_identity import LocalIdentity
 from minova.compute.hypervisor_probe import HypervisorProbe
 from minova.compute.instances.abandonment import Gate
-from minova.compute.instances.attempts import End, Outcome
+from minova.compute.instances.adoptions import Adoptions
 from minova.compute.instances.background import Background
 from minova.compute.instances.builds import Builder
-from minova.compute.instances.guest_starts import GuestStarts
-from minova.compute.instances.init_host import adopt
 from minova.compute.instances.interfaces import Interfaces
 from minova.compute.instances.power_states import PowerStates
 from minova.compute.instances.workers import Workers
@@ -77,7 +75,7 @@ class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
     actions: InstanceActions
     snapshots: Snapshots
     auditor: Auditor
-    guest_starts: GuestStarts
+    adoptions: Adoptions
     periodic_tasks: PeriodicTasks
     interfaces: Interfaces
     guest_reports: GuestReports
@@ -119,7 +117,6 @@ class ComputeManager:
         self._audit_interval = float(conf.update_resources_interval or AUDIT_INTERVAL)
         self._graceful_shutdown_timeout = float(conf.graceful_shutdown_timeout) or math.inf
         self._heartbeat_interval = float(conf.report_interval)
-        self._resumes_guests: bool = conf.resume_guests_state_on_host_boot
         self._least_audit_interval = 0.0
         self._learn_levels = learn_levels
         self._down_reason: str | None = None
@@ -455,7 +452,7 @@ class ComputeManager:
     def _catch_up(self, ctx: RequestContext) -> None:
         """Do what has waited for the end of safe mode, or for the hypervisor."""
         if self._adoption_due:
-            self._adopt(ctx)
+            self.collaborators.adoptions.after_safe_mode(ctx)
             self._adoption_due = False
         if self._audit_due:
             LOG.info("The hypervisor is back, or safe mode has ended")
@@ -559,31 +556,13 @@ class ComputeManager:
         return instructions
 
     def _first_adoption(self, ctx: RequestContext) -> None:
-        if self.safe_mode.reason is None:
-            self._adopt(ctx)
-        else:
-            self._adoption_due = True
-
-    def _adopt(self, ctx: RequestContext) -> None:
-        known = self._conductor.instances_of_host(ctx, host=self.host)
-        domains = self._driver.domains()
-        own_uuids = {domain.uuid for domain in domains if domain.ours}
-        self._driver.own_disks(
-            instance.uuid for instance in known.instances if instance.task_state is None and instance.uuid in own_uuids
-        )
+        # Later, actions of this process may write there.
         self.collaborators.snapshots.clean()
-        built = {uuid: record.attempt for uuid, record in self._builder.domains.records.all().items()}
-        adoption = adopt(known, domains, built, self.collaborators.guest_reports.newer)
-        for message in adoption.finished:
-            LOG.info("Adopting the running domain of instance %s", message.instance.uuid)
-            outcome = Outcome(end=End.SUCCEEDED, power_state=PowerState.RUNNING)
-            self._builder.attempts.end(message.instance.uuid, message.attempt, message.node, outcome)
-            self._builder.report(ctx, message)
-        for instance_uuid in adoption.half_built:
-            LOG.info("Undoing the half-built domain of instance %s", instance_uuid)
-            self._builder.clean_up(ctx, instance_uuid)
-        if self._resumes_guests:
-            self.collaborators.guest_starts.begin(ctx, adoption.switched_off)
+        if self.safe_mode.reason is None:
+            self.collaborators.adoptions.at_start(ctx)
+        else:
+            self.collaborators.adoptions.defer()
+            self._adoption_due = True
 
     def _first_audit(self) -> None:
         if self.safe_mode.reason is not None:

@@ -16,6 +16,7 @@ from minova.objects.build import (
     InstanceClaim,
     ReportAnswer,
 )
+from minova.objects.cloud import CloudState
 from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
 from minova.objects.flavor import Flavor
 from minova.objects.guest_record import GuestMark, GuestRecord, GuestsAnswer
@@ -88,6 +89,7 @@ class FakeConductor:
         self.untouched: list[bool] = []
         self.failed_power_states: list[int | None] = []
         self.heartbeat_interval = 10.0
+        self.cloud: CloudState | None = None
         self.audit_interval = 0.0
         self._lock = threading.RLock()
 
@@ -190,7 +192,10 @@ class FakeConductor:
 
     def _instructions(self, service_uuid: str) -> ServiceInstructions:
         return ServiceInstructions(
-            service_uuid=service_uuid, heartbeat_interval=self.heartbeat_interval, audit_interval=self.audit_interval
+            service_uuid=service_uuid,
+            heartbeat_interval=self.heartbeat_interval,
+            audit_interval=self.audit_interval,
+            cloud=self.cloud,
         )
 
     # -- nodes -----------------------------------------------------------------------------------------------------

@@ -92,6 +92,13 @@ class Attempts:
             alive = seen is not None and seen.outcome.end in {End.RUNNING, End.SUCCEEDED}
             return seen is not None and alive and attempt is not None and seen.attempt > attempt
 
+    def give_back(self, instance_uuid: str, attempt: int) -> None:
+        """Drop an attempt that was begun here and did not run after all, so that it can begin again."""
+        with self._lock:
+            seen = self._seen.get(instance_uuid)
+            if seen is not None and seen.attempt == attempt and seen.outcome.end is End.RUNNING:
+                del self._seen[instance_uuid]
+
     def forget(self, instance_uuid: str) -> None:
         with self._lock:
             self._seen.pop(instance_uuid, None)

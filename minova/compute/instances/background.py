@@ -42,10 +42,14 @@ class Background:
             attempts.end(build.instance.uuid, build.attempt, build.node, failed)
             raise
 
-    def run(self, ctx: RequestContext, what: What, work: Callable[[], None]) -> None:
-        """Run a removal or an action; the same work is in progress once at a time."""
-        if not self._is_held(*what):
-            self._workers.remove(what, lambda: _in_request(ctx, lambda _: work()))
+    def run(self, ctx: RequestContext, what: What, work: Callable[[], None]) -> bool:
+        """Run a removal or an action; the same work is in progress once at a time. Returns False in safe mode. Raises
+        RuntimeError if no thread is available.
+        """
+        if self._is_held(*what):
+            return False
+        self._workers.remove(what, lambda: _in_request(ctx, lambda _: work()))
+        return True
 
     def _is_held(self, kind: str, instance_uuid: str) -> bool:
         reason = self._safe_mode.reason

@@ -26,6 +26,7 @@ LOG = logging.getLogger(__name__)
 # Seconds for which a start waits for a hypervisor or a service that does not answer, and between two tries. After a power
 # cut of a whole site other services may come later than this host.
 PATIENCE, PAUSE = 600.0, 5.0
+IsWanted = Callable[[Instance], bool]
 _LATER = (errors.HypervisorUnavailable, errors.GuestBusy, errors.ServiceUnavailable)
 
 
@@ -53,23 +54,27 @@ class GuestStarts:
         self._pause = pause
         self._clock = clock
 
-    def begin(self, ctx: RequestContext, instances: Iterable[Instance]) -> None:
-        """Begin to start these guests. An instance whose guest cannot be started becomes `stopped`."""
+    def begin(
+        self, ctx: RequestContext, instances: Iterable[Instance], is_wanted: IsWanted = lambda instance: True
+    ) -> None:
+        """Begin to start these guests. An instance whose guest cannot be started becomes `stopped`. `is_wanted` is asked
+        under the lock of the instance just before its start.
+        """
         instances = tuple(instances)
         for instance in instances:
             self._power_states.hold(instance.uuid)
         for instance in instances:
             LOG.info("Instance %s ran when it was last seen: it is started again", instance.uuid)
             try:
-                self._workers.start_guest(instance.uuid, partial(self._start, ctx, instance))
+                self._workers.start_guest(instance.uuid, partial(self._start, ctx, instance, is_wanted))
             except RuntimeError as error:  # no thread is available
                 LOG.warning("Instance %s could not be started again: %s", instance.uuid, error)
                 self._release(instance.uuid)
 
-    def _start(self, ctx: RequestContext, instance: Instance) -> None:
+    def _start(self, ctx: RequestContext, instance: Instance, is_wanted: IsWanted) -> None:
         with bound_request(ctx), self._domains.locked(instance.uuid):
             try:
-                self._try(ctx, instance)
+                self._try(ctx, instance, is_wanted)
             except Exception as error:
                 LOG.warning(
                     "Instance %s could not be started again: %s",
@@ -79,11 +84,13 @@ class GuestStarts:
                 )
             self._release(instance.uuid)
 
-    def _try(self, ctx: RequestContext, instance: Instance) -> None:
+    def _try(self, ctx: RequestContext, instance: Instance, is_wanted: IsWanted) -> None:
         """Raises the errors of the driver."""
         until = self._clock() + PATIENCE
         while True:
             try:
+                if not is_wanted(instance):
+                    return
                 self._bases.restore(ctx, instance)
                 plugged = self._plugging.bound_if_lost(ctx, instance)
                 run = self._driver.rescue if instance.vm_state is VmState.RESCUED else self._driver.start

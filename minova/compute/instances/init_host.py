@@ -1,5 +1,5 @@
-"""Sorts the domains that a compute finds at its start: finished builds, half-finished builds, and guests to start
-again. Pure.
+"""Sorts the domains that a compute finds at its start, or at the end of safe mode: finished builds, half-finished builds,
+and guests to start again. Pure.
 """
 
 from collections.abc import Container, Iterable, Mapping
@@ -32,6 +32,7 @@ def adopt(
     domains: Iterable[DomainView],
     built: Mapping[str, int] = {},
     newer: Container[str] = (),
+    accepted: Container[str] = (),
 ) -> Adoption:
     """Sort the open attempts of this host by their domains. The audit handles domains without an open attempt, and
     begins each attempt again whose guest was built, which only claims and reports it.
@@ -39,13 +40,14 @@ def adopt(
     `built`: {instance uuid: attempt} of guests that were built here. Their domains are not half built, even if the
     database, restored from a backup, says that they are.
     `newer`: guests that are newer than their rows. They are left as they are.
+    `accepted`: guests whose build a conductor has accepted. They are in use, so no other attempt makes them half built.
     """
     by_uuid = {domain.uuid: domain for domain in domains}
     finished = []
     half_built = []
     for message in known.attempts:
         domain = by_uuid.get(message.instance.uuid)
-        if domain is None or domain.uuid in newer:
+        if domain is None or domain.uuid in newer or domain.uuid in accepted:
             continue
         if max(built.get(domain.uuid, -1), domain.attempt or 0) > message.attempt:
             continue

@@ -1,0 +1,156 @@
+"""Adopts what an earlier process, or an earlier state of the database, has left on this host: builds with an open attempt,
+and guests that were switched off with the host.
+
+    at the start of the process       nothing else works on the host: all is done at once
+    at the end of safe mode           builds and actions that began before safe mode are still in progress. Each attempt
+                                      begins here as a build does, so it is settled only if this process has not seen it,
+                                      in the background, under the lock of its instance, and its domain is read again there
+"""
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+from itertools import count
+
+from minova.compute.instances.attempts import End, Outcome
+from minova.compute.instances.background import Background
+from minova.compute.instances.builds import Builder
+from minova.compute.instances.guest_starts import GuestStarts
+from minova.compute.instances.init_host import Adoption, adopt
+from minova.compute.periodic.guest_reports import GuestReports
+from minova.context import RequestContext
+from minova.contracts.conductor import ConductorApi
+from minova.objects.build import BuildMessage, HostInstances
+from minova.objects.compute_node import DomainView
+from minova.objects.instance import Instance
+from minova.objects.power_rules import OFF
+from minova.objects.states import PowerState
+from minova.virt.driver import Driver
+
+LOG = logging.getLogger(__name__)
+
+
+class Adoptions:
+    """`resumes_guests`: whether guests that were switched off with the host are started again."""
+
+    def __init__(
+        self,
+        host: str,
+        driver: Driver,
+        conductor: ConductorApi,
+        builder: Builder,
+        guest_reports: GuestReports,
+        guest_starts: GuestStarts,
+        background: Background,
+        *,
+        resumes_guests: bool,
+    ) -> None:
+        self._host = host
+        self._driver = driver
+        self._conductor = conductor
+        self._builder = builder
+        self._guest_reports = guest_reports
+        self._guest_starts = guest_starts
+        self._background = background
+        self._resumes_guests = resumes_guests
+        self._numbers = count(1)
+        # Guests that ran when a process started in safe mode; None: nothing of its start is left to do.
+        self._ran_at_start: frozenset[str] | None = None
+
+    def at_start(self, ctx: RequestContext) -> None:
+        """Call it before any message is served. Raises ServiceUnavailable, and the errors of the driver."""
+        known, domains = self._read(ctx)
+        self._own_disks(known, domains)
+        adoption = self._sorted(known, domains)
+        for message in self._begun(known, adoption):
+            self._settle(ctx, message)
+        if self._resumes_guests:
+            self._guest_starts.begin(ctx, adoption.switched_off)
+
+    def defer(self) -> None:
+        """The process starts in safe mode: `after_safe_mode` does the rest. Raises the errors of the driver."""
+        domains = self._driver.domains()
+        self._ran_at_start = frozenset(domain.uuid for domain in domains if PowerState(domain.power_state) not in OFF)
+
+    def after_safe_mode(self, ctx: RequestContext) -> None:
+        """Waits for no lock of an instance. Raises ServiceUnavailable, and the errors of the driver."""
+        known, domains = self._read(ctx)
+        adoption = self._sorted(known, domains)
+        for message in self._begun(known, adoption):
+            self._settle_in_background(ctx, message)
+        ran_at_start, self._ran_at_start = self._ran_at_start, None
+        if ran_at_start is None:
+            return
+        self._own_disks(known, domains)
+        if self._resumes_guests:
+            # One that ran at the start has shut itself down since.
+            switched_off = [instance for instance in adoption.switched_off if instance.uuid not in ran_at_start]
+            self._guest_starts.begin(ctx, switched_off, partial(self._is_still_off, ctx))
+
+    def _read(self, ctx: RequestContext) -> tuple[HostInstances, Sequence[DomainView]]:
+        return self._conductor.instances_of_host(ctx, host=self._host), self._driver.domains()
+
+    def _sorted(self, known: HostInstances, domains: Sequence[DomainView]) -> Adoption:
+        records = self._builder.domains.records.all()
+        built = {uuid: record.attempt for uuid, record in records.items()}
+        accepted = {uuid for uuid, record in records.items() if record.accepted}
+        return adopt(known, domains, built, self._guest_reports.newer, accepted)
+
+    def _own_disks(self, known: HostInstances, domains: Sequence[DomainView]) -> None:
+        ours = {domain.uuid for domain in domains if domain.ours}
+        self._driver.own_disks(
+            instance.uuid for instance in known.instances if instance.task_state is None and instance.uuid in ours
+        )
+
+    def _begun(self, known: HostInstances, adoption: Adoption) -> list[BuildMessage]:
+        """Returns the attempts to settle that this process has not seen. From now on they count as running, so that no
+        build of them begins.
+        """
+        to_settle = {message.instance.uuid for message in adoption.finished} | set(adoption.half_built)
+        return [
+            message
+            for message in known.attempts
+            if message.instance.uuid in to_settle
+            and self._builder.attempts.begin(message.instance.uuid, message.attempt, message.node)
+        ]
+
+    def _settle_in_background(self, ctx: RequestContext, message: BuildMessage) -> None:
+        instance_uuid = message.instance.uuid
+
+        def work() -> None:
+            self._settle(ctx, message)
+            # The audit has seen an attempt that runs meanwhile. If it was undone, its build begins now.
+            if self._builder.attempts.outcome(instance_uuid, message.attempt) is None:
+                self._background.build(ctx, message)
+
+        try:
+            # Each has its own name, because none may be taken for one that is about to end.
+            begun = self._background.run(ctx, (f"adoption {next(self._numbers)}", instance_uuid), work)
+        except RuntimeError as error:  # no thread is available; an audit begins the attempt
+            LOG.warning("The attempt of instance %s could not be adopted: %s", instance_uuid, error)
+            begun = False
+        if not begun:
+            self._builder.attempts.give_back(instance_uuid, message.attempt)
+
+    def _settle(self, ctx: RequestContext, message: BuildMessage) -> None:
+        """Report a guest that runs, or undo a build that was interrupted; then the attempt may begin again."""
+        instance_uuid, attempts = message.instance.uuid, self._builder.attempts
+        with self._builder.domains.locked(instance_uuid):
+            try:
+                found = self._sorted(HostInstances(attempts=(message,)), self._driver.domains())
+                if found.finished:
+                    LOG.info("Adopting the running domain of instance %s", instance_uuid)
+                    outcome = Outcome(end=End.SUCCEEDED, power_state=PowerState.RUNNING)
+                    attempts.end(instance_uuid, message.attempt, message.node, outcome)
+                elif found.half_built:
+                    LOG.info("Undoing the half-built domain of instance %s", instance_uuid)
+                    self._builder.clean_up(ctx, instance_uuid)
+            finally:
+                attempts.give_back(instance_uuid, message.attempt)
+        if found.finished:
+            self._builder.report(ctx, message)
+
+    def _is_still_off(self, ctx: RequestContext, instance: Instance) -> bool:
+        """Whether the guest must still be started: since safe mode ended, a user may have stopped or removed it."""
+        switched_off = self._sorted(*self._read(ctx)).switched_off
+        return any(one.uuid == instance.uuid for one in switched_off)

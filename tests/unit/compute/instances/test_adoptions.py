@@ -1,0 +1,152 @@
+"""What a compute adopts at its start, and at the end of safe mode."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from minova import errors
+from minova.objects.build import BuildMessage
+from minova.objects.cloud import LOST, CloudState, Mark
+from minova.objects.states import PowerState, VmState
+from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute
+
+STATE = CloudState(uuid="own", history="first", marks=(Mark("a", 1, 1.0),))
+SAFE = msgspec.structs.replace(STATE, safe_mode=LOST)
+
+
+@pytest.fixture
+def compute() -> Compute:
+    made = Compute(resume_guests_state_on_host_boot=True)
+    made.conductor.cloud = STATE
+    return made.start()
+
+
+def beat(compute: Compute, state: CloudState) -> None:
+    compute.conductor.cloud = state
+    compute.manager.heartbeat()
+
+
+def restart_in_safe_mode(compute: Compute) -> None:
+    compute.conductor.cloud = SAFE
+    compute.restart()
+    compute.run()
+
+
+def interrupted(compute: Compute, *, running: bool) -> BuildMessage:
+    """An attempt of the restored database, with a domain of which this process knows nothing."""
+    message = compute.conductor.commit_build("i", HOST, NODE, FLAVOR)
+    compute.hypervisor.add_domain("i", NODE, 1024, attempt=message.attempt, running=running)
+    return message
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_an_attempt_that_this_process_has_not_seen_is_settled_in_the_background(
+    compute: Compute, running: bool
+) -> None:
+    beat(compute, SAFE)
+    message = interrupted(compute, running=running)
+    beat(compute, STATE)
+    assert compute.domains() == {"i": PowerState.RUNNING if running else PowerState.SHUTDOWN}
+    compute.manager.build_and_run_instance(CTX, message)
+    compute.run()
+    assert compute.conductor.instances["i"].vm_state is VmState.ACTIVE
+    assert compute.domains() == {"i": PowerState.RUNNING}
+    assert compute.hypervisor.calls.count("prepare") == (0 if running else 1)
+    assert compute.conductor.open == {}
+
+
+def test_the_domain_is_read_again_when_its_turn_has_come(compute: Compute) -> None:
+    beat(compute, SAFE)
+    interrupted(compute, running=False)
+    beat(compute, STATE)
+    compute.hypervisor.turn("i", PowerState.RUNNING)
+    compute.run()
+    assert "destroy" not in compute.hypervisor.calls
+    assert compute.conductor.instances["i"].vm_state is VmState.ACTIVE
+
+
+def test_an_adoption_that_fails_does_not_keep_its_attempt_from_beginning(compute: Compute) -> None:
+    beat(compute, SAFE)
+    interrupted(compute, running=True)
+    beat(compute, STATE)
+    away = errors.HypervisorUnavailable("away")
+    with compute.hypervisor_fails("domains", error=away, times=1), pytest.raises(errors.HypervisorUnavailable):
+        compute.run()
+    assert compute.manager.collaborators.builder.attempts.outcome("i", 1) is None
+    compute.manager.update_available_resource()
+    compute.run()
+    assert compute.conductor.instances["i"].vm_state is VmState.ACTIVE
+
+
+def test_a_second_safe_mode_leaves_the_attempt_to_its_end(compute: Compute) -> None:
+    beat(compute, SAFE)
+    interrupted(compute, running=True)
+    compute.manager.safe_mode.hold("another part", "it was told so")
+    compute.manager.collaborators.adoptions.after_safe_mode(CTX)
+    assert compute.queue == []
+    compute.manager.safe_mode.release("another part")
+    beat(compute, STATE)
+    compute.run()
+    assert compute.conductor.instances["i"].vm_state is VmState.ACTIVE
+
+
+def test_bug_start_undoes_an_accepted_guest_for_a_later_attempt(tmp_path: Path) -> None:
+    """The restored database has given up the attempt that made the guest, and begun another one here."""
+    compute = Compute(records=tmp_path / "guests").start()
+    compute.boot("i")
+    compute.conductor.instances.pop("i")
+    for _ in range(2):
+        compute.conductor.commit_build("i", HOST, NODE, FLAVOR)
+    compute.restart()
+    compute.run()
+    assert "destroy" not in compute.hypervisor.calls
+    assert compute.domains() == {"i": PowerState.RUNNING}
+
+
+# -- guests that were switched off ---------------------------------------------------------------------------------------
+
+
+def switched_off(compute: Compute) -> None:
+    """As after a power cut: no event says so."""
+    node, domain = compute.hypervisor._domains["i"]
+    compute.hypervisor._domains["i"] = (node, msgspec.structs.replace(domain, power_state=PowerState.SHUTDOWN))
+
+
+def test_bug_guest_that_shuts_itself_down_in_safe_mode_is_started(compute: Compute) -> None:
+    compute.boot("i")
+    beat(compute, SAFE)
+    compute.hypervisor.turn("i", PowerState.SHUTDOWN)
+    beat(compute, STATE)
+    compute.run()
+    assert compute.domains() == {"i": PowerState.SHUTDOWN}
+
+
+def test_a_guest_that_was_switched_off_with_its_host_is_started_after_safe_mode(compute: Compute) -> None:
+    compute.boot("i")
+    switched_off(compute)
+    restart_in_safe_mode(compute)
+    assert compute.domains() == {"i": PowerState.SHUTDOWN}
+    beat(compute, STATE)
+    compute.run()
+    assert compute.domains() == {"i": PowerState.RUNNING}
+    assert compute.conductor.instances["i"].vm_state is VmState.ACTIVE
+
+
+def test_a_guest_that_ran_when_its_process_started_is_not_started_after_safe_mode(compute: Compute) -> None:
+    compute.boot("i")
+    restart_in_safe_mode(compute)
+    compute.hypervisor.turn("i", PowerState.SHUTDOWN)
+    beat(compute, STATE)
+    compute.run()
+    assert compute.domains() == {"i": PowerState.SHUTDOWN}
+
+
+def test_a_guest_that_a_user_stops_just_after_safe_mode_is_not_started(compute: Compute) -> None:
+    compute.boot("i")
+    switched_off(compute)
+    restart_in_safe_mode(compute)
+    beat(compute, STATE)
+    compute.conductor._write("i", vm_state=VmState.STOPPED)
+    compute.run()
+    assert compute.domains() == {"i": PowerState.SHUTDOWN}
