@@ -65,7 +65,7 @@ class _Begun(NamedTuple):
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """The result of an action of an instance on this host. `reason` is None if the action succeeded; `power_state` is
-    None if it is not known.
+    None if it is not known. `action`: the kind of the action; empty if an older process wrote the result.
     """
 
     instance_uuid: str
@@ -75,6 +75,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = ""
     untouched: bool = False
     kept: bool = False
+    action: str = ""
 
 
 _RESULT = Decoder(Result)
@@ -108,6 +109,8 @@ class UnreportedResults:
 
     def begun_kind(self, instance_uuid: str, action_id: int) -> str | None:
         """Returns the kind of an action that has begun here and has no result yet."""
+        if self.of(instance_uuid, action_id) is not None:
+            return None
         begun = self._begun.get(instance_uuid)
         return begun.kind if begun is not None and begun.action_id == action_id else None
 
@@ -119,10 +122,13 @@ class UnreportedResults:
         return instance_uuid in self._results
 
     def keep(self, result: Result) -> None:
-        """Keep a result. One that cannot be written to the folder is logged and kept in memory."""
+        """Keep a result instead of the note that its action has begun. One that cannot be written to the folder is logged
+        and kept in memory; then the note stays for the next process.
+        """
         self._forget(result.instance_uuid)
         self._results[result.instance_uuid] = result
         if self._folder is None:
+            self._end(result.instance_uuid)
             return
         path = self._path(self._folder, result)
         half = path.with_suffix(".part")
@@ -132,6 +138,8 @@ class UnreportedResults:
             half.rename(path)
         except OSError as error:
             LOG.warning("The result of action %d cannot be written to %s: %s", result.action_id, path, error)
+        else:
+            self._end(result.instance_uuid)
 
     def forget(self, instance_uuid: str) -> None:
         self._end(instance_uuid)
@@ -238,8 +246,11 @@ class InstanceActions:
                 del self._running[instance.uuid]
 
     def give_up(self, ctx: RequestContext, instance_uuid: str, action_id: int) -> None:
-        """Cancel the action because its time is over, if it has not begun, and report which of both is the case. Raises
-        ServiceUnavailable if no conductor has answered; then the conductor asks again.
+        """Cancel the action because its time is over, if it has not begun, and report which of both is the case. The
+        result of an action that has ended is reported again.
+
+        Raises ServiceUnavailable if no conductor has answered, or if other work on the instance is in progress; then the
+        conductor asks again.
         """
         with self._deciding:
             running = self._running.get(instance_uuid)
@@ -251,9 +262,9 @@ class InstanceActions:
             LOG.warning("Action %d of instance %s has not begun in time, and is cancelled", action_id, instance_uuid)
             self._report_refusal(ctx, instance_uuid, action_id)
             return
-        begun = BY_KIND.get(self._results.begun_kind(instance_uuid, action_id) or "")
-        if begun is not None and begun.secret and not is_running:
-            self._report_interruption(ctx, instance_uuid, action_id)
+        if not is_running and self._is_over(ctx, instance_uuid, action_id):
+            with self._domains.locked_at_once(instance_uuid):
+                self._report_end(ctx, instance_uuid, action_id)
             return
         LOG.info("Action %d of instance %s has begun, and is not cancelled", action_id, instance_uuid)
         step = running.order.step if running is not None and is_running else ""
@@ -263,9 +274,35 @@ class InstanceActions:
 
     def _has_begun(self, ctx: RequestContext, instance_uuid: str, action_id: int) -> bool:
         """Whether the action has begun, or ended, in this process or an earlier one."""
-        record = self._domains.records.of(instance_uuid)
-        ended = record is not None and record.action(action_id, ctx.request_id) is not None
-        return ended or self._results.has_begun(instance_uuid, action_id)
+        ended = self._ended(ctx, instance_uuid, action_id)
+        return ended is not None or self._results.has_begun(instance_uuid, action_id)
+
+    def _is_over(self, ctx: RequestContext, instance_uuid: str, action_id: int) -> bool:
+        """Whether the action has ended, or was interrupted for good: the arguments of a secret one are stored nowhere."""
+        begun = BY_KIND.get(self._results.begun_kind(instance_uuid, action_id) or "")
+        if begun is not None:
+            return begun.secret or self._ended(ctx, instance_uuid, action_id) is not None
+        return self._has_begun(ctx, instance_uuid, action_id)
+
+    def _report_end(self, ctx: RequestContext, instance_uuid: str, action_id: int) -> None:
+        """The caller holds the lock of the instance, so that no request of the action runs meanwhile."""
+        kept, recorded = self._results.of(instance_uuid, action_id), self._recorded(ctx, instance_uuid, action_id)
+        result = kept or recorded
+        if result is None:
+            # Since it was looked at, it may have ended and been received.
+            if self._results.begun_kind(instance_uuid, action_id) is not None:
+                self._report_interruption(ctx, instance_uuid, action_id)
+            return
+        LOG.info("Action %d of instance %s has ended, and is reported again", action_id, instance_uuid)
+        action = BY_KIND.get(result.action or (recorded.action if recorded is not None else ""))
+        if result.reason is not None:
+            self._report_failure(ctx, result, result.reason)
+        elif action is not None:
+            self._report_success(ctx, action, result)
+        else:
+            raise errors.ServiceUnavailable(f"The end of action {action_id} is reported when it is requested again")
+        if self._results.has_begun(instance_uuid, action_id):  # not a later action
+            self._results.forget(instance_uuid)
 
     def _may_begin(self, order: Order) -> bool:
         with self._deciding:
@@ -342,18 +379,36 @@ class InstanceActions:
         uuid, record = instance.uuid, self._domains.records.of(instance.uuid)
         if record is None:
             return None
-        result = Result(instance_uuid=uuid, action_id=action_id, power_state=self._power_state_if_known(uuid))
-        ended = record.action(action_id, ctx.request_id)
+        ended = self._recorded(ctx, uuid, action_id)
         if ended is not None:
-            LOG.warning("%s of instance %s has ended here before; it is only reported", ended.kind, uuid)
-            fields = {"reason": ended.reason, "kind": ended.failure, "untouched": ended.untouched}
-            return msgspec.structs.replace(result, **fields)
+            LOG.warning("%s of instance %s has ended here before; it is only reported", ended.action, uuid)
+            return ended
         if instance.attempt < record.attempt:
             reason = (
                 f"The guest on {self._host} is newer than the database. To settle it: minova-manage unexpected list"
             )
-            return msgspec.structs.replace(result, reason=reason, untouched=True)
+            state = self._power_state_if_known(uuid)
+            return Result(instance_uuid=uuid, action_id=action_id, power_state=state, reason=reason, untouched=True)
         return None
+
+    def _recorded(self, ctx: RequestContext, instance_uuid: str, action_id: int) -> Result | None:
+        """Returns the result of an action whose end is recorded beside the guest."""
+        ended = self._ended(ctx, instance_uuid, action_id)
+        if ended is None:
+            return None
+        return Result(
+            instance_uuid=instance_uuid,
+            action_id=action_id,
+            power_state=self._power_state_if_known(instance_uuid),
+            reason=ended.reason,
+            kind=ended.failure,
+            untouched=ended.untouched,
+            action=ended.kind,
+        )
+
+    def _ended(self, ctx: RequestContext, instance_uuid: str, action_id: int) -> EndedAction | None:
+        record = self._domains.records.of(instance_uuid)
+        return record.action(action_id, ctx.request_id) if record is not None else None
 
     def _record(self, ctx: RequestContext, action: ServerAction, instance: Instance, result: Result) -> None:
         """Records the end of the action beside the guest, before a conductor hears of it."""
@@ -397,10 +452,17 @@ class InstanceActions:
                 reason=str(error) or type(error).__name__,
                 kind=kind_of(error),
                 untouched=order.untouched,
+                action=action.kind,
             )
         if not order.is_stale:
             order.require_wanted()
-        return Result(instance_uuid=uuid, action_id=action_id, power_state=int(power_state), kept=order.kept)
+        return Result(
+            instance_uuid=uuid,
+            action_id=action_id,
+            power_state=int(power_state),
+            kept=order.kept,
+            action=action.kind,
+        )
 
     def _operate(self, action: ServerAction, order: Order) -> PowerState:
         """Run the operation; begin it again if it met a busy guest, or if the hypervisor was away meanwhile. Raises the
