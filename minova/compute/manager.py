@@ -260,7 +260,10 @@ class ComputeManager:
     def _act(
         self, ctx: RequestContext, action: known.ServerAction, instance: Instance, action_id: int, **arguments: Any
     ) -> None:
-        """Run the action in the background. The same action runs only once at a time."""
+        """Run the action in the background. The same action runs only once at a time. It does not wait for a guest that an
+        audit has asked to shut down.
+        """
+        self._builder.stops.cancel(instance.uuid)
         if action.ends_others:
             self._actions.cancel_before(instance.uuid, action_id)
         work = lambda: self._actions.run(ctx, action, instance, action_id, arguments)  # noqa: E731

@@ -82,7 +82,7 @@ class Builder:
         records: GuestRecords | None = None,
         stops: CleanStops | None = None,
     ) -> None:
-        self._stops = stops or CleanStops(driver, lambda: DEFAULT_TIMEOUT, clock=clock)
+        self.stops = stops or CleanStops(driver, lambda: DEFAULT_TIMEOUT, clock=clock)
         self._fresh_claim = fresh_claim
         self.attempts = Attempts()
         self._check = check
@@ -113,7 +113,7 @@ class Builder:
         """Cancel the build of an instance that is to be removed: it ends at its next step, and stops waiting for its
         image. No guest is waited for either that must not run.
         """
-        self._stops.cancel(instance_uuid)
+        self.stops.cancel(instance_uuid)
         attempt = self.attempts.latest(instance_uuid)
         if attempt is not None:
             self._cancelled[instance_uuid] = attempt
@@ -380,13 +380,13 @@ class Builder:
         """Ask a guest that must not run here to shut down, unless a later attempt has begun here meanwhile."""
         with self.domains.locked(domain.uuid):
             if not self.attempts.newer(domain.uuid, domain.attempt):
-                self._stops.ask(domain.uuid, "its instance is deleted")
+                self.stops.ask(domain.uuid, "its instance is deleted")
 
     def stop_again(self, ctx: RequestContext, domain: DomainView) -> None:
         """Ask a guest that must not run to shut down, if row and hypervisor still say so: it may have been started
         meanwhile.
         """
-        with self.domains.locked(domain.uuid):
+        with self.domains.locked(domain.uuid), self.stops.checking(domain.uuid):
             if self.attempts.newer(domain.uuid, domain.attempt):
                 return
             known = self._conductor.instances_of_host(ctx, host=self._host)
@@ -400,7 +400,7 @@ class Builder:
             )
             state = self._driver.power_state(domain.uuid)
             if row is not None and state is not None and must_stop(row.vm_state, state):
-                self._stops.ask(domain.uuid, f"it runs, and its instance is {row.vm_state}", row)
+                self.stops.ask(domain.uuid, f"it runs, and its instance is {row.vm_state}", row)
 
 
 def record_of(message: BuildMessage, instance: Instance, power_state: PowerState) -> GuestRecord:

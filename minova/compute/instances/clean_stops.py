@@ -6,14 +6,16 @@ the row may be wrong, and the memory of a guest cannot be brought back.
                                 v ignored within its time
                            left running, with a warning ----> asked again an hour later
 
-The power state in the row shows that the guest runs. A start makes the server ACTIVE again and leaves the guest alone; a
+It waits with the lock of the instance, so the wait is bounded by the operator alone, and any action for the instance ends it.
+The guest goes on shutting down. The power state in the row shows that the guest runs. A start makes the server ACTIVE again and leaves the guest alone; a
 hard reboot or a deletion ends it.
 """
 
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from minova.objects.instance import Instance
 from minova.virt.driver import Driver
@@ -42,21 +44,18 @@ class CleanStops:
         self._ignored: dict[str, float] = {}
 
     def ask(self, instance_uuid: str, reason: str, instance: Instance | None = None) -> None:
-        """Ask the guest to shut down and wait for that, unless it has ignored such a request recently. The caller holds the
-        instance's lock. `instance` None: it has no row any more. Raises the errors of the driver.
+        """Ask the guest to shut down and wait for that, unless it has ignored such a request recently, or `cancel` was called
+        since `checking` began. The caller holds the instance's lock. `instance` None: it has no row any more. Raises the
+        errors of the driver.
         """
         with self._lock:
             if self._clock() < self._ignored.get(instance_uuid, float("-inf")):
                 return
-            cancelled = self._waiting[instance_uuid] = threading.Event()
-        configured = self._timeout()
-        timeout = configured if instance is None else shutdown_timeout(instance, configured)
-        LOG.warning("The guest of instance %s is asked to shut down: %s", instance_uuid, reason)
-        try:
-            is_down = self._driver.shut_down(instance_uuid, timeout or DEFAULT_TIMEOUT, cancelled)
-        finally:
-            with self._lock:
-                self._waiting.pop(instance_uuid, None)
+        with self.checking(instance_uuid) as cancelled:
+            if cancelled.is_set():
+                return
+            LOG.warning("The guest of instance %s is asked to shut down: %s", instance_uuid, reason)
+            is_down = self._driver.shut_down(instance_uuid, self._seconds(instance), cancelled)
         with self._lock:
             self._ignored.pop(instance_uuid, None)
             if not is_down:
@@ -64,8 +63,29 @@ class CleanStops:
         if not is_down:
             LOG.warning("The guest of instance %s does not shut down, and is left running", instance_uuid)
 
+    @contextmanager
+    def checking(self, instance_uuid: str) -> Iterator[threading.Event]:
+        """Whether the guest must shut down is looked at here: a `cancel` from now on prevents the request. The caller holds
+        the instance's lock.
+        """
+        with self._lock:
+            outer = self._waiting.get(instance_uuid)
+            cancelled = self._waiting.setdefault(instance_uuid, threading.Event())
+        try:
+            yield cancelled
+        finally:
+            if outer is None:
+                with self._lock:
+                    self._waiting.pop(instance_uuid, None)
+
+    def _seconds(self, instance: Instance | None) -> float:
+        """Returns how long to wait: an image may shorten the configured time, not lengthen it."""
+        longest = self._timeout() or DEFAULT_TIMEOUT
+        wanted = longest if instance is None else shutdown_timeout(instance, longest)
+        return min(wanted or longest, longest)
+
     def cancel(self, instance_uuid: str) -> None:
-        """End the wait for this guest, because it is to be removed."""
+        """End the wait for this guest, because it is to be removed or an action for it has come."""
         with self._lock:
             waiting = self._waiting.get(instance_uuid)
         if waiting is not None:

@@ -5,7 +5,9 @@ import threading
 import pytest
 
 from minova.compute.instances.clean_stops import ASK_AGAIN
+from minova.objects.image import Image
 from minova.objects.power_rules import must_stop
+from minova.objects.server_actions import START
 from minova.objects.states import PowerState, VmState
 from tests.fakes.computes import CTX, Compute
 
@@ -112,3 +114,55 @@ def test_what_was_seen_running_is_looked_at_again_before_it_is_stopped(compute: 
     compute.hypervisor.calls.clear()
     compute.run()
     assert "shut_down" not in compute.hypervisor.calls
+
+
+def found_running(compute: Compute, properties: dict[str, str] | None = None) -> None:
+    """An audit asks the guest of a stopped server to shut down."""
+    compute.conductor._write(
+        "i",
+        vm_state=VmState.STOPPED,
+        power_state=PowerState.SHUTDOWN,
+        image=Image(id="own", properties=properties or {}),
+    )
+    compute.manager.update_available_resource()
+
+
+def test_bug_action_waits_for_a_guest_that_an_audit_asks_to_shut_down(compute: Compute) -> None:
+    """The image's owner chose how long, and the instance's lock was held."""
+    seen: list[bool] = []
+
+    def start_comes(cancelled: threading.Event) -> None:
+        seen.append(cancelled.is_set())
+        instance = compute.conductor.commit_action("i", START, 1)
+        compute.manager.start_instance(CTX, instance=instance, action_id=1)
+        seen.append(cancelled.is_set())
+
+    found_running(compute)
+    compute.hypervisor.waits_for_guest = start_comes
+    compute.run()
+    assert seen == [False, True]
+    assert compute.domains() == {"i": PowerState.RUNNING}
+    assert compute.conductor.instances["i"].vm_state is VmState.ACTIVE
+
+
+def test_a_guest_is_not_asked_to_shut_down_once_an_action_has_come(compute: Compute) -> None:
+    """It came after the row was read, and before the guest was asked."""
+    found_running(compute)
+
+    def start_comes(operation: str) -> None:
+        if operation == "power_state":
+            compute.hypervisor.on_call = lambda operation: None
+            instance = compute.conductor.commit_action("i", START, 1)
+            compute.manager.start_instance(CTX, instance=instance, action_id=1)
+
+    compute.hypervisor.on_call = start_comes
+    compute.run()
+    assert "shut_down" not in compute.hypervisor.calls
+    assert compute.conductor.instances["i"].vm_state is VmState.ACTIVE
+
+
+@pytest.mark.parametrize(("wanted", "waited"), [("31536000", 60.0), ("5", 5.0), ("0", 60.0)])
+def test_bug_image_chooses_how_long_an_audit_holds_the_lock(compute: Compute, wanted: str, waited: float) -> None:
+    found_running(compute, {"os_shutdown_timeout": wanted})
+    compute.run()
+    assert compute.hypervisor.timeouts == [waited]
