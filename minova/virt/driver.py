@@ -204,8 +204,9 @@ class Driver(Protocol):
         run.
 
         The guest's file systems are quiesced if its agent answers. Raises QuiesceFailed if the agent does not answer
-        and the image requires it, NotFound if there is no domain. Meanwhile `check` is called several times a second;
-        an exception of it ends the work.
+        and the image requires it, NotFound if there is no domain. Raises SavedMemoryKept if the guest's memory is saved
+        together with an overlay, which has its last writes. Meanwhile `check` is called several times a second; an
+        exception of it ends the work.
         """
         ...
 

@@ -206,10 +206,17 @@ class Operations:
         return self._snapshots.take(order, Steps(pending, uploading))
 
     def _offload(self, order: Order) -> PowerState:
-        """Remove everything of the guest but its image. Raises Conflict if the guest runs: its disk is newer then."""
+        """Remove everything of the guest but its image. Raises Conflict if the guest runs: its disk is newer then. Raises
+        SavedMemoryKept if an overlay of a snapshot is open beside its disk: the image may lack what is in it.
+        """
         uuid = order.instance.uuid
         if self._driver.power_state(uuid) in ON:
             raise errors.Conflict(f"instance {uuid} runs, so its disk is newer than the image of its shelving")
+        if uuid in self._driver.open_snapshots():
+            raise errors.SavedMemoryKept(
+                f"A snapshot of instance {uuid} is not committed to its disk, and the image of its shelving may be older. "
+                "Unshelve the server to go on from it"
+            )
         self._driver.power_off(order.instance.uuid)
         self._disks.remove_disks(order.ctx, order.instance.uuid)
         return PowerState.SHUTDOWN

@@ -351,6 +351,9 @@ class LibvirtDriver:
             domain = self._own(connection, uuid)
             jobs.require_free(domain)
             self._snapshots.settle(uuid, domain)
+            if self._snapshots.is_open(uuid):
+                # The overlay has the guest's last writes, and stays because saved memory belongs to it.
+                saved_memory.require_none(domain)
             self._snapshots.require_room(uuid, path)
         try:
             self._set_aside(instance)

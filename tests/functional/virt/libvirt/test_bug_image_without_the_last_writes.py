@@ -1,0 +1,33 @@
+"""Bug: an image of a suspended guest whose earlier snapshot was still open lacked what its overlay had, and the offload of a shelved
+server then removed the only copy.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from minova.errors import SavedMemoryKept
+from minova.objects.instance import Instance
+from minova.objects.states import PowerState
+from minova.virt.libvirt.driver import LibvirtDriver
+from minova.virt.libvirt.storage.disks import OVERLAY
+from tests.functional.virt.libvirt.test_driver import running
+
+__all__ = ["running"]
+
+
+def test_guest_with_saved_memory_and_an_open_overlay_gets_no_image(
+    running: tuple[LibvirtDriver, Instance],
+    tmp_path: Path,
+) -> None:
+    driver, one = running
+    driver.suspend(one.uuid)
+    overlay = driver._disks.folder(one.uuid) / OVERLAY
+    overlay.touch()
+    with pytest.raises(SavedMemoryKept, match="Start the server"):
+        driver.snapshot(one, tmp_path / "copy", lambda: None)
+    assert overlay.exists()
+    assert not (tmp_path / "copy").exists()
+    overlay.unlink()
+    driver.snapshot(one, tmp_path / "copy", lambda: None)
+    assert driver.power_state(one.uuid) is PowerState.SHUTDOWN
