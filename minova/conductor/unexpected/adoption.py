@@ -19,7 +19,7 @@ from minova.objects.failures import INTERNAL_ERROR, Failure
 from minova.objects.guest_record import GuestRecord
 from minova.objects.power_rules import OFF
 from minova.objects.request_spec import RequestSpec
-from minova.objects.states import PowerState, VmState
+from minova.objects.states import PowerState, VmState, power_state_of
 from minova.objects.vif import Vif, device_owner
 from minova.placement import changes
 from minova.placement.allocations import claims
@@ -217,7 +217,7 @@ def _columns(guest: UnexpectedGuest, record: GuestRecord, node: str) -> dict[str
         "host": guest.host,
         "node": node,
         "attempt": attempt_of(guest, record),
-        "vm_state": vm_state_of(PowerState(guest.mark.power_state), instance.vm_state).value,
+        "vm_state": vm_state_of(power_state_of(guest.mark.power_state), instance.vm_state).value,
         "task_state": None,
         "power_state": guest.mark.power_state,
         "flavor": instance.flavor,

@@ -16,7 +16,7 @@ from minova.db.models import Instance, Port, Task, UnexpectedGuest
 from minova.db.recovery import unexpected
 from minova.db.servers import instances
 from minova.objects.guest_record import GuestRecord
-from minova.objects.states import PowerState, VmState
+from minova.objects.states import VmState, power_state_of
 
 
 def is_being_built(session: Session, uuid: str) -> bool:
@@ -45,7 +45,7 @@ def keep(session: Session, guest: UnexpectedGuest, at: datetime, now: Any) -> No
         "host": guest.host,
         "node": node.hypervisor_hostname,
         "attempt": attempt,
-        "vm_state": adoption.vm_state_of(PowerState(guest.mark.power_state), VmState.ACTIVE).value,
+        "vm_state": adoption.vm_state_of(power_state_of(guest.mark.power_state), VmState.ACTIVE).value,
         "task_state": None,
         "power_state": guest.mark.power_state,
         "numa_topology": record.instance.numa_topology,

@@ -23,7 +23,7 @@ from minova.objects.network import MAX_ADDRESSES, Subnet
 from minova.objects.vif import MAX_NICS, Vif, VifAddress
 from tests.functional.conductor.conductor_harness import CTX, FLAVOR, ConductorHarness
 from tests.functional.conductor.network_cases import addresses_of, network, port, subnet
-from tests.functional.conductor.test_unexpected_guests import forget, mark, reasons, record_of, report
+from tests.functional.conductor.test_unexpected_guests import adopt, forget, mark, reasons, record_of, report
 
 
 def id_of(number: int) -> str:
@@ -92,13 +92,15 @@ def test_reports_have_a_bound(harness: ConductorHarness) -> None:
     assert reasons(harness) == {}
 
 
-def test_an_unknown_power_state_in_a_row_breaks_no_list(harness: ConductorHarness) -> None:
+def test_an_unknown_power_state_in_a_row_breaks_neither_list_nor_adoption(harness: ConductorHarness) -> None:
     """A later release may have written it."""
-    harness.conductor.report_guests(CTX, host="a", guests=(mark(id_of(1)),))
+    report(harness, forged(1))
     with harness.db.write() as session:
         (row,) = unexpected.guests(session)
         row.mark = msgspec.structs.replace(row.mark, power_state=99)
     assert [one.power_state for one in listed(harness)] == ["nostate"]
+    adopt(harness, id_of(1))
+    assert harness.instance(id_of(1)).vm_state == "stopped"
 
 
 def test_another_host_does_not_free_the_addresses_of_a_guest(harness: ConductorHarness) -> None:
