@@ -183,6 +183,9 @@ def test_an_image_goes_with_an_action_that_does_not_make_it(snapshot: Snapshot, 
         assert task is not None
         harness.now += 10_000.0
         harness.conductor.collaborators.actions.resume(CTX, snapshot.uuid, task.action_id, task.epoch)
+        assert snapshot.status == status, "the action goes on until its host has acknowledged the cancellation"
+        assert (snapshot.uuid, task.action_id) in harness.hosts["a"].cancellations
+        harness.conductor.action_failed(CTX, **snapshot.report, reason="it did not begin in time")
     assert (snapshot.status, snapshot.counted) == (None, 0)
     assert ("createImage", "Error") in harness.actions(snapshot.uuid)
     # The upload that is still under way is told so, and its bytes go.
