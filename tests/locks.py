@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, event
 from sqlalchemy.dialects import mysql
 
-from minova.db.connections.galera import LOCK_NUMBER, locks_rows, raising_lock_numbers, renamed
+from minova.db.connections.galera import LOCK_NUMBER, locks_rows, parameters_of_lock, raising_lock_numbers
 
 _DIALECT = mysql.dialect()
 
@@ -18,4 +18,9 @@ def _check(_connection: Connection, statement: Any, _several: Any, parameters: A
     if locks_rows(statement):
         written = raising_lock_numbers(statement).compile(dialect=_DIALECT, column_keys=[LOCK_NUMBER])
         # Each parameter has its place, and none is taken for the new value of a column.
-        assert {renamed(name) for name in parameters} <= written.params.keys(), (str(written), parameters)
+        filled = parameters_of_lock(statement, parameters)
+        assert filled.keys() <= written.params.keys(), (str(written), parameters)
+        assert all(value is not None or name in filled for name, value in written.params.items()), (
+            str(written),
+            filled,
+        )

@@ -560,6 +560,8 @@ class ConductorManager:
         return self.collaborators.services.heartbeat(host, binary, down_reason, ctx.process)
 
     def service_has_seen(self, ctx: RequestContext, host: str, binary: str, seen: Seen) -> CloudState | None:
+        if ctx.process is not None:  # of a compute
+            self.collaborators.services.note_contact(host, ctx.process)
         return self.collaborators.witnesses.judged(host, binary, seen)
 
     def service_stopped(self, ctx: RequestContext, host: str, binary: str, process: str) -> None:

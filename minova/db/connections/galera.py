@@ -11,10 +11,11 @@ only locked does not count. Therefore, where the server is a node of a cluster,
 See docs/decisions/0051.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import BindParameter, Connection, Select, Table, Update, bindparam, literal_column, update
-from sqlalchemy.sql.visitors import replacement_traverse
+from sqlalchemy.sql.visitors import iterate, replacement_traverse
 
 LOCK_NUMBER = "lock_number"
 # Before reads, updates and deletes, inserts; only the first statement of a transaction waits.
@@ -36,8 +37,7 @@ def set_up_session(cursor: Any, record: Any) -> None:
 def write_what_is_locked(connection: Connection, statement: Any, _several: Any, parameters: Any, _options: Any) -> None:
     """A hook of SQLAlchemy: before_execute."""
     if connection.info.get(_OF_NODE) and locks_rows(statement):
-        write = raising_lock_numbers(statement)
-        connection.execute(write, {renamed(name): value for name, value in parameters.items()})
+        connection.execute(raising_lock_numbers(statement), parameters_of_lock(statement, parameters))
 
 
 def locks_rows(statement: Any) -> bool:
@@ -58,6 +58,18 @@ def raising_lock_numbers(query: Select[Any]) -> Update:
     if query.whereclause is None:
         return raised
     return raised.where(replacement_traverse(query.whereclause, {}, _rename))
+
+
+def parameters_of_lock(query: Select[Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the parameters of `raising_lock_numbers`. A query may get values that it has no place for, such as those
+    of the update that follows it.
+    """
+    if query.whereclause is None:
+        return {}
+    names = {
+        element.key for element in iterate(query.whereclause) if isinstance(element, BindParameter) and element.required
+    }
+    return {renamed(name): value for name, value in parameters.items() if name in names}
 
 
 def _rename(element: Any, **_: Any) -> Any:
