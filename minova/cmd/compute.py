@@ -15,13 +15,13 @@ from minova.compute.actions.actions import InstanceActions, UnreportedResults
 from minova.compute.actions.operations import Operations
 from minova.compute.actions.orders import Progress, Repeated, repeated
 from minova.compute.actions.snapshots import Snapshots
+from minova.compute.adoptions import Adoptions
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.guest_records import GuestRecords
 from minova.compute.host_identity import IdentifiedConductor, LocalIdentity
 from minova.compute.images.cache import ImageCache
 from minova.compute.images.uploads import ImageUploads, Uploads
 from minova.compute.instances.abandonment import Gate
-from minova.compute.instances.adoptions import Adoptions
 from minova.compute.instances.background import Background
 from minova.compute.instances.base_images import BaseImages
 from minova.compute.instances.builds import FRESH_CLAIM, Builder, Images

@@ -14,10 +14,10 @@ from oslo_config import cfg
 from minova import errors
 from minova.compute.actions.actions import InstanceActions
 from minova.compute.actions.snapshots import Snapshots
+from minova.compute.adoptions import Adoptions
 from minova.compute.host_identity import LocalIdentity
 from minova.compute.hypervisor_probe import HypervisorProbe
 from minova.compute.instances.abandonment import Gate
-from minova.compute.instances.adoptions import Adoptions
 from minova.compute.instances.background import Background
 from minova.compute.instances.builds import Builder
 from minova.compute.instances.interfaces import Interfaces
