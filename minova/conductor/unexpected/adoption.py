@@ -55,6 +55,9 @@ class Adoption:
         _require_not_elsewhere(session, guest, row, take_from)
         end_task(session, guest.uuid, at)
         values = _columns(guest, record, node.hypervisor_hostname)
+        if values["vm_state"] == VmState.SHELVED.value and (row is None or row.shelved_image_id is None):
+            # Only the row of a shelved server names its image: without it, an offload would remove the only disk.
+            values["vm_state"] = VmState.STOPPED.value
         if row is None:
             self._add(session, guest.uuid, record, values, at)
         else:

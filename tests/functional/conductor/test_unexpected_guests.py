@@ -198,6 +198,21 @@ def test_a_guest_that_is_off_is_adopted_as_it_is(harness: ConductorHarness) -> N
     assert harness.instance(uuid).vm_state == VmState.STOPPED.value
 
 
+@pytest.mark.parametrize("row_is_lost", [True, False])
+def test_bug_adopted_guest_is_shelved_without_an_image(harness: ConductorHarness, row_is_lost: bool) -> None:
+    """The database has lost the image of its shelving: an offload would have removed the only disk."""
+    uuid = harness.active()
+    record = record_of(harness, uuid, NEW)
+    record = msgspec.structs.replace(
+        record, instance=msgspec.structs.replace(record.instance, vm_state=VmState.SHELVED)
+    )
+    if row_is_lost:
+        forget(harness)
+    report(harness, record, power_state=int(PowerState.SHUTDOWN))
+    adopt(harness, uuid)
+    assert harness.instance(uuid).vm_state == VmState.STOPPED.value
+
+
 def test_a_build_that_an_older_database_requests_again_adopts_its_guest(harness: ConductorHarness) -> None:
     harness.scheduler.mood = errors.ServiceUnavailable("no scheduler yet")
     (uuid,) = harness.create()
