@@ -192,7 +192,8 @@ def make_manager(
     backends: dict[str, NetworkBackend] = {"": ServerPorts(ports, security_groups, hints)}
     if neutron is not None:
         backends[NEUTRON] = neutron
-    builds = BuildInstances(conf, worker, scheduler, computes, groups)
+    guest_reports = GuestReports(conf, worker)
+    builds = BuildInstances(conf, worker, scheduler, computes, groups, end_built=guest_reports.end_builds)
     reports = BuildReports(conf, worker, computes, liveness)
     terminate = Terminate(conf, worker, computes, liveness, hints)
     images = Images(worker, quotas)
@@ -216,7 +217,7 @@ def make_manager(
         witnesses=witnesses,
         compute_nodes=Computes(worker, levels, lambda: int(conf.conductor.max_automatic_removals)),
         audit_results=Audits(worker),
-        guest_reports=GuestReports(conf, worker),
+        guest_reports=guest_reports,
         image_reports=ImageReports(worker),
         servers=Servers(conf, worker, builds, quotas, NetworkBackends(backends), levels),
         dry_runs=DryRuns(conf, dry_runs or scheduler, groups),

@@ -88,11 +88,12 @@ def refusal(answer: ReportAnswer) -> errors.MinovaError | None:
 
 class HostInstances(msgspec.Struct, frozen=True, kw_only=True):
     """What a host should have. `instances` hold resources on it. `attempts` are open builds that
-    are committed to it.
+    are committed to it. `newer`: guests of the host that are newer than their rows, as it has reported them last.
     """
 
     instances: tuple[Instance, ...] = ()
     attempts: tuple[BuildMessage, ...] = ()
+    newer: tuple[str, ...] = ()
 
 
 class AuditInputs(msgspec.Struct, frozen=True, kw_only=True, rename=ENCODED):

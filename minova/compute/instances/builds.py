@@ -399,6 +399,8 @@ class Builder:
                 None,
             )
             state = self._driver.power_state(domain.uuid)
+            if domain.uuid in known.newer:
+                return  # its row is older than the guest
             if row is not None and state is not None and must_stop(row.vm_state, state):
                 self.stops.ask(domain.uuid, f"it runs, and its instance is {row.vm_state}", row)
 

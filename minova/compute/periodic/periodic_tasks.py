@@ -145,7 +145,8 @@ class PeriodicTasks:
         ctx = service_context()
         known = self._conductor.instances_of_host(ctx, host=self._host)
         domains = self._driver.domains()
-        settled = [instance for instance in known.instances if instance.uuid not in self._guest_reports.newer]
+        newer = self._guest_reports.newer.union(known.newer)
+        settled = [instance for instance in known.instances if instance.uuid not in newer]
         self._builder.domains.records.learn(instance for instance in settled if instance.task_state is None)
         own_domains = sum(domain.ours for domain in domains)
         if own_domains != len(known.instances):

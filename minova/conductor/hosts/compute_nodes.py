@@ -80,6 +80,7 @@ class Computes:
             return HostInstances(
                 instances=tuple(instances.holding(session, host)),
                 attempts=tuple(build.message for build in builds_of(session, tasks.builds_on(session, host))),
+                newer=tuple(sorted(unexpected.newer_on(session, host))),
             )
 
     def hosts_of_instances(self, uuids: Sequence[str], own: str | None = None) -> dict[str, str | None]:

@@ -72,9 +72,19 @@ class LockedTasks(msgspec.Struct, frozen=True):
 
 
 class BuildInstances:
+    """`end_built` ends the builds of those of the given instances whose guests exist already, and returns them."""
+
     def __init__(
-        self, conf: cfg.ConfigOpts, worker: Worker, scheduler: SchedulerApi, computes: ComputeClient, groups: Groups
+        self,
+        conf: cfg.ConfigOpts,
+        worker: Worker,
+        scheduler: SchedulerApi,
+        computes: ComputeClient,
+        groups: Groups,
+        *,
+        end_built: Callable[[Session, Collection[str]], set[str]],
     ) -> None:
+        self._end_built = end_built
         self._conf = conf
         self._groups = groups
         self._worker = worker
@@ -174,6 +184,10 @@ class BuildInstances:
         self, session: Session, reservation_id: str, epochs: Mapping[str, int]
     ) -> Reservation | None:
         held = self._hold(session, epochs)
+        # Only a restored database asks again for a guest that exists.
+        ended = self._end_built(session, held.tasks)
+        if ended:
+            held = self._hold(session, {uuid: epoch for uuid, epoch in epochs.items() if uuid not in ended})
         if not held.tasks:
             return None
         # A call without an answer may have made claims. They must not take the room from the next call.

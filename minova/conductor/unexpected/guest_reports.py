@@ -7,7 +7,7 @@ The reports change nothing but those rows and held addresses, and the row of suc
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from oslo_config import cfg
 from sqlalchemy.orm import Session
@@ -142,13 +142,29 @@ class GuestReports:
             LOG.error("Guest %s on host %s has what another server was given: %s", uuid, host, ", ".join(lost))
         in_safe_mode = self._worker.safe_mode.reason is not None
         if row.reason == Verdict.NEWER.value and not in_safe_mode and built_guests.is_being_built(session, uuid):
-            try:
-                with session.begin_nested():
-                    built_guests.keep(session, row, at, self._worker.now())
-            except errors.Conflict as error:
-                LOG.warning("Guest %s on host %s is left to an operator: %s", uuid, host, error)
-            else:
-                LOG.warning("The build of instance %s ends: host %s has its guest", uuid, host)
+            self._end_build(session, row)
+
+    def end_builds(self, session: Session, uuids: Collection[str]) -> set[str]:
+        """Ends the builds of those of these instances whose guests exist already, by reports that came in safe mode. Returns
+        them. The caller has locked instances and tasks.
+        """
+        return {
+            row.uuid
+            for row in unexpected.records_of(session, uuids)
+            if row.reason == Verdict.NEWER.value and self._end_build(session, row)
+        }
+
+    def _end_build(self, session: Session, row: UnexpectedGuest) -> bool:
+        """Returns whether the build has ended. If not, an operator must decide about the guest."""
+        uuid, host = row.uuid, row.host
+        try:
+            with session.begin_nested():
+                built_guests.keep(session, row, self._worker.at(), self._worker.now())
+        except errors.Conflict as error:
+            LOG.warning("Guest %s on host %s is left to an operator: %s", uuid, host, error)
+            return False
+        LOG.warning("The build of instance %s ends: host %s has its guest", uuid, host)
+        return True
 
     def _has_room(self, session: Session, host: str, record: GuestRecord) -> bool:
         """Whether the host may have one more record stored, and its addresses held."""

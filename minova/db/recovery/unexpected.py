@@ -53,6 +53,14 @@ def guests(session: Session, uuid: str | None = None) -> list[UnexpectedGuest]:
     return list(session.scalars(query if uuid is None else query.where(UnexpectedGuest.uuid == uuid)))
 
 
+def records_of(session: Session, uuids: Collection[str]) -> list[UnexpectedGuest]:
+    """Returns what hosts have reported of guests of these instances."""
+    rows: list[UnexpectedGuest] = []
+    for chunk in chunked(sorted(uuids)):
+        rows += session.scalars(select(UnexpectedGuest).where(UnexpectedGuest.uuid.in_(chunk)))
+    return sorted(rows, key=lambda row: (row.uuid, row.host))
+
+
 def newer_on(session: Session, host: str) -> set[str]:
     """Returns the guests of a host that are newer than their rows, as the host has reported them last."""
     model = UnexpectedGuest
