@@ -54,7 +54,8 @@ def commits_of(harness: ConductorHarness, work: Any) -> int:
 
 
 def action_of(uuid: str, action: ServerAction = STOP, **values: Any) -> ActionRequest:
-    return ActionRequest(ctx=CTX, action=action, instance_uuid=uuid, **values)
+    """A request of its own: the same one, delivered again, begins nothing."""
+    return ActionRequest(ctx=new_request(), action=action, instance_uuid=uuid, **values)
 
 
 def done(uuid: str, action_id: int, host: str = "a") -> Success:
