@@ -68,8 +68,10 @@ def begin_calls_in_time(server: Any) -> None:
 
 
 def _is_abandoned(incoming: Any) -> bool:
-    """Compares the time since the message arrived here with its expiration, which the sender sets to the time-out of a call."""
-    if not incoming.orig_msg_id:
+    """Compares the time since the message arrived here with its expiration, which the sender sets to the time-out of a call. False
+    for casts, and for messages of other buses than RabbitMQ.
+    """
+    if not isinstance(incoming, amqpdriver.AMQPIncomingMessage) or not incoming.orig_msg_id:
         return False
     limit = incoming.message._raw_message.properties.get("expiration")
     return limit is not None and incoming.stopwatch.elapsed() * 1000 > int(limit)

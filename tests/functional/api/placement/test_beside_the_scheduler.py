@@ -54,7 +54,7 @@ def test_a_claim_is_seen_with_its_type_and_owner(node_cloud: PlacementCloud) -> 
 def test_a_claim_that_changes_what_is_held_makes_an_older_generation_stale(node_cloud: PlacementCloud) -> None:
     claim(node_cloud.db, claim_of("one", "h", VCPU=3, MEMORY_MB=1024))
     seen = node_cloud.right("GET", f"/allocations/{named('one')}")["consumer_generation"]
-    claim(node_cloud.db, claim_of("one", "h", VCPU=2, MEMORY_MB=1024))
+    claim(node_cloud.db, claim_of("one", "h", claim_number=2, VCPU=2, MEMORY_MB=1024))
     assert put(node_cloud, "one", seen, 1) == 409
 
 
