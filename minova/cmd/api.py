@@ -64,7 +64,7 @@ def _watch(conf: cfg.ConfigOpts, db: Database, rpc: Rpc, conductor: ConductorApi
         try:
             conductor.api_has_seen(service_context(), place=conf.host, seen=seen)
         except errors.MinovaError as error:  # the next look tells it again
-            LOG.debug("No conductor was told what this API has seen of its cloud: %s", error)
+            LOG.debug("What this API has seen of its cloud did not reach a conductor: %s", error)
 
     def is_known(session: Session, row: Record) -> bool:
         # Bytes in Glance are not reported.

@@ -9,7 +9,6 @@ was done here, and does not do it again.
 """
 
 import logging
-import os
 import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -19,7 +18,7 @@ import msgspec
 from minova.codecs import Decoder
 from minova.objects.guest_record import MAX_ACTIONS, EndedAction, GuestRecord
 from minova.objects.instance import Instance
-from minova.private_files import make_folder
+from minova.private_files import make_folder, replace_file
 
 LOG = logging.getLogger(__name__)
 _RECORD = Decoder(GuestRecord)
@@ -90,14 +89,9 @@ class GuestRecords:
         if self._folder is None:
             return
         path = self._path(self._folder, record.instance.uuid)
-        half = path.with_suffix(".part")
         try:
             make_folder(self._folder)
-            with half.open("wb") as file:
-                file.write(msgspec.json.encode(record))
-                file.flush()
-                os.fsync(file.fileno())
-            half.rename(path)
+            replace_file(path, msgspec.json.encode(record))
         except OSError as error:
             LOG.warning("The record of guest %s cannot be written to %s: %s", record.instance.uuid, path, error)
 
