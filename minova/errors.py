@@ -1,6 +1,6 @@
 """Errors that cross a package's border, each with its HTTP status.
 
-A decision does not raise: its "no" is a value with a reason (`minova.objects.diagnosis`).
+A decision does not raise: its "no" is a value with a reason (`minova.objects.requests.diagnosis`).
 """
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from minova import errors
 from minova.codecs import Decoder
-from minova.objects.cloud import CloudState, Judgement, Seen, Shown, Verdict, judge, learned
+from minova.objects.hosts.cloud import CloudState, Judgement, Seen, Shown, Verdict, judge, learned
 from minova.private_files import make_folder, replace_file
 
 LOG = logging.getLogger(__name__)

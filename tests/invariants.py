@@ -18,7 +18,7 @@ from minova.db.models import (
     ResourceProvider,
     Task,
 )
-from minova.objects.flavor import Flavor
+from minova.objects.catalogue.flavor import Flavor
 
 Amounts = dict[str, int]
 HOLDING = {"active", "stopped", "paused", "suspended", "rescued", "soft-delete", "shelved"}

@@ -22,11 +22,11 @@ from minova.db.catalogue import flavors as flavor_rows
 from minova.db.catalogue import images as image_rows
 from minova.db.engine import Database
 from minova.db.servers import request_specs
-from minova.objects.flavor import Flavor
-from minova.objects.image import Image
-from minova.objects.key_pair import KeyPair
-from minova.objects.server_actions import BY_KIND
-from minova.objects.server_request import CreatedServers, CreateServers
+from minova.objects.actions.server_actions import BY_KIND
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.key_pair import KeyPair
+from minova.objects.requests.server_request import CreatedServers, CreateServers
 
 LOG = logging.getLogger(__name__)
 # Seconds for which the API looks in the database for the work of a call whose answer is lost, and between two looks. The

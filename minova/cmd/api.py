@@ -26,7 +26,7 @@ from minova.db.recovery.cloud import STORE, Record
 from minova.db.recovery.cloud_watch import CloudWatch
 from minova.hardware.pci_alias import parse_aliases
 from minova.messaging.rpc import Rpc
-from minova.objects.cloud import Seen
+from minova.objects.hosts.cloud import Seen
 from minova.service import Running, until_available
 from minova.witness import Witness
 

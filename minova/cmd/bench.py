@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from oslo_config import cfg
 
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.decide.chain import Rules
 from minova.scheduler.decide.decision import decide
 from minova.scheduler.drivers.filter_scheduler import rules_of

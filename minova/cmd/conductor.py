@@ -67,9 +67,9 @@ from minova.db.engine import Database
 from minova.hardware.pci_alias import parse_aliases
 from minova.messaging.notifier import Notifier
 from minova.messaging.rpc import Rpc
-from minova.objects.service import SERVICE_VERSION
-from minova.objects.service import Service as ServiceRecord
-from minova.objects.vif import NEUTRON
+from minova.objects.hosts.service import SERVICE_VERSION
+from minova.objects.hosts.service import Service as ServiceRecord
+from minova.objects.network.vif import NEUTRON
 from minova.safe_mode import SafeMode
 from minova.service import Running, Service
 from minova.witness import Witness

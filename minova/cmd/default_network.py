@@ -10,9 +10,9 @@ from oslo_config import cfg
 from minova import errors
 from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
-from minova.objects import addresses
-from minova.objects.network import Network, Subnet
-from minova.objects.vif import Vif, VifSubnet
+from minova.objects.network import addresses
+from minova.objects.network.network import Network, Subnet
+from minova.objects.network.vif import Vif, VifSubnet
 from minova.virt.libvirt.networking.host_routes import overlapping, ranges_in_use
 
 LOG = logging.getLogger(__name__)

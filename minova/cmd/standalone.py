@@ -21,7 +21,7 @@ from minova.contracts.conductor import ConductorApi
 from minova.db.connections.tls import connection_url
 from minova.db.upgrade import upgrade
 from minova.messaging.rpc import Rpc
-from minova.objects.flavor import Flavor
+from minova.objects.catalogue.flavor import Flavor
 from minova.private_files import make_folder
 from minova.service import Running
 from minova.virt.libvirt.guest_files import root_files

@@ -20,11 +20,11 @@ from minova.compute.instances.init_host import Adoption, adopt
 from minova.compute.periodic.guest_reports import GuestReports
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
-from minova.objects.build import BuildMessage, HostInstances
-from minova.objects.compute_node import DomainView
-from minova.objects.instance import Instance
-from minova.objects.power_rules import OFF
-from minova.objects.states import PowerState
+from minova.objects.actions.power_rules import OFF
+from minova.objects.hosts.compute_node import DomainView
+from minova.objects.servers.build import BuildMessage, HostInstances
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState
 from minova.virt.driver import Driver
 
 LOG = logging.getLogger(__name__)

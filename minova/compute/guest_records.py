@@ -16,8 +16,8 @@ from pathlib import Path
 import msgspec
 
 from minova.codecs import Decoder
-from minova.objects.guest_record import MAX_ACTIONS, EndedAction, GuestRecord
-from minova.objects.instance import Instance
+from minova.objects.servers.instance import Instance
+from minova.objects.unexpected.guest_record import MAX_ACTIONS, EndedAction, GuestRecord
 from minova.private_files import make_folder, replace_file
 
 LOG = logging.getLogger(__name__)

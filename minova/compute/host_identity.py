@@ -19,7 +19,7 @@ from oslo_config import cfg
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.errors import InvalidConfiguration
-from minova.objects.service import HostIdentity
+from minova.objects.hosts.service import HostIdentity
 from minova.private_files import make_folder, replace_file
 
 FILE = "compute_id"

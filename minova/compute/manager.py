@@ -31,18 +31,18 @@ from minova.compute.tracker.nodes import Nodes, settings_from
 from minova.context import RequestContext, service_context
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
-from minova.objects import server_actions as known
-from minova.objects.build import BuildMessage
-from minova.objects.cloud import CloudState, is_shown
-from minova.objects.console import ConsoleAddress, ConsoleType
-from minova.objects.diagnostics import GuestDiagnostics
-from minova.objects.failures import kind_of
-from minova.objects.image import Image
-from minova.objects.instance import Instance
-from minova.objects.node_audit import NodeAudit
-from minova.objects.service import SERVICE_VERSION, Service, ServiceInstructions
-from minova.objects.states import PowerState
-from minova.objects.vif import GroupMembers
+from minova.objects.actions import server_actions as known
+from minova.objects.catalogue.image import Image
+from minova.objects.hosts.cloud import CloudState, is_shown
+from minova.objects.hosts.node_audit import NodeAudit
+from minova.objects.hosts.service import SERVICE_VERSION, Service, ServiceInstructions
+from minova.objects.network.vif import GroupMembers
+from minova.objects.servers.build import BuildMessage
+from minova.objects.servers.console import ConsoleAddress, ConsoleType
+from minova.objects.servers.diagnostics import GuestDiagnostics
+from minova.objects.servers.failures import kind_of
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState
 from minova.safe_mode import SafeMode
 from minova.service import PeriodicTask, until_available
 from minova.virt.driver import Driver, GuestData

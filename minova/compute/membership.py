@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 
 from minova import errors
-from minova.objects.cloud import OTHER_CLOUD, CloudState, Seen
+from minova.objects.hosts.cloud import OTHER_CLOUD, CloudState, Seen
 from minova.safe_mode import SafeMode
 from minova.witness import Witness
 

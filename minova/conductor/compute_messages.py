@@ -21,11 +21,11 @@ from minova.db.models import Task
 from minova.db.servers import instances, request_specs
 from minova.db.sql import chunked
 from minova.log import level_of
-from minova.objects.build import BuildMessage
-from minova.objects.instance import Instance as InstanceObject
-from minova.objects.request_spec import HostLimits, RequestSpec, Retry, Selection
-from minova.objects.states import VmState
-from minova.objects.vif import GroupMembers
+from minova.objects.network.vif import GroupMembers
+from minova.objects.requests.request_spec import HostLimits, RequestSpec, Retry, Selection
+from minova.objects.servers.build import BuildMessage
+from minova.objects.servers.instance import Instance as InstanceObject
+from minova.objects.servers.states import VmState
 
 LOG = logging.getLogger(__name__)
 # Seconds until a failed message is sent again. The pause doubles each time, up to the longest pause.

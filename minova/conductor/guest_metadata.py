@@ -10,7 +10,7 @@ from minova.conductor.compute_messages import zones_of_hosts
 from minova.conductor.tasks.worker import Worker
 from minova.db.networks import guests
 from minova.db.servers import instances
-from minova.objects.guest_metadata import LONGEST_PASSWORD, PASSWORD, GuestMetadata
+from minova.objects.servers.guest_metadata import LONGEST_PASSWORD, PASSWORD, GuestMetadata
 
 
 class GuestMetadatas:

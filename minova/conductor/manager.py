@@ -50,30 +50,30 @@ from minova.db.clock import ADVANCE_INTERVAL
 from minova.db.engine import Database
 from minova.messaging.notifier import Notifier
 from minova.messaging.rpc_access import own_host
-from minova.objects.aggregate import Aggregate
-from minova.objects.build import AuditInputs, BuildReport, HostInstances, InstanceClaim, ReportAnswer
-from minova.objects.capacity import Capacity
-from minova.objects.cloud import CloudState, Seen
-from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
-from minova.objects.console import ConsoleGrant
-from minova.objects.diagnosis import ScheduleAnswer
-from minova.objects.failures import Failure
-from minova.objects.flavor import Flavor
-from minova.objects.guest_metadata import GuestMetadata
-from minova.objects.guest_record import GuestMark, GuestRecord, GuestsAnswer
-from minova.objects.image import Image, ImageMember, StoredImage
-from minova.objects.instance import Instance
-from minova.objects.instance_group import InstanceGroup
-from minova.objects.key_pair import KeyPair
-from minova.objects.migration import Migration, Moved
-from minova.objects.network import AddressRequest, Network, Port, SecurityGroup, SecurityGroupRule, Subnet
-from minova.objects.node_audit import NodeAudit
-from minova.objects.numa import InstanceNUMATopology
-from minova.objects.server_actions import MAKE_IMAGES, UNSHELVE
-from minova.objects.server_changes import ServerChanges
-from minova.objects.server_request import CreatedServers, CreateServers, ServerRequest
-from minova.objects.service import Service, ServiceInstructions
-from minova.objects.vif import Vif
+from minova.objects.actions.server_actions import MAKE_IMAGES, UNSHELVE
+from minova.objects.catalogue.aggregate import Aggregate
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image, ImageMember, StoredImage
+from minova.objects.catalogue.instance_group import InstanceGroup
+from minova.objects.catalogue.key_pair import KeyPair
+from minova.objects.hosts.cloud import CloudState, Seen
+from minova.objects.hosts.compute_node import ComputeNode, HypervisorView, Inventory
+from minova.objects.hosts.node_audit import NodeAudit
+from minova.objects.hosts.numa import InstanceNUMATopology
+from minova.objects.hosts.service import Service, ServiceInstructions
+from minova.objects.network.network import AddressRequest, Network, Port, SecurityGroup, SecurityGroupRule, Subnet
+from minova.objects.network.vif import Vif
+from minova.objects.requests.capacity import Capacity
+from minova.objects.requests.diagnosis import ScheduleAnswer
+from minova.objects.requests.server_request import CreatedServers, CreateServers, ServerRequest
+from minova.objects.servers.build import AuditInputs, BuildReport, HostInstances, InstanceClaim, ReportAnswer
+from minova.objects.servers.console import ConsoleGrant
+from minova.objects.servers.failures import Failure
+from minova.objects.servers.guest_metadata import GuestMetadata
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.migration import Migration, Moved
+from minova.objects.servers.server_changes import ServerChanges
+from minova.objects.unexpected.guest_record import GuestMark, GuestRecord, GuestsAnswer
 from minova.service import PeriodicTask, until_available
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from minova import errors
 from minova.conductor.tasks.worker import Worker
 from minova.db import quotas
 from minova.db.quotas import OverQuota, UsageChanged
-from minova.objects.quota import RESOURCES, UNLIMITED
+from minova.objects.catalogue.quota import RESOURCES, UNLIMITED
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.tasks.registry import HostLoss, TaskRegistry
 from minova.conductor.tasks.worker import Worker
 from minova.db.servers import tasks
-from minova.objects.failures import Failure
+from minova.objects.servers.failures import Failure
 
 LOG = logging.getLogger(__name__)
 

@@ -4,13 +4,13 @@ from typing import ClassVar, Protocol
 
 from minova.context import RequestContext
 from minova.contracts.base import Role, call, called_by, cast, contract
-from minova.objects.build import BuildMessage
-from minova.objects.console import ConsoleAddress
-from minova.objects.diagnostics import GuestDiagnostics
-from minova.objects.image import Image
-from minova.objects.instance import Instance
-from minova.objects.node_audit import NodeAudit
-from minova.objects.vif import GroupMembers
+from minova.objects.catalogue.image import Image
+from minova.objects.hosts.node_audit import NodeAudit
+from minova.objects.network.vif import GroupMembers
+from minova.objects.servers.build import BuildMessage
+from minova.objects.servers.console import ConsoleAddress
+from minova.objects.servers.diagnostics import GuestDiagnostics
+from minova.objects.servers.instance import Instance
 
 
 @called_by(Role.CONDUCTOR)

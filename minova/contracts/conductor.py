@@ -8,28 +8,28 @@ from typing import Any, ClassVar, Protocol
 
 from minova.context import RequestContext
 from minova.contracts.base import Role, call, called_by, cast, contract
-from minova.objects.aggregate import Aggregate
-from minova.objects.build import AuditInputs, BuildReport, HostInstances, InstanceClaim, ReportAnswer
-from minova.objects.capacity import Capacity
-from minova.objects.cloud import CloudState, Seen
-from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
-from minova.objects.console import ConsoleGrant
-from minova.objects.diagnosis import ScheduleAnswer
-from minova.objects.flavor import Flavor
-from minova.objects.guest_metadata import GuestMetadata
-from minova.objects.guest_record import GuestMark, GuestRecord, GuestsAnswer
-from minova.objects.image import Image, ImageMember, StoredImage
-from minova.objects.instance import Instance
-from minova.objects.instance_group import InstanceGroup
-from minova.objects.key_pair import KeyPair
-from minova.objects.migration import Migration, Moved
-from minova.objects.network import AddressRequest, Network, Port, SecurityGroup, SecurityGroupRule, Subnet
-from minova.objects.node_audit import NodeAudit
-from minova.objects.numa import InstanceNUMATopology
-from minova.objects.server_changes import ServerChanges
-from minova.objects.server_request import CreatedServers, CreateServers, ServerRequest
-from minova.objects.service import Service, ServiceInstructions
-from minova.objects.vif import Vif
+from minova.objects.catalogue.aggregate import Aggregate
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image, ImageMember, StoredImage
+from minova.objects.catalogue.instance_group import InstanceGroup
+from minova.objects.catalogue.key_pair import KeyPair
+from minova.objects.hosts.cloud import CloudState, Seen
+from minova.objects.hosts.compute_node import ComputeNode, HypervisorView, Inventory
+from minova.objects.hosts.node_audit import NodeAudit
+from minova.objects.hosts.numa import InstanceNUMATopology
+from minova.objects.hosts.service import Service, ServiceInstructions
+from minova.objects.network.network import AddressRequest, Network, Port, SecurityGroup, SecurityGroupRule, Subnet
+from minova.objects.network.vif import Vif
+from minova.objects.requests.capacity import Capacity
+from minova.objects.requests.diagnosis import ScheduleAnswer
+from minova.objects.requests.server_request import CreatedServers, CreateServers, ServerRequest
+from minova.objects.servers.build import AuditInputs, BuildReport, HostInstances, InstanceClaim, ReportAnswer
+from minova.objects.servers.console import ConsoleGrant
+from minova.objects.servers.guest_metadata import GuestMetadata
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.migration import Migration, Moved
+from minova.objects.servers.server_changes import ServerChanges
+from minova.objects.unexpected.guest_record import GuestMark, GuestRecord, GuestsAnswer
 
 
 @called_by(Role.API, topic="conductor_api", topic_since="1.7")
@@ -112,7 +112,7 @@ class ForApi(Protocol):
         arguments: dict[str, Any] | None = None,
         override_lock: bool = False,
     ) -> None:
-        """Begin a server action, one of the kinds in `objects/server_actions.py`, and return before it is done.
+        """Begin a server action, one of the kinds in `objects/actions/server_actions.py`, and return before it is done.
         `arguments`: those of the compute's method.
 
         Raises NotFound if there is no such server. Raises Conflict if its state does not allow the action, or its host
@@ -712,7 +712,7 @@ class ForComputes(Protocol):
         """The build has failed and the host has cleaned up. A stale report is ignored.
 
         `reason`: for administrators.
-        `kind`: see `objects/failures.py`.
+        `kind`: see `objects/servers/failures.py`.
         """
         ...
 

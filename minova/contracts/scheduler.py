@@ -4,9 +4,9 @@ from typing import ClassVar, Protocol
 
 from minova.context import RequestContext
 from minova.contracts.base import Role, call, called_by, contract
-from minova.objects.capacity import Capacity
-from minova.objects.diagnosis import ScheduleAnswer
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.capacity import Capacity
+from minova.objects.requests.diagnosis import ScheduleAnswer
+from minova.objects.requests.request_spec import RequestSpec
 
 
 @contract

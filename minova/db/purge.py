@@ -20,7 +20,7 @@ from minova.db.models import (
     PurgedInstance,
     RequestSpecRow,
 )
-from minova.objects.migration import ENDED
+from minova.objects.servers.migration import ENDED
 
 
 class Purged(NamedTuple):

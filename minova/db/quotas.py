@@ -25,10 +25,10 @@ from minova.db.models import (
     SecurityGroupRule,
     Subnet,
 )
-from minova.objects.flavor import Flavor
-from minova.objects.image import Image as ImageRecord
-from minova.objects.quota import COUNTED, DEFAULT_CLASS, RESOURCES, UNLIMITED, Overrun, overruns, refusal
-from minova.objects.states import TaskState, VmState
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image as ImageRecord
+from minova.objects.catalogue.quota import COUNTED, DEFAULT_CLASS, RESOURCES, UNLIMITED, Overrun, overruns, refusal
+from minova.objects.servers.states import TaskState, VmState
 
 MB = 2**20
 

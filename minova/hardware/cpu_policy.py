@@ -8,8 +8,8 @@ import msgspec
 
 from minova.hardware import errors
 from minova.hardware.extra_specs import is_true, mask
-from minova.objects.flavor import Flavor
-from minova.objects.numa import CPUs
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.hosts.numa import CPUs
 
 POLICIES = ("dedicated", "shared", "mixed")
 THREAD_POLICIES = ("prefer", "isolate", "require")

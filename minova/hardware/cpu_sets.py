@@ -10,7 +10,7 @@ import msgspec
 
 from minova.errors import InvalidConfiguration
 from minova.hardware import cpu_spec
-from minova.objects.numa import CPUs
+from minova.objects.hosts.numa import CPUs
 
 PIN_SET = "[DEFAULT] vcpu_pin_set"
 SHARED_SET = "[compute] cpu_shared_set"

@@ -8,10 +8,10 @@ from minova.errors import InvalidConfiguration
 from minova.hardware.errors import PciInvalidAlias
 from minova.hardware.numa_constraints import numa_constraints
 from minova.hardware.pci_alias import Aliases, numa_policy_of, parse_aliases, requests_of
-from minova.objects.flavor import Flavor
-from minova.objects.image import Image
-from minova.objects.numa import InstanceNUMATopology
-from minova.objects.pci import InstancePCIRequest
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
+from minova.objects.hosts.numa import InstanceNUMATopology
+from minova.objects.hosts.pci import InstancePCIRequest
 
 
 def require_aliases(texts: Sequence[str]) -> Aliases:

@@ -5,7 +5,7 @@ import re
 
 from minova.hardware import cpu_spec
 from minova.hardware.errors import Invalid, MalformedValue
-from minova.objects.image_properties import flag, whole
+from minova.objects.catalogue.image_properties import flag, whole
 
 # Each text is read in one way only: with `\d*\.?\d+`, a long row of digits that is no size took quadratic time.
 _SIZE = re.compile(r"([-+]?(?:\d+(?:\.\d+)?|\.\d+))([KMGTPEZYRQ]?)i?(b|bit|B)")

@@ -7,7 +7,7 @@ import msgspec
 
 from minova.hardware import errors
 from minova.hardware.extra_specs import is_true
-from minova.objects.flavor import Flavor
+from minova.objects.catalogue.flavor import Flavor
 
 
 class Encryption(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,9 +15,9 @@ from minova.hardware.cpu_policy import cpu_policy_of
 from minova.hardware.extra_specs import cpus, number, size_kib
 from minova.hardware.locked_memory import check_locked_memory
 from minova.hardware.numa_counts import ANY, LARGE, PINNED, SMALL
-from minova.objects.flavor import Flavor
-from minova.objects.image_properties import numbered, typed
-from minova.objects.numa import CPUs, InstanceNUMACell, InstanceNUMATopology
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image_properties import numbered, typed
+from minova.objects.hosts.numa import CPUs, InstanceNUMACell, InstanceNUMATopology
 
 T = TypeVar("T")
 

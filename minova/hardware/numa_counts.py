@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from minova.objects.numa import (
+from minova.objects.hosts.numa import (
     CPUs,
     InstanceNUMACell,
     InstanceNUMATopology,

@@ -27,7 +27,7 @@ from minova.hardware.numa_counts import (
     page_size_for,
     refusal,
 )
-from minova.objects.numa import (
+from minova.objects.hosts.numa import (
     CPUs,
     InstanceNUMACell,
     InstanceNUMATopology,
@@ -35,7 +35,7 @@ from minova.objects.numa import (
     NUMATopology,
     NUMATopologyLimits,
 )
-from minova.objects.pci import InstancePCIRequest, PciDevicePool
+from minova.objects.hosts.pci import InstancePCIRequest, PciDevicePool
 
 
 class NoFit(msgspec.Struct, frozen=True):

@@ -6,7 +6,7 @@ import msgspec
 
 from minova.hardware import errors
 from minova.hardware.numa_counts import KIB, PINNED
-from minova.objects.numa import (
+from minova.objects.hosts.numa import (
     CPUs,
     InstanceNUMACell,
     InstanceNUMATopology,

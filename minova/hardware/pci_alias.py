@@ -9,9 +9,9 @@ import msgspec
 
 from minova.hardware import errors
 from minova.hardware.pci_pools import LEGACY, POLICIES, Pools, shortage
-from minova.objects.flavor import Flavor
-from minova.objects.image_properties import TRUE, typed, words
-from minova.objects.pci import InstancePCIRequest, Pairs
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image_properties import TRUE, typed, words
+from minova.objects.hosts.pci import InstancePCIRequest, Pairs
 
 _ID = re.compile(r"[0-9a-fA-F]{4}")
 _DEVICE_TYPES = ("type-PCI", "type-PF", "type-VF")

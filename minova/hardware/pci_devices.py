@@ -15,7 +15,7 @@ import msgspec
 
 from minova.hardware import pci_pools
 from minova.hardware.pci_pools import GuestCells
-from minova.objects.pci import InstancePCIRequest, PciDevice, PciDevicePool
+from minova.objects.hosts.pci import InstancePCIRequest, PciDevice, PciDevicePool
 
 AVAILABLE = "available"
 CLAIMED = "claimed"

@@ -12,8 +12,8 @@ import msgspec
 
 from minova.hardware.errors import PciDeviceRequestFailed
 from minova.hardware.extra_specs import is_true
-from minova.objects.numa import InstanceNUMATopology, NUMATopology
-from minova.objects.pci import InstancePCIRequest, PciDevicePool
+from minova.objects.hosts.numa import InstanceNUMATopology, NUMATopology
+from minova.objects.hosts.pci import InstancePCIRequest, PciDevicePool
 
 Pools = tuple[PciDevicePool, ...]
 Sockets = tuple[tuple[int, int | None], ...]

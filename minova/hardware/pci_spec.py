@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from minova import errors
-from minova.objects.pci import PciDevice
+from minova.objects.hosts.pci import PciDevice
 
 OPTION = "[pci] device_spec"
 PARTS = ("domain", "bus", "slot", "function")

@@ -6,7 +6,7 @@ import msgspec
 
 from minova.errors import InvalidConfiguration
 from minova.hardware.extra_specs import size_kib
-from minova.objects.numa import NUMACell, NUMATopology
+from minova.objects.hosts.numa import NUMACell, NUMATopology
 
 OPTION = "[DEFAULT] reserved_huge_pages"
 replace = msgspec.structs.replace

@@ -16,7 +16,7 @@ from minova.contracts.base import numbers
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
-from minova.objects.service import SERVICE_VERSION
+from minova.objects.hosts.service import SERVICE_VERSION
 
 LOG = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ FRESH = 10.0
 _CONTRACTS: Sequence[Any] = (ConductorApi, ComputeApi, SchedulerApi)
 CURRENT: dict[str, str] = {each.TOPIC: each.VERSION for each in _CONTRACTS}
 # The versions that earlier releases serve, indexed by the number with which their services register
-# (objects/service.py).
+# (objects/hosts/service.py).
 RELEASED: tuple[Mapping[str, str], ...] = ({"conductor": "1.5", "compute": "1.1", "scheduler": "1.1"},)
 assert len(RELEASED) == SERVICE_VERSION
 

@@ -11,7 +11,7 @@ from minova.api.listener.service import BACKLOG, HttpService, Listen
 from minova.contracts.conductor import ConductorApi
 from minova.metadata.app import MetadataApp
 from minova.metadata.guests import LocalGuests, ProxiedGuests
-from minova.objects.guest_metadata import ADDRESS, PORT
+from minova.objects.servers.guest_metadata import ADDRESS, PORT
 from minova.virt.config_drive.builder import GuestFiles
 
 BINARY = "minova-metadata"

@@ -16,11 +16,11 @@ from minova.db.engine import Database
 from minova.db.recovery.cloud_watch import INTERVAL as WATCH_INTERVAL
 from minova.db.recovery.cloud_watch import CloudWatch
 from minova.messaging.notifier import Notifier
-from minova.objects.capacity import Capacity
-from minova.objects.cloud import Seen
-from minova.objects.diagnosis import ScheduleAnswer
-from minova.objects.request_spec import RequestSpec
-from minova.objects.service import SERVICE_VERSION, Service, ServiceInstructions
+from minova.objects.hosts.cloud import Seen
+from minova.objects.hosts.service import SERVICE_VERSION, Service, ServiceInstructions
+from minova.objects.requests.capacity import Capacity
+from minova.objects.requests.diagnosis import ScheduleAnswer
+from minova.objects.requests.request_spec import RequestSpec
 from minova.safe_mode import SafeMode
 from minova.scheduler.drivers.make import make_driver
 from minova.scheduler.drivers.request import Request, refused_answer

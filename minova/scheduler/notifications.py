@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from minova.context import RequestContext
 from minova.messaging.notifier import Notice, Notifier
-from minova.objects.legacy_spec import legacy_request_spec
-from minova.objects.request_spec import RequestSpec
-from minova.objects.versioned_payloads import request_spec
+from minova.objects.requests.legacy_spec import legacy_request_spec
+from minova.objects.requests.request_spec import RequestSpec
+from minova.objects.requests.versioned_payloads import request_spec
 
 
 class Notifications:

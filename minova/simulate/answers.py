@@ -7,8 +7,8 @@ import msgspec
 
 from minova import errors
 from minova.hardware.errors import nova_name
-from minova.objects.numa import InstanceNUMATopology, NUMACell, NUMATopology
-from minova.objects.pci import PciDevicePool
+from minova.objects.hosts.numa import InstanceNUMATopology, NUMACell, NUMATopology
+from minova.objects.hosts.pci import PciDevicePool
 
 Json = dict[str, Any]
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import msgspec
 
-from minova.objects.flavor import Flavor
-from minova.objects.image import Image
-from minova.objects.instance_group import ANTI_AFFINITY, InstanceGroup
-from minova.objects.numa import InstanceNUMACell, InstanceNUMATopology, NUMACell, NUMAPages, NUMATopology
-from minova.objects.request_spec import PlacementFilter, RequestSpec
-from minova.objects.resource_request import resource_alternatives
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.instance_group import ANTI_AFFINITY, InstanceGroup
+from minova.objects.hosts.numa import InstanceNUMACell, InstanceNUMATopology, NUMACell, NUMAPages, NUMATopology
+from minova.objects.requests.request_spec import PlacementFilter, RequestSpec
+from minova.objects.requests.resource_request import resource_alternatives
 from minova.scheduler.hosts.record import AggregateFacts, HostRecord, ImageSupport, InventoryFacts, ServiceFacts
 
 CPUS, MEMORY_MB, DISK_GB = 64, 262144, 4000

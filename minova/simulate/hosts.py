@@ -8,9 +8,9 @@ import msgspec
 
 from minova import errors
 from minova.codecs import Decoder
-from minova.objects.image_properties import read
-from minova.objects.numa import NUMACell, NUMAPages, NUMATopology
-from minova.objects.pci import Pairs, PciDevicePool
+from minova.objects.catalogue.image_properties import read
+from minova.objects.hosts.numa import NUMACell, NUMAPages, NUMATopology
+from minova.objects.hosts.pci import Pairs, PciDevicePool
 from minova.scheduler.hosts.record import AggregateFacts, HostRecord, ImageSupport, Metric, ServiceFacts, free_disk_mb
 from minova.simulate.scenario import Aggregate, Cell, Host, Pool, Scenario, uuid_of
 

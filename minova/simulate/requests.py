@@ -5,12 +5,12 @@ from typing import Any
 
 from minova.hardware.numa_constraints import numa_constraints
 from minova.hardware.pci_alias import Aliases, numa_policy_of, requests_of
-from minova.objects.flavor import Flavor
-from minova.objects.image import Image
-from minova.objects.image_properties import typed
-from minova.objects.instance_group import InstanceGroup
-from minova.objects.pci import InstancePCIRequest
-from minova.objects.request_spec import Destination, PlacementFilter, RequestSpec, Retry
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.image_properties import typed
+from minova.objects.catalogue.instance_group import InstanceGroup
+from minova.objects.hosts.pci import InstancePCIRequest
+from minova.objects.requests.request_spec import Destination, PlacementFilter, RequestSpec, Retry
 from minova.simulate.hosts import pairs
 from minova.simulate.scenario import Asked, Group, PciAsked, Target, uuid_of
 

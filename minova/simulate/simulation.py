@@ -11,8 +11,8 @@ import numpy as np
 from minova import errors
 from minova.compute.accounting.claim_test import HardwareFit, hardware_fit
 from minova.hardware.pci_alias import Aliases
-from minova.objects.compute_node import ComputeNode
-from minova.objects.request_spec import HostLimits, RequestSpec
+from minova.objects.hosts.compute_node import ComputeNode
+from minova.objects.requests.request_spec import HostLimits, RequestSpec
 from minova.scheduler.decide.chain import ChainRun, Rules, Step
 from minova.scheduler.decide.decision import best_first, limits_at, with_group_member
 from minova.scheduler.decide.preselection import skips_filters

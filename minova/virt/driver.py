@@ -7,15 +7,15 @@ from typing import ClassVar, Protocol
 
 import msgspec
 
-from minova.objects.compute_node import DomainView, HypervisorView
-from minova.objects.console import ConsoleAddress, ConsoleType
-from minova.objects.cpu_times import CpuTimes
-from minova.objects.diagnostics import GuestDiagnostics
-from minova.objects.flavor import Flavor, Overhead
-from minova.objects.image import Image
-from minova.objects.instance import Instance
-from minova.objects.states import PowerState
-from minova.objects.vif import GroupMembers, Vif
+from minova.objects.catalogue.flavor import Flavor, Overhead
+from minova.objects.catalogue.image import Image
+from minova.objects.hosts.compute_node import DomainView, HypervisorView
+from minova.objects.hosts.cpu_times import CpuTimes
+from minova.objects.network.vif import GroupMembers, Vif
+from minova.objects.servers.console import ConsoleAddress, ConsoleType
+from minova.objects.servers.diagnostics import GuestDiagnostics
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState
 
 
 class RowHost(msgspec.Struct, frozen=True, kw_only=True):

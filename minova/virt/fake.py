@@ -14,18 +14,18 @@ from oslo_config import cfg
 from minova import errors
 from minova.codecs import Decoder
 from minova.hardware.cpu_sets import cpu_sets
-from minova.objects.compute_node import DomainView, HypervisorView
-from minova.objects.console import ConsoleAddress, ConsoleType
-from minova.objects.cpu_times import CpuTimes
-from minova.objects.diagnostics import GuestDiagnostics
-from minova.objects.flavor import Flavor, Overhead
-from minova.objects.guest_hardware import DISK_BUSES, SECURE_BOOT, UEFI, VIF_MODELS
-from minova.objects.image import Image
-from minova.objects.instance import Instance
-from minova.objects.numa import NUMACell, NUMAPages, NUMATopology
-from minova.objects.power_rules import OFF, ON
-from minova.objects.states import PowerState
-from minova.objects.vif import GroupMembers, Vif
+from minova.objects.actions.power_rules import OFF, ON
+from minova.objects.catalogue.flavor import Flavor, Overhead
+from minova.objects.catalogue.guest_hardware import DISK_BUSES, SECURE_BOOT, UEFI, VIF_MODELS
+from minova.objects.catalogue.image import Image
+from minova.objects.hosts.compute_node import DomainView, HypervisorView
+from minova.objects.hosts.cpu_times import CpuTimes
+from minova.objects.hosts.numa import NUMACell, NUMAPages, NUMATopology
+from minova.objects.network.vif import GroupMembers, Vif
+from minova.objects.servers.console import ConsoleAddress, ConsoleType
+from minova.objects.servers.diagnostics import GuestDiagnostics
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState
 from minova.private_files import make_folder
 from minova.virt.driver import NO_DATA, NO_ROW, GuestData, LeftDisks, RowHost, last_lines
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from minova.errors import ImageUnacceptable
-from minova.objects.flavor import Flavor
-from minova.objects.image import Image
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
 
 if TYPE_CHECKING:
     from oslo_utils.imageutils.format_inspector import FileInspector

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from minova.objects.vif import GroupMembers, Vif, with_members
+from minova.objects.network.vif import GroupMembers, Vif, with_members
 
 # The number of groups whose members are kept, the most recent ones. For other groups the members in the interface's own
 # message count.

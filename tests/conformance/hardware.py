@@ -22,9 +22,9 @@ from minova.hardware import errors, pci_alias, pci_pools
 from minova.hardware.numa_constraints import numa_constraints
 from minova.hardware.numa_fit import NoFit, PciNeeds, fit_topology
 from minova.hardware.numa_usage import with_instance
-from minova.objects.flavor import Flavor
-from minova.objects.numa import InstanceNUMATopology, NUMACell, NUMATopology, NUMATopologyLimits
-from minova.objects.pci import InstancePCIRequest, PciDevicePool
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.hosts.numa import InstanceNUMATopology, NUMACell, NUMATopology, NUMATopologyLimits
+from minova.objects.hosts.pci import InstancePCIRequest, PciDevicePool
 from tests.conformance.hardware_cases import Case, case
 
 NOVA_SIDE = Path(__file__).with_name("nova") / "hardware.py"

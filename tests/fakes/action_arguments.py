@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from minova.objects.image import Image
-from minova.objects.server_actions import ServerAction
-from minova.objects.states import VmState
+from minova.objects.actions.server_actions import ServerAction
+from minova.objects.catalogue.image import Image
+from minova.objects.servers.states import VmState
 
 IMAGE = "6d0c8a5e-0000-4000-8000-00000000000a"
 PASSWORD = "s3cr3t of the guest"

@@ -8,7 +8,7 @@ import threading
 import uuid
 from typing import Any
 
-from minova.objects.server_status import status_of
+from minova.objects.servers.server_status import status_of
 
 Json = dict[str, Any]
 

@@ -18,8 +18,8 @@ from minova.compute.guest_records import GuestRecords
 from minova.compute.images.tokens import ImageToken
 from minova.compute.manager import ComputeManager
 from minova.context import service_context
-from minova.objects.flavor import Flavor
-from minova.objects.image import Image
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
 from tests.fakes.conductor import FakeConductor, nothing
 from tests.fakes.hypervisor import Hypervisor
 

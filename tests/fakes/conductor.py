@@ -8,7 +8,17 @@ import msgspec
 
 from minova import errors
 from minova.context import RequestContext
-from minova.objects.build import (
+from minova.objects.actions.power_rules import OFF
+from minova.objects.actions.server_actions import ServerAction
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
+from minova.objects.hosts.cloud import CloudState
+from minova.objects.hosts.compute_node import ComputeNode, HypervisorView, Inventory
+from minova.objects.hosts.node_audit import NodeAudit
+from minova.objects.hosts.numa import InstanceNUMATopology
+from minova.objects.hosts.service import Service, ServiceInstructions
+from minova.objects.requests.request_spec import HostLimits, RequestSpec
+from minova.objects.servers.build import (
     AuditInputs,
     BuildMessage,
     BuildReport,
@@ -16,19 +26,9 @@ from minova.objects.build import (
     InstanceClaim,
     ReportAnswer,
 )
-from minova.objects.cloud import CloudState
-from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
-from minova.objects.flavor import Flavor
-from minova.objects.guest_record import GuestMark, GuestRecord, GuestsAnswer
-from minova.objects.image import Image
-from minova.objects.instance import Instance
-from minova.objects.node_audit import NodeAudit
-from minova.objects.numa import InstanceNUMATopology
-from minova.objects.power_rules import OFF
-from minova.objects.request_spec import HostLimits, RequestSpec
-from minova.objects.server_actions import ServerAction
-from minova.objects.service import Service, ServiceInstructions
-from minova.objects.states import RESOURCE_FREE, PowerState, TaskState, VmState
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import RESOURCE_FREE, PowerState, TaskState, VmState
+from minova.objects.unexpected.guest_record import GuestMark, GuestRecord, GuestsAnswer
 
 T = TypeVar("T")
 

@@ -36,20 +36,20 @@ from minova.db.models.clock import EpochNow
 from minova.db.networks import ports
 from minova.db.servers import actions as action_rows
 from minova.db.servers import instances, request_specs, tags
-from minova.objects import disk_config
-from minova.objects.aggregate import Aggregate
-from minova.objects.capacity import Capacity
-from minova.objects.diagnosis import Diagnosis, ScheduleAnswer
-from minova.objects.failures import Failure
-from minova.objects.flavor import Flavor
-from minova.objects.image import Image, ImageMember, StoredImage
-from minova.objects.instance_group import InstanceGroup
-from minova.objects.key_pair import KeyPair
-from minova.objects.network import AddressRequest, Network, Port, SecurityGroup, SecurityGroupRule, Subnet
-from minova.objects.server_actions import ATTACH_INTERFACE, BY_KIND, DETACH_INTERFACE, ServerAction
-from minova.objects.server_changes import ServerChanges
-from minova.objects.server_request import CreatedServers, CreateServers, ServerRequest
-from minova.objects.service import Service
+from minova.objects.actions.server_actions import ATTACH_INTERFACE, BY_KIND, DETACH_INTERFACE, ServerAction
+from minova.objects.catalogue import disk_config
+from minova.objects.catalogue.aggregate import Aggregate
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image, ImageMember, StoredImage
+from minova.objects.catalogue.instance_group import InstanceGroup
+from minova.objects.catalogue.key_pair import KeyPair
+from minova.objects.hosts.service import Service
+from minova.objects.network.network import AddressRequest, Network, Port, SecurityGroup, SecurityGroupRule, Subnet
+from minova.objects.requests.capacity import Capacity
+from minova.objects.requests.diagnosis import Diagnosis, ScheduleAnswer
+from minova.objects.requests.server_request import CreatedServers, CreateServers, ServerRequest
+from minova.objects.servers.failures import Failure
+from minova.objects.servers.server_changes import ServerChanges
 
 
 def now() -> datetime:

@@ -36,12 +36,12 @@ from minova.db.models import Image as ImageRow
 from minova.db.models import Instance, InstanceFault, IpAllocation, Port
 from minova.db.networks import ports
 from minova.db.recovery import cloud as records
-from minova.objects.flavor import Flavor
-from minova.objects.image import Image
-from minova.objects.removal_rules import Verdict
-from minova.objects.server_actions import BY_KIND, DETACH_INTERFACE
-from minova.objects.server_request import CreateServers
-from minova.objects.states import PowerState
+from minova.objects.actions.server_actions import BY_KIND, DETACH_INTERFACE
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
+from minova.objects.requests.server_request import CreateServers
+from minova.objects.servers.states import PowerState
+from minova.objects.unexpected.removal_rules import Verdict
 from minova.scheduler.manager import SchedulerManager
 from minova.virt.driver import Driver
 from minova.virt.fake import FakeDriver

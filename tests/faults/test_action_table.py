@@ -20,7 +20,7 @@ import pytest
 from sqlalchemy import select
 
 from minova.db.models import Image, InstanceAction
-from minova.objects.server_actions import ACTIONS, BY_KIND, SOFT_DELETE
+from minova.objects.actions.server_actions import ACTIONS, BY_KIND, SOFT_DELETE
 from minova.virt.fake import Domain
 from tests.faults.cloud import Cloud
 from tests.faults.storms import ROOMY

@@ -16,7 +16,7 @@ from minova.conductor.unexpected.listing import now
 from minova.db.models import Instance, Task, UnexpectedGuest
 from minova.db.recovery import cloud as records
 from minova.db.recovery import unexpected
-from minova.objects.states import PowerState
+from minova.objects.servers.states import PowerState
 from minova.placement.audit import gather
 from tests.faults.cloud import Cloud
 

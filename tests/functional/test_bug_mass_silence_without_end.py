@@ -12,8 +12,8 @@ import pytest
 
 from minova.api.app import make_app
 from minova.db.engine import Database
-from minova.objects.compute_node import ComputeNode
-from minova.objects.liveness import MASS_SILENCE_GRACE
+from minova.objects.hosts.compute_node import ComputeNode
+from minova.objects.hosts.liveness import MASS_SILENCE_GRACE
 from minova.scheduler.manager import SchedulerManager
 from tests.functional.api.conftest import Cloud
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness

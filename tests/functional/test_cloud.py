@@ -23,8 +23,8 @@ from minova.db.models import (
     Inventory,
     Task,
 )
-from minova.objects.diagnosis import Diagnosis
-from minova.objects.flavor import Flavor
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.requests.diagnosis import Diagnosis
 from tests.cluster import BOOK_BUS, Cluster, wait_for
 
 HOSTS, BOOTS = 50, 200

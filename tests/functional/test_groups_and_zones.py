@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from minova.context import service_context
-from minova.objects.flavor import Flavor
+from minova.objects.catalogue.flavor import Flavor
 from tests.cluster import BOOK_BUS, Cluster, wait_for
 from tests.functional.test_cloud import People, violations
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from minova.context import service_context
-from minova.objects.flavor import Flavor
+from minova.objects.catalogue.flavor import Flavor
 from tests.cluster import Cluster, wait_for
 from tests.functional.test_cloud import People
 

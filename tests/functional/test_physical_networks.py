@@ -8,8 +8,8 @@ import pytest
 import urllib3
 
 from minova.context import service_context
-from minova.objects.flavor import Flavor
-from minova.objects.physical_networks import trait_of
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.network.physical_networks import trait_of
 from tests.cluster import Cluster, wait_for
 
 HOSTS = ("one", "two", "three")

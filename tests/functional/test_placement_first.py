@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from minova.context import service_context
 from minova.db.models import Allocation, Instance, InstanceFault, ResourceProvider
-from minova.objects.flavor import Flavor
+from minova.objects.catalogue.flavor import Flavor
 from minova.placement.providers import queries, traits
 from tests.cluster import Cluster, wait_for
 

@@ -19,7 +19,7 @@ from minova.api.image.store import YOUNG
 from minova.cmd import api
 from minova.compute.periodic import periodic_tasks
 from minova.messaging.rpc import Rpc
-from minova.objects.cloud import LOST, OTHER_CLOUD
+from minova.objects.hosts.cloud import LOST, OTHER_CLOUD
 from tests import backups
 from tests.cluster import MEMORY, Cluster, configure, wait_for
 from tests.tables import make_tables

@@ -16,7 +16,7 @@ from minova import errors
 from minova.context import RequestContext, service_context
 from minova.contracts.base import cast, contract
 from minova.messaging.rpc import Rpc
-from minova.objects.flavor import Flavor
+from minova.objects.catalogue.flavor import Flavor
 from tests.cluster import Cluster, configure, wait_for
 from tests.functional.test_cloud import People
 from tests.security.broker_cloud import HOSTS, Users, secure_cloud

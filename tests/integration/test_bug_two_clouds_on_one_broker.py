@@ -11,9 +11,9 @@ from minova import errors
 from minova.cmd import conductor
 from minova.db.models import Instance, Service
 from minova.messaging.rpc import Rpc
-from minova.objects.flavor import Flavor
-from minova.objects.image import Image
-from minova.objects.server_request import CreateServers
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
+from minova.objects.requests.server_request import CreateServers
 from tests.cluster import Cluster, configure, user
 from tests.tables import make_tables
 

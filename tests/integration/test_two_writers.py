@@ -13,7 +13,7 @@ from sqlalchemy import select
 from minova.cmd import conductor, scheduler
 from minova.context import service_context
 from minova.db.models import Instance, InstanceGroup, InstanceGroupMember
-from minova.objects.flavor import Flavor
+from minova.objects.catalogue.flavor import Flavor
 from tests.cluster import BOOK_BUS, Cluster, configure, wait_for
 from tests.functional.test_cloud import People, settled, violations
 from tests.servers.galera import Galera

@@ -15,8 +15,8 @@ from minova.api.app import make_app
 from minova.context import RequestContext
 from minova.db import models
 from minova.db.engine import Database
-from minova.objects.failures import INTERNAL_ERROR, TEXTS, UNKNOWN, kind_of, text_of
-from minova.objects.server_actions import STOP
+from minova.objects.actions.server_actions import STOP
+from minova.objects.servers.failures import INTERNAL_ERROR, TEXTS, UNKNOWN, kind_of, text_of
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.security.identities import PASSWORD, login
 from tests.tables import make_tables

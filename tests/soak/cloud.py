@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
-from minova.objects.states import PowerState
+from minova.objects.servers.states import PowerState
 from tests.cluster import wait_for
 from tests.integration.deployment import BIN, Executable
 from tests.integration.released import Release

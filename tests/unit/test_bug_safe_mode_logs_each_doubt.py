@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from minova.objects.cloud import LOST, OTHER_CLOUD
+from minova.objects.hosts.cloud import LOST, OTHER_CLOUD
 from minova.safe_mode import SafeMode
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from minova import errors
-from minova.objects.cloud import CloudState, Mark, Seen, Shown, Verdict
+from minova.objects.hosts.cloud import CloudState, Mark, Seen, Shown, Verdict
 from minova.witness import WRITE_INTERVAL, Witness
 
 STATE = CloudState(uuid="cloud", history="first", marks=(Mark("a", 1, 10.0),))

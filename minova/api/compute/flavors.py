@@ -16,8 +16,8 @@ from minova.api.http.microversions import History, added, changed, removed
 from minova.api.http.structs import Boolean, Int64, Page, is_true, page_size
 from minova.db.api_queries import flavors
 from minova.db.api_queries.patterns import parse
-from minova.objects import flavor_extra_specs
-from minova.objects.flavor import Flavor
+from minova.objects.catalogue import flavor_extra_specs
+from minova.objects.catalogue.flavor import Flavor
 
 # Nova's limit: the largest signed 32 bit integer.
 Size = Annotated[int, msgspec.Meta(ge=0, le=0x7FFFFFFF)]

@@ -12,7 +12,7 @@ from minova.api.http.microversions import History, added, removed
 from minova.api.http.structs import Boolean, is_true
 from minova.api.policies.enforcer import Target
 from minova.db import quotas
-from minova.objects.quota import RESOURCES, UNLIMITED
+from minova.objects.catalogue.quota import RESOURCES, UNLIMITED
 
 OTHER_PROJECT = "os_compute_api:limits:other_project"
 LONGEST_ID = 255

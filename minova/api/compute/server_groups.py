@@ -12,7 +12,7 @@ from minova.api.http.microversions import History, added, changed, removed, requ
 from minova.api.http.structs import Int64, page_size
 from minova.api.policies.enforcer import Target
 from minova.db.catalogue import server_groups
-from minova.objects.instance_group import ANTI_AFFINITY, InstanceGroup
+from minova.objects.catalogue.instance_group import ANTI_AFFINITY, InstanceGroup
 
 Policy = Literal["affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity"]
 AtLeastOne = Annotated[int, msgspec.Meta(ge=1, le=0x7FFFFFFF)]

@@ -10,7 +10,7 @@ from minova.api.http.call import Call
 from minova.api.image.store import ImageStore
 from minova.contracts.conductor import ConductorApi
 from minova.db.engine import Database
-from minova.objects.image import Image
+from minova.objects.catalogue.image import Image
 from minova.safe_mode import SafeMode
 
 

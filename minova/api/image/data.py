@@ -18,8 +18,8 @@ from minova.api.image.store import CHUNK_BYTES, Digest, Upload
 from minova.context import RequestContext
 from minova.db import quotas
 from minova.db.api_queries import images as image_rows
-from minova.objects.image import Image
-from minova.objects.quota import UNLIMITED, overruns, refusal
+from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.quota import UNLIMITED, overruns, refusal
 from minova.virt import image_format
 
 LOG = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from minova.api.http.structs import Int64, Page, check_sort_keys
 from minova.api.image.view import is_visible, view
 from minova.db.api_queries import images
 from minova.db.api_queries.images import Seen
-from minova.objects.image import Image
+from minova.objects.catalogue.image import Image
 
 MAX_VALUES = 100  # of one filter
 VISIBILITIES = ("community", "public", "private", "shared")

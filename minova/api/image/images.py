@@ -18,7 +18,7 @@ from minova.api.policies.enforcer import Target
 from minova.codecs import Decoder
 from minova.db.api_queries import images
 from minova.db.api_queries.images import Seen
-from minova.objects.image import Image
+from minova.objects.catalogue.image import Image
 
 PAGE = 25  # the Image API's default
 TAGS = 128

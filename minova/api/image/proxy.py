@@ -24,7 +24,7 @@ from minova.api.image.images import (
 )
 from minova.api.image.view import is_visible
 from minova.db.api_queries import images
-from minova.objects.image import Image
+from minova.objects.catalogue.image import Image
 
 Properties = dict[str, str]
 

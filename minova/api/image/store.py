@@ -25,7 +25,7 @@ import msgspec
 
 from minova import errors
 from minova.codecs import Decoder
-from minova.objects.image import Image
+from minova.objects.catalogue.image import Image
 from minova.private_files import make_folder
 
 CHUNK_BYTES = 1 << 20

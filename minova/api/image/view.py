@@ -9,7 +9,7 @@ from minova.api.http import times
 from minova.api.http.call import Call
 from minova.db.api_queries import images
 from minova.db.api_queries.images import Seen
-from minova.objects.image import Image, ImageMember
+from minova.objects.catalogue.image import Image, ImageMember
 
 
 def is_visible(seen: Seen, call: Call) -> bool:

@@ -14,7 +14,7 @@ from minova.api.http.structs import Int64, page_size
 from minova.api.network.collaborators import Collaborators
 from minova.api.policies.enforcer import Target
 from minova.db.networks.pages import Page
-from minova.objects.network import Network, Port, SecurityGroup, SecurityGroupRule, Subnet
+from minova.objects.network.network import Network, Port, SecurityGroup, SecurityGroupRule, Subnet
 
 Resource = TypeVar("Resource", Network, Subnet, Port, SecurityGroup, SecurityGroupRule)
 Text = Annotated[str, msgspec.Meta(max_length=255)]

@@ -14,7 +14,7 @@ from minova.api.network.common import Text, Unset
 from minova.api.network.removal import delete_once_free
 from minova.api.policies.enforcer import Target
 from minova.db.networks import networks, ports
-from minova.objects.network import DEFAULT_MTU, FLAT, LOCAL, VLAN, Network
+from minova.objects.network.network import DEFAULT_MTU, FLAT, LOCAL, VLAN, Network
 
 Mtu = Annotated[int, msgspec.Meta(ge=68, le=65535)]
 Vlan = Annotated[int, msgspec.Meta(ge=1, le=4094)]

@@ -13,8 +13,8 @@ from minova.api.network.common import Text, Unset
 from minova.api.policies.enforcer import Target
 from minova.db.networks import networks as stored_networks
 from minova.db.networks import ports
-from minova.objects import addresses
-from minova.objects.network import MAX_ADDRESSES, MAX_GROUPS, AddressPair, AddressRequest, Network, Port
+from minova.objects.network import addresses
+from minova.objects.network.network import MAX_ADDRESSES, MAX_GROUPS, AddressPair, AddressRequest, Network, Port
 
 MAX_PAIRS = 10
 _HOST = "binding:host_id"

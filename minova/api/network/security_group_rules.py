@@ -14,8 +14,8 @@ from minova.api.network.common import Text
 from minova.api.network.security_groups import rule_view
 from minova.api.policies.enforcer import Target
 from minova.db.networks import security_groups as stored
-from minova.objects import security_rules
-from minova.objects.network import SecurityGroupRule
+from minova.objects.network import security_rules
+from minova.objects.network.network import SecurityGroupRule
 
 
 class NewRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

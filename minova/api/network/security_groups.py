@@ -13,7 +13,7 @@ from minova.api.network.common import Text, Unset
 from minova.api.network.removal import delete_once_free
 from minova.api.policies.enforcer import Target
 from minova.db.networks import ports, security_groups
-from minova.objects.network import DEFAULT_GROUP, SecurityGroup, SecurityGroupRule
+from minova.objects.network.network import DEFAULT_GROUP, SecurityGroup, SecurityGroupRule
 
 
 class NewSecurityGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -15,9 +15,9 @@ from minova.api.network.common import Text, Unset
 from minova.api.network.removal import delete_once_free
 from minova.api.policies.enforcer import Target
 from minova.db.networks import ports, subnets
-from minova.objects import addresses
-from minova.objects.addresses import Block
-from minova.objects.network import HostRoute, Pool, Subnet
+from minova.objects.network import addresses
+from minova.objects.network.addresses import Block
+from minova.objects.network.network import HostRoute, Pool, Subnet
 
 # Neutron's limits.
 MAX_NAMESERVERS, MAX_ROUTES = 5, 20

@@ -13,7 +13,7 @@ from minova import errors
 from minova.api.http import call
 from minova.db.engine import Database
 from minova.db.recovery.cloud import is_safe_mode
-from minova.objects.cloud import LOST
+from minova.objects.hosts.cloud import LOST
 from minova.safe_mode import SafeMode, refusal
 
 T = TypeVar("T")

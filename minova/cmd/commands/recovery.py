@@ -21,7 +21,7 @@ from minova.db.models import UnexpectedGuest
 from minova.db.recovery import cloud, unexpected
 from minova.db.recovery.cloud import Record
 from minova.db.schema import require_schema
-from minova.objects.removal_rules import Verdict
+from minova.objects.unexpected.removal_rules import Verdict
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):

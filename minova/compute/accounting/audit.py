@@ -19,14 +19,14 @@ from minova.compute.accounting.running_deleted import RunningDeleted
 from minova.compute.accounting.usage import TrackedInstance, Usage
 from minova.hardware import pci_devices
 from minova.hardware.errors import CPUPinningInvalid, CPUPinningUnknown
-from minova.objects.build import AuditInputs, BuildMessage
-from minova.objects.compute_node import ComputeNode, DomainView, HypervisorView, Inventory
-from minova.objects.flavor import Flavor, Overhead
-from minova.objects.guest_record import GuestRecord
-from minova.objects.instance import Instance
-from minova.objects.node_audit import Drift, NodeAudit
-from minova.objects.power_rules import must_stop
-from minova.objects.states import PowerState, VmState
+from minova.objects.actions.power_rules import must_stop
+from minova.objects.catalogue.flavor import Flavor, Overhead
+from minova.objects.hosts.compute_node import ComputeNode, DomainView, HypervisorView, Inventory
+from minova.objects.hosts.node_audit import Drift, NodeAudit
+from minova.objects.servers.build import AuditInputs, BuildMessage
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState, VmState
+from minova.objects.unexpected.guest_record import GuestRecord
 
 _PINNING = (CPUPinningInvalid, CPUPinningUnknown)
 replace = msgspec.structs.replace

@@ -11,10 +11,10 @@ from minova.compute.accounting.usage import Usage
 from minova.hardware import pci_devices, pci_pools
 from minova.hardware.errors import PciDeviceRequestFailed
 from minova.hardware.numa_fit import NoFit, PciNeeds, fit_topology
-from minova.objects.compute_node import ComputeNode
-from minova.objects.numa import InstanceNUMATopology
-from minova.objects.pci import InstancePCIRequest
-from minova.objects.request_spec import HostLimits
+from minova.objects.hosts.compute_node import ComputeNode
+from minova.objects.hosts.numa import InstanceNUMATopology
+from minova.objects.hosts.pci import InstancePCIRequest
+from minova.objects.requests.request_spec import HostLimits
 
 # Nova's words.
 NO_NUMA = "Requested instance NUMA topology cannot fit the given host NUMA topology"

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from minova.objects.build import AuditInputs
-from minova.objects.compute_node import ComputeNode
-from minova.objects.node_audit import Drift
+from minova.objects.hosts.compute_node import ComputeNode
+from minova.objects.hosts.node_audit import Drift
+from minova.objects.servers.build import AuditInputs
 
 # Figures that instances and moves determine; the hypervisor determines the rest of a node.
 FIGURES = ("memory_mb_used", "local_gb_used", "vcpus_used", "running_vms", "current_workload")

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import msgspec
 
 from minova.errors import InvalidConfiguration
-from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
+from minova.objects.hosts.compute_node import ComputeNode, HypervisorView, Inventory
 
 
 class Reserved(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from minova.objects.flavor import Flavor
-from minova.objects.instance import Instance
-from minova.objects.migration import Migration, MigrationType
-from minova.objects.numa import InstanceNUMATopology
-from minova.objects.states import TaskState, VmState, is_resource_free
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.hosts.numa import InstanceNUMATopology
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.migration import Migration, MigrationType
+from minova.objects.servers.states import TaskState, VmState, is_resource_free
 
 # An instance in none of these task states is not moving, whatever its migration's row says.
 _RESIZING = frozenset(

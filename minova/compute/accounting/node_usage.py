@@ -16,11 +16,11 @@ from minova.compute.accounting.inventories import Reserved
 from minova.compute.accounting.migrations import MigrationSide, holds_resources, is_moving, side_of
 from minova.compute.accounting.usage import TrackedInstance, Usage
 from minova.hardware import pci_devices
-from minova.objects.compute_node import ComputeNode
-from minova.objects.flavor import Flavor, Overhead
-from minova.objects.instance import Instance
-from minova.objects.migration import Migration
-from minova.objects.pci import PciDevice
+from minova.objects.catalogue.flavor import Flavor, Overhead
+from minova.objects.hosts.compute_node import ComputeNode
+from minova.objects.hosts.pci import PciDevice
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.migration import Migration
 
 V = TypeVar("V")
 replace = msgspec.structs.replace

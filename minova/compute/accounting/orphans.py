@@ -8,8 +8,8 @@ from collections.abc import Container, Iterable, Mapping
 import msgspec
 
 from minova.compute.accounting.usage import Usage
-from minova.objects.compute_node import DomainView
-from minova.objects.guest_record import GuestRecord
+from minova.objects.hosts.compute_node import DomainView
+from minova.objects.unexpected.guest_record import GuestRecord
 
 
 def orphans_of(

@@ -6,8 +6,8 @@ their instance is on another host, or their attempt was given up, they are alway
 
 import msgspec
 
-from minova.objects.compute_node import DomainView
-from minova.objects.states import PowerState
+from minova.objects.hosts.compute_node import DomainView
+from minova.objects.servers.states import PowerState
 
 
 class RunningDeleted(msgspec.Struct, frozen=True, kw_only=True):

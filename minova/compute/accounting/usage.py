@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import msgspec
 
 from minova.hardware import numa_usage
-from minova.objects.compute_node import ComputeNode
-from minova.objects.flavor import Flavor, Overhead
-from minova.objects.instance import Instance
-from minova.objects.numa import InstanceNUMATopology, NUMATopology
-from minova.objects.states import TaskState, VmState
+from minova.objects.catalogue.flavor import Flavor, Overhead
+from minova.objects.hosts.compute_node import ComputeNode
+from minova.objects.hosts.numa import InstanceNUMATopology, NUMATopology
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import TaskState, VmState
 
 # Counters that stay in the stats of an idle node, as 0.
 ALWAYS = ("failed_builds", "io_workload", "num_instances")

@@ -35,11 +35,11 @@ from minova.compute.instances.power_states import PowerStates
 from minova.compute.tracker.nodes import Nodes
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
-from minova.objects.failures import kind_of
-from minova.objects.guest_record import EndedAction
-from minova.objects.instance import Instance
-from minova.objects.server_actions import BY_KIND, SECRET_TIMEOUT, SHELVE_OFFLOAD, ServerAction
-from minova.objects.states import PowerState, TaskState
+from minova.objects.actions.server_actions import BY_KIND, SECRET_TIMEOUT, SHELVE_OFFLOAD, ServerAction
+from minova.objects.servers.failures import kind_of
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState, TaskState
+from minova.objects.unexpected.guest_record import EndedAction
 from minova.private_files import make_folder
 
 LOG = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""The operations of server actions on the host: one for each kind in `objects/server_actions.py`.
+"""The operations of server actions on the host: one for each kind in `objects/actions/server_actions.py`.
 
 An operation may begin again after an interruption, so each first checks the existing state, or calls a driver method
 that does. It returns the guest's power state when it is done.
@@ -24,12 +24,12 @@ from minova.compute.instances.clean_stops import shutdown_timeout
 from minova.compute.instances.plugging import Plugging
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
-from minova.objects import server_actions as known
-from minova.objects.image import Image
-from minova.objects.instance import Instance
-from minova.objects.power_rules import ON
-from minova.objects.states import PowerState, TaskState, VmState
-from minova.objects.vif import Vif
+from minova.objects.actions import server_actions as known
+from minova.objects.actions.power_rules import ON
+from minova.objects.catalogue.image import Image
+from minova.objects.network.vif import Vif
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState, TaskState, VmState
 from minova.virt.driver import Driver
 
 LOG = logging.getLogger(__name__)

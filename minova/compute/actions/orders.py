@@ -12,8 +12,8 @@ from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.instances.abandonment import Abandoned
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
-from minova.objects.instance import Instance
-from minova.objects.states import TaskState
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import TaskState
 
 LOG = logging.getLogger(__name__)
 # Seconds between reports that the work goes on, at most; each report restarts the time limit of the action.

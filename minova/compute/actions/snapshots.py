@@ -19,8 +19,8 @@ from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.images.tokens import ImageToken
 from minova.compute.images.uploads import Uploads
 from minova.contracts.conductor import ConductorApi
-from minova.objects.image import Image
-from minova.objects.states import PowerState, TaskState
+from minova.objects.catalogue.image import Image
+from minova.objects.servers.states import PowerState, TaskState
 from minova.private_files import make_folder
 from minova.virt.driver import Driver
 

@@ -27,7 +27,7 @@ from minova import errors
 from minova.codecs import Decoder
 from minova.compute.images.tokens import ImageToken, in_turn
 from minova.image_tokens import SCHEME
-from minova.objects.image import Image
+from minova.objects.catalogue.image import Image
 from minova.private_files import make_folder, sync_folder
 from minova.virt import image_format, inspections
 from minova.virt.disk_space import disk_full, require_room

@@ -19,7 +19,7 @@ from oslo_config import cfg
 from minova import errors
 from minova.compute.images.tokens import ImageToken
 from minova.image_tokens import SCHEME
-from minova.objects.image import Image
+from minova.objects.catalogue.image import Image
 
 LOG = logging.getLogger(__name__)
 CHUNK = 1 << 20

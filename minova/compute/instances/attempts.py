@@ -12,8 +12,8 @@ from enum import Enum
 
 import msgspec
 
-from minova.objects.failures import INTERNAL_ERROR
-from minova.objects.states import PowerState
+from minova.objects.servers.failures import INTERNAL_ERROR
+from minova.objects.servers.states import PowerState
 
 
 class End(Enum):
@@ -28,7 +28,7 @@ class End(Enum):
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """The report of an ended attempt to the conductor; it is repeated until the conductor has it.
 
-    `kind` is one of `objects/failures.py`. If `fault_of_host` is False, the failure does not count against the host,
+    `kind` is one of `objects/servers/failures.py`. If `fault_of_host` is False, the failure does not count against the host,
     because other builds may succeed here. `found`: the attempt had built its guest before, so that this is not its
     first report.
     """

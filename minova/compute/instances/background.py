@@ -8,7 +8,7 @@ from minova.compute.instances.builds import Builder
 from minova.compute.instances.workers import Workers
 from minova.context import RequestContext
 from minova.log import bound_request
-from minova.objects.build import BuildMessage
+from minova.objects.servers.build import BuildMessage
 from minova.safe_mode import SafeMode
 
 LOG = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from minova.compute.images.tokens import ImageToken
 from minova.compute.instances.builds import Images
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
-from minova.objects.instance import Instance
+from minova.objects.servers.instance import Instance
 from minova.virt.driver import Driver
 
 LOG = logging.getLogger(__name__)

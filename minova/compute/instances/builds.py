@@ -24,15 +24,15 @@ from minova.compute.instances.report_queue import ReportQueue
 from minova.compute.tracker.nodes import Nodes
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
-from minova.objects.build import BuildMessage
-from minova.objects.compute_node import DomainView
-from minova.objects.failures import CAUSED_BY_REQUEST, kind_of
-from minova.objects.flavor import Flavor
-from minova.objects.guest_record import GuestRecord
-from minova.objects.image import Image
-from minova.objects.instance import Instance
-from minova.objects.power_rules import must_stop
-from minova.objects.states import PowerState, TaskState, VmState, is_being_built
+from minova.objects.actions.power_rules import must_stop
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
+from minova.objects.hosts.compute_node import DomainView
+from minova.objects.servers.build import BuildMessage
+from minova.objects.servers.failures import CAUSED_BY_REQUEST, kind_of
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState, TaskState, VmState, is_being_built
+from minova.objects.unexpected.guest_record import GuestRecord
 from minova.virt.driver import Driver, GuestData, RowHost
 from minova.virt.image_format import unfit
 from minova.virt.inspections import inspect_once

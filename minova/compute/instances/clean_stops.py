@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from minova.objects.instance import Instance
+from minova.objects.servers.instance import Instance
 from minova.virt.driver import Driver
 
 LOG = logging.getLogger(__name__)

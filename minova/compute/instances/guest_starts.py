@@ -18,8 +18,8 @@ from minova.compute.instances.power_states import PowerStates
 from minova.compute.instances.workers import Workers
 from minova.context import RequestContext
 from minova.log import bound_request
-from minova.objects.instance import Instance
-from minova.objects.states import VmState
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import VmState
 from minova.virt.driver import Driver
 
 LOG = logging.getLogger(__name__)

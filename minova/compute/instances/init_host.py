@@ -6,11 +6,11 @@ from collections.abc import Container, Iterable, Mapping
 
 import msgspec
 
-from minova.objects.build import BuildMessage, HostInstances
-from minova.objects.compute_node import DomainView
-from minova.objects.instance import Instance
-from minova.objects.power_rules import must_resume
-from minova.objects.states import PowerState
+from minova.objects.actions.power_rules import must_resume
+from minova.objects.hosts.compute_node import DomainView
+from minova.objects.servers.build import BuildMessage, HostInstances
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState
 
 
 class Adoption(msgspec.Struct, frozen=True, kw_only=True):

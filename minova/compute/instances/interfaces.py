@@ -13,9 +13,9 @@ from minova import errors
 from minova.compute.instances.domains import Domains
 from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
-from minova.objects.instance import Instance
-from minova.objects.server_actions import ATTACH_INTERFACE
-from minova.objects.vif import GroupMembers, Vif
+from minova.objects.actions.server_actions import ATTACH_INTERFACE
+from minova.objects.network.vif import GroupMembers, Vif
+from minova.objects.servers.instance import Instance
 from minova.virt.driver import Driver
 
 LOG = logging.getLogger(__name__)

@@ -16,8 +16,8 @@ from minova import errors
 from minova.compute.conductor_retry import ConductorRetry
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
-from minova.objects.instance import Instance
-from minova.objects.vif import UNBOUND, Vif
+from minova.objects.network.vif import UNBOUND, Vif
+from minova.objects.servers.instance import Instance
 
 LOG = logging.getLogger(__name__)
 # Seconds between two polls without an event.

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
-from minova.objects.states import PowerState
+from minova.objects.servers.states import PowerState
 
 
 class PowerStates:

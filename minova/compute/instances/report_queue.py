@@ -17,9 +17,9 @@ from minova.compute.tracker.node_writes import NodeWrite
 from minova.compute.tracker.resource_tracker import ResourceTracker
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
-from minova.objects.build import BuildReport, refusal
-from minova.objects.compute_node import ComputeNode
-from minova.objects.states import PowerState, TaskState
+from minova.objects.hosts.compute_node import ComputeNode
+from minova.objects.servers.build import BuildReport, refusal
+from minova.objects.servers.states import PowerState, TaskState
 
 LOG = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from minova.compute.instances.power_states import PowerStates
 from minova.compute.tracker.nodes import Nodes
 from minova.compute.tracker.resource_tracker import Audited
 from minova.context import RequestContext
-from minova.objects.compute_node import DomainView
-from minova.objects.node_audit import NodeAudit
-from minova.objects.states import VmState
+from minova.objects.hosts.compute_node import DomainView
+from minova.objects.hosts.node_audit import NodeAudit
+from minova.objects.servers.states import VmState
 from minova.service import FailureLog
 from minova.virt.driver import Driver
 

@@ -11,8 +11,8 @@ from minova.compute.instances.background import Background
 from minova.compute.instances.builds import Builder
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
-from minova.objects.compute_node import DomainView
-from minova.objects.guest_record import GuestMark, GuestRecord, GuestsAnswer
+from minova.objects.hosts.compute_node import DomainView
+from minova.objects.unexpected.guest_record import GuestMark, GuestRecord, GuestsAnswer
 from minova.virt.driver import Driver, LeftDisks
 
 LOG = logging.getLogger(__name__)

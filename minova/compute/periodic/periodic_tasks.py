@@ -19,7 +19,7 @@ from minova.compute.periodic.guest_reports import GuestReports
 from minova.compute.tracker.nodes import running_deleted_from
 from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
-from minova.objects.compute_node import DomainView
+from minova.objects.hosts.compute_node import DomainView
 from minova.service import PeriodicTask
 from minova.virt.driver import Driver
 

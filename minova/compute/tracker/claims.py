@@ -9,10 +9,10 @@ import msgspec
 from minova import errors, metrics
 from minova.compute.accounting.claim_test import Demand, Fit, fit_of
 from minova.context import RequestContext
-from minova.objects.compute_node import ComputeNode
-from minova.objects.instance import Instance
-from minova.objects.migration import Migration
-from minova.objects.request_spec import HostLimits
+from minova.objects.hosts.compute_node import ComputeNode
+from minova.objects.requests.request_spec import HostLimits
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.migration import Migration
 
 LOG = logging.getLogger(__name__)
 

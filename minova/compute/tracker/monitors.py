@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from minova import errors
-from minova.objects.cpu_times import CpuTimes
+from minova.objects.hosts.cpu_times import CpuTimes
 from minova.virt.driver import Driver
 
 LOG = logging.getLogger(__name__)

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from minova.objects.compute_node import ComputeNode
+from minova.objects.hosts.compute_node import ComputeNode
 
 
 class WriteOrder:

@@ -16,7 +16,7 @@ from minova.compute.tracker.node_writes import WriteOrder
 from minova.compute.tracker.resource_tracker import ResourceTracker
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
-from minova.objects.guest_record import GuestRecord
+from minova.objects.unexpected.guest_record import GuestRecord
 from minova.virt.driver import Driver
 
 LOG = logging.getLogger(__name__)

@@ -29,13 +29,13 @@ from minova.compute.tracker.resource_view import log_final_view, log_finding, lo
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.hardware import pci_devices
-from minova.objects.build import InstanceClaim, refusal
-from minova.objects.compute_node import ComputeNode, HypervisorView
-from minova.objects.guest_record import GuestRecord
-from minova.objects.instance import Instance
-from minova.objects.migration import Migration
-from minova.objects.request_spec import HostLimits
-from minova.objects.states import PowerState, TaskState, VmState, build_state
+from minova.objects.hosts.compute_node import ComputeNode, HypervisorView
+from minova.objects.requests.request_spec import HostLimits
+from minova.objects.servers.build import InstanceClaim, refusal
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.migration import Migration
+from minova.objects.servers.states import PowerState, TaskState, VmState, build_state
+from minova.objects.unexpected.guest_record import GuestRecord
 from minova.virt.driver import Driver
 
 LOG = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from minova.codecs import Decoder
 from minova.compute.accounting.audit import Finding
 from minova.compute.accounting.node_usage import NodeUsage
 from minova.hardware import pci_devices
-from minova.objects.compute_node import ComputeNode, HypervisorView
+from minova.objects.hosts.compute_node import ComputeNode, HypervisorView
 
 _VIEW = Decoder(HypervisorView)
 LOG = logging.getLogger(__name__)

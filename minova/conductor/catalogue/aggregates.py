@@ -15,7 +15,7 @@ from minova.conductor.tasks.worker import Worker
 from minova.db.catalogue import aggregates
 from minova.db.hosts import compute_nodes, services
 from minova.db.servers import instances
-from minova.objects.aggregate import ZONE, Aggregate, zone_of
+from minova.objects.catalogue.aggregate import ZONE, Aggregate, zone_of
 from minova.placement import changes
 from minova.placement.providers import aggregates as provider_aggregates
 

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.tasks.worker import Worker
 from minova.db.catalogue import flavors
-from minova.objects.flavor import Flavor
+from minova.objects.catalogue.flavor import Flavor
 
 
 class Flavors:

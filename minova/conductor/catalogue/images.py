@@ -13,7 +13,7 @@ from minova.conductor.quotas import Quotas, refused
 from minova.conductor.tasks.worker import Worker
 from minova.db.catalogue import images
 from minova.db.quotas import OverQuota, give, of_image
-from minova.objects.image import Image, ImageMember
+from minova.objects.catalogue.image import Image, ImageMember
 
 T = TypeVar("T")
 

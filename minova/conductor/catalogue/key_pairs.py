@@ -8,7 +8,7 @@ from minova.conductor.quotas import TRIES, Quotas
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.db.catalogue import key_pairs
-from minova.objects.key_pair import KeyPair
+from minova.objects.catalogue.key_pair import KeyPair
 
 COUNTED_AS = "key_pairs"
 

@@ -13,7 +13,7 @@ from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.db.catalogue import server_groups
 from minova.db.quotas import OverQuota, give
-from minova.objects.instance_group import (
+from minova.objects.catalogue.instance_group import (
     AFFINITY,
     ANTI_AFFINITY,
     POLICIES,
@@ -21,7 +21,7 @@ from minova.objects.instance_group import (
     SOFT_ANTI_AFFINITY,
     InstanceGroup,
 )
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.request_spec import RequestSpec
 
 HINT = "group"
 COUNTED_AS = "server_groups"

@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 from minova.conductor.tasks.batches import together_or_alone
 from minova.conductor.tasks.worker import Worker
 from minova.db.hosts import node_audits
-from minova.objects.node_audit import NodeAudit
+from minova.objects.hosts.node_audit import NodeAudit
 
 LOG = logging.getLogger(__name__)
 # Tries per flush. Each try sees what the other conductors have committed meanwhile.

@@ -22,12 +22,12 @@ from minova.db.models import ComputeNode as NodeRow
 from minova.db.recovery import unexpected
 from minova.db.servers import actions, instances, migrations, pci_devices, tasks
 from minova.messaging.rpc_access import OTHER_HOST
-from minova.objects.build import AuditInputs, HostInstances
-from minova.objects.compute_node import ComputeNode, HypervisorView, Inventory
-from minova.objects.instance import Instance
-from minova.objects.power_rules import OFF, RUNS_BY_ITSELF, STOPS_BY_ITSELF
-from minova.objects.removal_rules import Verdict, too_many
-from minova.objects.states import PowerState, VmState
+from minova.objects.actions.power_rules import OFF, RUNS_BY_ITSELF, STOPS_BY_ITSELF
+from minova.objects.hosts.compute_node import ComputeNode, HypervisorView, Inventory
+from minova.objects.servers.build import AuditInputs, HostInstances
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState, VmState
+from minova.objects.unexpected.removal_rules import Verdict, too_many
 from minova.placement import changes
 from minova.placement.allocations import claims
 from minova.placement.audit import node_audit

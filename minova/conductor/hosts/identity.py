@@ -21,8 +21,8 @@ from minova.db.engine import Database
 from minova.db.hosts import identity as hosts
 from minova.db.hosts import services
 from minova.db.models import Service
-from minova.objects.compute_node import HypervisorView
-from minova.objects.service import HostIdentity
+from minova.objects.hosts.compute_node import HypervisorView
+from minova.objects.hosts.service import HostIdentity
 
 LOG = logging.getLogger(__name__)
 

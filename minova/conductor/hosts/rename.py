@@ -20,8 +20,8 @@ from minova.db.models import (
     Service,
     Task,
 )
-from minova.objects.migration import Migration as MigrationObject
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.request_spec import RequestSpec
+from minova.objects.servers.migration import Migration as MigrationObject
 from minova.placement import changes
 from minova.placement.providers import of_node as providers
 

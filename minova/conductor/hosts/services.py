@@ -20,8 +20,8 @@ from minova.conductor.tasks.worker import Worker
 from minova.db.hosts import services
 from minova.db.models import Service
 from minova.db.servers import tasks
-from minova.objects import service as objects
-from minova.objects.cloud import CloudState
+from minova.objects.hosts import service as objects
+from minova.objects.hosts.cloud import CloudState
 from minova.placement import changes
 
 LOG = logging.getLogger(__name__)

@@ -9,10 +9,10 @@ from sqlalchemy.orm import Session
 from minova.db.models import Instance, Migration, TaskStep
 from minova.db.servers import migrations, tasks
 from minova.db.sql import chunked
-from minova.objects.compute_node import DomainView
-from minova.objects.guest_record import GuestMark
-from minova.objects.removal_rules import DomainRow, Verdict, verdict
-from minova.objects.states import VmState
+from minova.objects.hosts.compute_node import DomainView
+from minova.objects.servers.states import VmState
+from minova.objects.unexpected.guest_record import GuestMark
+from minova.objects.unexpected.removal_rules import DomainRow, Verdict, verdict
 
 
 class Judged(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from minova.conductor.tasks.worker import Worker
 from minova.db.hosts import services
 from minova.db.recovery import cloud, reports, unexpected
 from minova.db.recovery.cloud import HOST, STORE, Record
-from minova.objects.cloud import LOST, CloudState, Seen
+from minova.objects.hosts.cloud import LOST, CloudState, Seen
 
 LOG = logging.getLogger(__name__)
 COMPUTE = "minova-compute"

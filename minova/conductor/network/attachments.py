@@ -31,8 +31,8 @@ from minova.db.models import ComputeNode, Instance
 from minova.db.networks import neutron_ports, ports
 from minova.db.quotas import give
 from minova.db.servers.instances import LockedInstance
-from minova.objects.network import AddressRequest, Port
-from minova.objects.vif import MAX_NICS, NEUTRON, NewInterface, RequestedNic, device_owner
+from minova.objects.network.network import AddressRequest, Port
+from minova.objects.network.vif import MAX_NICS, NEUTRON, NewInterface, RequestedNic, device_owner
 
 T = TypeVar("T")
 LOG = logging.getLogger(__name__)

@@ -18,8 +18,8 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.network.servers import Allocation, nics_of
-from minova.objects.server_request import CreateServers
-from minova.objects.vif import Vif
+from minova.objects.network.vif import Vif
+from minova.objects.requests.server_request import CreateServers
 
 T = TypeVar("T")
 

@@ -13,8 +13,8 @@ from minova.conductor.tasks.worker import Worker
 from minova.db.models import Network as NetworkRow
 from minova.db.networks import networks, subnets
 from minova.db.quotas import OverQuota, give
-from minova.objects import addresses
-from minova.objects.network import LOCAL, Network, Subnet
+from minova.objects.network import addresses
+from minova.objects.network.network import LOCAL, Network, Subnet
 
 
 class Networks:

@@ -27,11 +27,11 @@ from minova.conductor.tasks.worker import Worker
 from minova.db.models import Instance, NeutronPort
 from minova.db.networks import neutron_ports
 from minova.neutron_client import NeutronClient
-from minova.objects.network import AddressPair
-from minova.objects.port_features import refusal_reason
-from minova.objects.port_marks import interface_of, is_marked, mark
-from minova.objects.states import TaskState
-from minova.objects.vif import NEUTRON, UNBOUND, Vif, VifAddress, VifSubnet, device_owner
+from minova.objects.network.network import AddressPair
+from minova.objects.network.port_features import refusal_reason
+from minova.objects.network.port_marks import interface_of, is_marked, mark
+from minova.objects.network.vif import NEUTRON, UNBOUND, Vif, VifAddress, VifSubnet, device_owner
+from minova.objects.servers.states import TaskState
 
 T = TypeVar("T")
 LOG = logging.getLogger(__name__)

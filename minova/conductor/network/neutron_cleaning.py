@@ -19,7 +19,7 @@ from minova.db.models import Instance, NeutronPort
 from minova.db.networks import neutron_ports
 from minova.db.recovery import unexpected
 from minova.neutron_client import Document, NeutronClient
-from minova.objects.port_marks import interface_of, is_marked
+from minova.objects.network.port_marks import interface_of, is_marked
 
 LOG = logging.getLogger(__name__)
 # The most servers in one round.

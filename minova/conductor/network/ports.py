@@ -34,9 +34,9 @@ from minova.db.networks.networks import LockedNetwork
 from minova.db.networks.vif_rules import pairs_of
 from minova.db.quotas import OverQuota, give
 from minova.db.sql import chunked
-from minova.objects import addresses
-from minova.objects.network import MAX_ADDRESSES, MAX_GROUPS, AddressRequest, FixedIp, Port
-from minova.objects.vif import Vif
+from minova.objects.network import addresses
+from minova.objects.network.network import MAX_ADDRESSES, MAX_GROUPS, AddressRequest, FixedIp, Port
+from minova.objects.network.vif import Vif
 
 # Addresses to check in one query before all taken ones are read.
 WINDOW = 16

@@ -18,7 +18,7 @@ from minova.conductor.tasks.worker import Worker
 from minova.db.models import SecurityGroup as Row
 from minova.db.networks import security_groups
 from minova.db.quotas import OverQuota, give
-from minova.objects.network import DEFAULT_GROUP, EGRESS, INGRESS, SecurityGroup, SecurityGroupRule
+from minova.objects.network.network import DEFAULT_GROUP, EGRESS, INGRESS, SecurityGroup, SecurityGroupRule
 
 T = TypeVar("T")
 

@@ -16,9 +16,9 @@ from minova.conductor.network.security_groups import SecurityGroups
 from minova.context import RequestContext
 from minova.db.models import Port as PortRow
 from minova.db.networks import ports, vifs
-from minova.objects.network import AddressRequest, Port
-from minova.objects.server_request import CreateServers, ServerRequest
-from minova.objects.vif import RequestedNic, Vif, device_owner
+from minova.objects.network.network import AddressRequest, Port
+from minova.objects.network.vif import RequestedNic, Vif, device_owner
+from minova.objects.requests.server_request import CreateServers, ServerRequest
 
 T = TypeVar("T")
 _NICS = Decoder(tuple[RequestedNic, ...])

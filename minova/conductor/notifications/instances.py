@@ -26,9 +26,9 @@ from minova.db.servers.instances import RecordingSession, StateChange
 from minova.db.sql import chunked
 from minova.log import bound_context
 from minova.messaging.notifier import Notice, Notifier
-from minova.objects import instance as objects
-from minova.objects.server_actions import BY_TASK_STATE, SHELVE_OFFLOAD, UNSHELVE, ServerAction
-from minova.objects.states import UNSHELVING_STEPS, State, TaskState, VmState
+from minova.objects.actions.server_actions import BY_TASK_STATE, SHELVE_OFFLOAD, UNSHELVE, ServerAction
+from minova.objects.servers import instance as objects
+from minova.objects.servers.states import UNSHELVING_STEPS, State, TaskState, VmState
 
 LOG = logging.getLogger(__name__)
 

@@ -3,11 +3,11 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from minova.objects.image import Image
-from minova.objects.instance import Instance
-from minova.objects.legacy_spec import legacy_request_spec
-from minova.objects.request_spec import RequestSpec
-from minova.objects.states import State, VmState
+from minova.objects.catalogue.image import Image
+from minova.objects.requests.legacy_spec import legacy_request_spec
+from minova.objects.requests.request_spec import RequestSpec
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import State, VmState
 
 
 def instance_info(instance: Instance, images_url: str) -> dict[str, Any]:

@@ -8,13 +8,13 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from minova.context import RequestContext
-from minova.objects import disk_config
-from minova.objects.instance import Instance
-from minova.objects.key_pair import KeyPair
-from minova.objects.request_spec import RequestSpec
-from minova.objects.states import PowerState, State, VmState
-from minova.objects.versioned_payloads import Payload, exception, flavor, payload, request_spec, time_text
-from minova.objects.vif import Vif, tap_name
+from minova.objects.catalogue import disk_config
+from minova.objects.catalogue.key_pair import KeyPair
+from minova.objects.network.vif import Vif, tap_name
+from minova.objects.requests.request_spec import RequestSpec
+from minova.objects.requests.versioned_payloads import Payload, exception, flavor, payload, request_spec, time_text
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState, State, VmState
 
 # Nova's names for the hypervisor's states.
 _POWER = {

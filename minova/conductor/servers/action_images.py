@@ -18,9 +18,9 @@ from minova.db.catalogue import images
 from minova.db.models import Task
 from minova.db.servers import instances, tasks
 from minova.db.servers.instances import LockedInstance
-from minova.objects.image import Image
-from minova.objects.server_actions import BY_KIND, MAKE_IMAGES, RESCUE, SHELVE
-from minova.objects.states import VmState
+from minova.objects.actions.server_actions import BY_KIND, MAKE_IMAGES, RESCUE, SHELVE
+from minova.objects.catalogue.image import Image
+from minova.objects.servers.states import VmState
 
 LOG = logging.getLogger(__name__)
 

@@ -22,12 +22,12 @@ from minova.db.catalogue import aggregates
 from minova.db.models import TaskStep
 from minova.db.servers import actions, instances, tags, tasks
 from minova.db.servers.instances import LockedInstance
-from minova.objects import disk_config
-from minova.objects.aggregate import zone_of
-from minova.objects.failures import Failure
-from minova.objects.quota import UNLIMITED
-from minova.objects.server_changes import ADMIN, MAX_TAGS, OWNER, ServerChanges
-from minova.objects.states import VmState
+from minova.objects.catalogue import disk_config
+from minova.objects.catalogue.aggregate import zone_of
+from minova.objects.catalogue.quota import UNLIMITED
+from minova.objects.servers.failures import Failure
+from minova.objects.servers.server_changes import ADMIN, MAX_TAGS, OWNER, ServerChanges
+from minova.objects.servers.states import VmState
 
 RESETTABLE = frozenset((VmState.ACTIVE, VmState.ERROR))
 # As in Nova: the metadata of a server that is being built, deleted or in error cannot be changed.

@@ -30,14 +30,22 @@ from minova.db.models import Instance, Task
 from minova.db.servers import actions, instances, request_specs, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.log import bound_context
-from minova.objects import instance as objects
-from minova.objects.build import BuildReport, InstanceClaim, ReportAnswer
-from minova.objects.compute_node import ComputeNode
-from minova.objects.failures import CAUSED_BY_REQUEST, Failure, attempts_text
-from minova.objects.numa import InstanceNUMATopology
-from minova.objects.request_spec import Selection
-from minova.objects.server_actions import UNSHELVE
-from minova.objects.states import BUILD_STEPS, PowerState, State, TaskState, VmState, build_state, is_being_built
+from minova.objects.actions.server_actions import UNSHELVE
+from minova.objects.hosts.compute_node import ComputeNode
+from minova.objects.hosts.numa import InstanceNUMATopology
+from minova.objects.requests.request_spec import Selection
+from minova.objects.servers import instance as objects
+from minova.objects.servers.build import BuildReport, InstanceClaim, ReportAnswer
+from minova.objects.servers.failures import CAUSED_BY_REQUEST, Failure, attempts_text
+from minova.objects.servers.states import (
+    BUILD_STEPS,
+    PowerState,
+    State,
+    TaskState,
+    VmState,
+    build_state,
+    is_being_built,
+)
 from minova.placement import changes
 from minova.placement.allocations import claims as allocations
 

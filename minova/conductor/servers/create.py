@@ -31,16 +31,17 @@ from minova.db.catalogue import server_groups
 from minova.db.quotas import OverQuota, of_servers
 from minova.db.servers import actions, instances, request_specs, tags, tasks
 from minova.hardware.demands import demands_of, require_aliases
-from minova.objects import disk_config, required_traits
-from minova.objects.guest_hardware import guest_hardware, traits_needed
-from minova.objects.key_pair import KeyPair
-from minova.objects.local_disks import to_metadata
-from minova.objects.physical_networks import require_segments
-from minova.objects.quota import fitting
-from minova.objects.quota import refusal as refusal_text
-from minova.objects.request_spec import Destination, PlacementFilter, RequestSpec
-from minova.objects.server_request import CreatedServers, CreateServers, ServerRequest
-from minova.objects.states import TaskState, VmState
+from minova.objects.catalogue import disk_config
+from minova.objects.catalogue.guest_hardware import guest_hardware, traits_needed
+from minova.objects.catalogue.key_pair import KeyPair
+from minova.objects.catalogue.quota import fitting
+from minova.objects.catalogue.quota import refusal as refusal_text
+from minova.objects.network.physical_networks import require_segments
+from minova.objects.requests import required_traits
+from minova.objects.requests.request_spec import Destination, PlacementFilter, RequestSpec
+from minova.objects.requests.server_request import CreatedServers, CreateServers, ServerRequest
+from minova.objects.servers.local_disks import to_metadata
+from minova.objects.servers.states import TaskState, VmState
 
 # The first call of the scheduler is committed together with the tasks.
 FIRST_CLAIM = 1

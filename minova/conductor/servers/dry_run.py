@@ -17,11 +17,11 @@ from minova.conductor.catalogue.server_groups import Groups
 from minova.conductor.servers.create import spec_of
 from minova.context import RequestContext
 from minova.contracts.scheduler import SchedulerApi
-from minova.objects.capacity import Capacity
-from minova.objects.diagnosis import Diagnosis, ScheduleAnswer
-from minova.objects.failures import text_of
-from minova.objects.request_spec import RequestSpec
-from minova.objects.server_request import ServerRequest
+from minova.objects.requests.capacity import Capacity
+from minova.objects.requests.diagnosis import Diagnosis, ScheduleAnswer
+from minova.objects.requests.request_spec import RequestSpec
+from minova.objects.requests.server_request import ServerRequest
+from minova.objects.servers.failures import text_of
 
 LOG = logging.getLogger(__name__)
 

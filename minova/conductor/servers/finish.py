@@ -18,8 +18,8 @@ from minova.db.models import Task
 from minova.db.networks import vifs
 from minova.db.servers import actions, instances, migrations, request_specs, tasks
 from minova.db.servers.instances import LockedInstance
-from minova.objects.failures import Failure
-from minova.objects.states import BUILD_STEPS, UNSHELVING_STEPS, State, TaskState, VmState
+from minova.objects.servers.failures import Failure
+from minova.objects.servers.states import BUILD_STEPS, UNSHELVING_STEPS, State, TaskState, VmState
 from minova.placement import changes
 from minova.placement.allocations import claims
 

@@ -23,15 +23,15 @@ from minova.db.hosts import compute_nodes
 from minova.db.models import Instance as Row
 from minova.db.servers import instances, migrations
 from minova.db.servers.instances import LockedInstance
-from minova.objects.compute_node import ComputeNode
-from minova.objects.flavor import Flavor
-from minova.objects.instance import Instance
-from minova.objects.migration import BEGUN, MOVABLE, Migration, MigrationType, Moved
-from minova.objects.numa import InstanceNUMATopology
-from minova.objects.pci import InstancePCIRequest
-from minova.objects.request_spec import Selection
-from minova.objects.states import State, VmState
-from minova.objects.transitions import allowed
+from minova.objects.actions.transitions import allowed
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.hosts.compute_node import ComputeNode
+from minova.objects.hosts.numa import InstanceNUMATopology
+from minova.objects.hosts.pci import InstancePCIRequest
+from minova.objects.requests.request_spec import Selection
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.migration import BEGUN, MOVABLE, Migration, MigrationType, Moved
+from minova.objects.servers.states import State, VmState
 from minova.placement import changes
 from minova.placement.allocations import claims
 from minova.placement.allocations.transfers import transfer

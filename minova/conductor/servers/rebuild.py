@@ -25,14 +25,14 @@ from minova.db.engine import Database
 from minova.db.models import Instance, Task
 from minova.db.servers import instances
 from minova.db.servers.instances import LockedInstance
-from minova.objects import disk_config
-from minova.objects import instance as objects
-from minova.objects.image import Image
-from minova.objects.quota import UNLIMITED
-from minova.objects.rebuild import RebuiltServer
-from minova.objects.request_spec import RequestSpec
-from minova.objects.server_actions import REBUILD
-from minova.objects.states import TaskState
+from minova.objects.actions.rebuild import RebuiltServer
+from minova.objects.actions.server_actions import REBUILD
+from minova.objects.catalogue import disk_config
+from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.quota import UNLIMITED
+from minova.objects.requests.request_spec import RequestSpec
+from minova.objects.servers import instance as objects
+from minova.objects.servers.states import TaskState
 
 _REBUILT, _IMAGE = Decoder(RebuiltServer), Decoder(Image)
 # Columns that a request may change, beside the image.

@@ -33,11 +33,11 @@ from minova.db.recovery import unexpected
 from minova.db.servers import actions as action_rows
 from minova.db.servers import instances, request_specs, tasks
 from minova.db.servers.instances import LockedInstance
-from minova.objects.image import Image
-from minova.objects.physical_networks import require_segments
-from minova.objects.request_spec import Destination, RequestSpec
-from minova.objects.server_actions import SHELVE_OFFLOAD, UNSHELVE
-from minova.objects.states import TaskState, VmState
+from minova.objects.actions.server_actions import SHELVE_OFFLOAD, UNSHELVE
+from minova.objects.catalogue.image import Image
+from minova.objects.network.physical_networks import require_segments
+from minova.objects.requests.request_spec import Destination, RequestSpec
+from minova.objects.servers.states import TaskState, VmState
 from minova.placement.allocations import claims
 
 LOG = logging.getLogger(__name__)

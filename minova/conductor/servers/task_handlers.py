@@ -19,7 +19,7 @@ from minova.conductor.tasks.worker import Worker
 from minova.context import service_context
 from minova.db.models import Task, TaskStep
 from minova.db.servers import tasks as task_rows
-from minova.objects.failures import Failure
+from minova.objects.servers.failures import Failure
 
 # Seconds for which a background task repeats a transaction while the database is away; after that the task is found
 # again as due.

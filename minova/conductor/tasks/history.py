@@ -16,8 +16,8 @@ from sqlalchemy import ColumnElement
 from sqlalchemy.orm import Session
 
 from minova.db.recovery import cloud
-from minova.objects import cloud as objects
-from minova.objects.cloud import CloudState, Judgement, Mark, Seen, Verdict
+from minova.objects.hosts import cloud as objects
+from minova.objects.hosts.cloud import CloudState, Judgement, Mark, Seen, Verdict
 from minova.safe_mode import SafeMode
 from minova.witness import Witness
 

@@ -7,7 +7,7 @@ from enum import Enum, auto
 from typing import ClassVar, Protocol
 
 from minova.db.models import Task, TaskStep
-from minova.objects.failures import Failure
+from minova.objects.servers.failures import Failure
 
 LOG = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from minova.conductor.hosts.console_addresses import addresses_of
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.db.servers import console_tokens, instances
-from minova.objects.console import ConsoleGrant, ConsoleType
+from minova.objects.servers.console import ConsoleGrant, ConsoleType
 
 # Length of a token in bytes: too long to guess while the token is valid.
 TOKEN_BYTES = 32

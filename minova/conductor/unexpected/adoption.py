@@ -15,12 +15,12 @@ from minova.db.models import Port as PortRow
 from minova.db.networks import held_ports, ports, security_groups
 from minova.db.recovery import unexpected
 from minova.db.servers import actions, instances, request_specs, tasks
-from minova.objects.failures import INTERNAL_ERROR, Failure
-from minova.objects.guest_record import GuestRecord
-from minova.objects.power_rules import OFF
-from minova.objects.request_spec import RequestSpec
-from minova.objects.states import PowerState, VmState, power_state_of
-from minova.objects.vif import Vif, device_owner
+from minova.objects.actions.power_rules import OFF
+from minova.objects.network.vif import Vif, device_owner
+from minova.objects.requests.request_spec import RequestSpec
+from minova.objects.servers.failures import INTERNAL_ERROR, Failure
+from minova.objects.servers.states import PowerState, VmState, power_state_of
+from minova.objects.unexpected.guest_record import GuestRecord
 from minova.placement import changes
 from minova.placement.allocations import claims
 from minova.placement.audit import heal

@@ -15,8 +15,8 @@ from minova.conductor.unexpected import adoption
 from minova.db.models import Instance, Port, Task, UnexpectedGuest
 from minova.db.recovery import unexpected
 from minova.db.servers import instances
-from minova.objects.guest_record import GuestRecord
-from minova.objects.states import VmState, power_state_of
+from minova.objects.servers.states import VmState, power_state_of
+from minova.objects.unexpected.guest_record import GuestRecord
 
 
 def is_being_built(session: Session, uuid: str) -> bool:

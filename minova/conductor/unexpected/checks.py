@@ -11,11 +11,11 @@ import msgspec
 
 from minova import errors
 from minova.context import OneLine, RequestId
-from minova.objects.guest_record import MAX_ACTIONS, GuestMark, GuestRecord
-from minova.objects.image import StoredImage
-from minova.objects.network import MAX_ADDRESSES
-from minova.objects.states import power_state_of
-from minova.objects.vif import MAX_NICS, Vif
+from minova.objects.catalogue.image import StoredImage
+from minova.objects.network.network import MAX_ADDRESSES
+from minova.objects.network.vif import MAX_NICS, Vif
+from minova.objects.servers.states import power_state_of
+from minova.objects.unexpected.guest_record import MAX_ACTIONS, GuestMark, GuestRecord
 
 # The most guests in one report of a host, and the most images in one report of a store.
 MAX_GUESTS = 10_000

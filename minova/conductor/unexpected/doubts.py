@@ -12,10 +12,10 @@ from minova.db.catalogue import images
 from minova.db.models import Flavor, Instance, Network, UnexpectedGuest
 from minova.db.recovery import unexpected
 from minova.db.servers import request_specs
-from minova.objects.guest_record import GuestRecord
-from minova.objects.image import Image
-from minova.objects.quota import overruns
-from minova.objects.removal_rules import Verdict
+from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.quota import overruns
+from minova.objects.unexpected.guest_record import GuestRecord
+from minova.objects.unexpected.removal_rules import Verdict
 
 _VISIBLE_TO_ALL = ("public", "community")
 

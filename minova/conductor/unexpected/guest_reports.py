@@ -22,8 +22,8 @@ from minova.conductor.unexpected.witnesses import ReportNotes
 from minova.db.models import UnexpectedGuest
 from minova.db.networks import held_ports
 from minova.db.recovery import cloud, report_order, unexpected
-from minova.objects.guest_record import GuestMark, GuestRecord, GuestsAnswer
-from minova.objects.removal_rules import WHY, Verdict, too_many
+from minova.objects.unexpected.guest_record import GuestMark, GuestRecord, GuestsAnswer
+from minova.objects.unexpected.removal_rules import WHY, Verdict, too_many
 
 LOG = logging.getLogger(__name__)
 _REPORTED = frozenset({Verdict.NO_ROW, Verdict.NEWER, Verdict.MISPLACED})

@@ -15,8 +15,8 @@ from minova.db import quotas
 from minova.db.catalogue import images as catalogue
 from minova.db.models import DeletedImage, Image, UnexpectedImage
 from minova.db.recovery import cloud, unexpected
-from minova.objects.image import StoredImage
-from minova.objects.removal_rules import Verdict
+from minova.objects.catalogue.image import StoredImage
+from minova.objects.unexpected.removal_rules import Verdict
 
 # In these statuses the record of an image waits for bytes.
 WAITS = ("queued", "saving", "importing")

@@ -9,9 +9,9 @@ from sqlalchemy.orm import Session
 from minova.conductor.unexpected import doubts
 from minova.db.models import UnexpectedGuest, UnexpectedImage
 from minova.db.recovery import unexpected
-from minova.objects.instance import Instance
-from minova.objects.removal_rules import WHY, Verdict
-from minova.objects.states import power_state_of
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import power_state_of
+from minova.objects.unexpected.removal_rules import WHY, Verdict
 
 
 class Unexpected(msgspec.Struct, frozen=True, kw_only=True):

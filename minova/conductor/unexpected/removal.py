@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.db.models import Instance, PurgedInstance
 from minova.db.recovery import unexpected
-from minova.objects.removal_rules import Verdict
+from minova.objects.unexpected.removal_rules import Verdict
 
 
 def remove(session: Session, uuid: str, host: str | None, at: datetime) -> list[str]:

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from minova.db.models import Aggregate, AggregateHost, Instance, Service
 from minova.db.sql import chunked
-from minova.objects.aggregate import ZONE
+from minova.objects.catalogue.aggregate import ZONE
 
 
 def by_host(session: Session, hosts: Collection[str] | None = None) -> dict[str, str]:

@@ -6,7 +6,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from minova.db.models import Flavor, FlavorProject
-from minova.objects import flavor as objects
+from minova.objects.catalogue import flavor as objects
 
 
 def flavor(session: Session, flavorid: str) -> objects.Flavor | None:

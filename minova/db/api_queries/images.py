@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from minova.db.api_queries import keyset
 from minova.db.models import DeletedImage, Image, ImageMember
 from minova.db.sql import json_field
-from minova.objects import image as objects
+from minova.objects.catalogue import image as objects
 
 
 def _text(name: str) -> ColumnElement[str]:

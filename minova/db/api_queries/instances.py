@@ -24,8 +24,8 @@ from minova.db.models import (
     Port,
 )
 from minova.db.sql import chunked, json_field
-from minova.objects.flavor import Flavor
-from minova.objects.states import VmState
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.servers.states import VmState
 
 # Separates the addresses of one server. Occurs in no name.
 _BETWEEN = "\x1f"

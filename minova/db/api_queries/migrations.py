@@ -14,8 +14,8 @@ from minova import errors
 from minova.db.models import ComputeNode, Flavor, Instance, Migration
 from minova.db.models.placement import MAX_INT
 from minova.db.sql import chunked
-from minova.objects.migration import Migration as MigrationObject
-from minova.objects.migration import MigrationType
+from minova.objects.servers.migration import Migration as MigrationObject
+from minova.objects.servers.migration import MigrationType
 
 LIVE = MigrationType.LIVE_MIGRATION.value
 # Nova's names while a live migration is in progress: {status of the row: Nova's status}.

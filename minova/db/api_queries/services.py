@@ -13,9 +13,9 @@ from minova.db.hosts.services import last_seen
 from minova.db.models import ComputeNode, Instance, Service
 from minova.db.models.placement import MAX_INT
 from minova.db.sql import chunked
-from minova.objects.flavor import Flavor
-from minova.objects.liveness import judge
-from minova.objects.service import CONDUCTOR
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.hosts.liveness import judge
+from minova.objects.hosts.service import CONDUCTOR
 
 
 class ServiceRow(NamedTuple):

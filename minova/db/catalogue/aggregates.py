@@ -8,7 +8,7 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from minova.db import models
-from minova.objects.aggregate import Aggregate
+from minova.objects.catalogue.aggregate import Aggregate
 
 Row, Member = models.Aggregate, models.AggregateHost
 

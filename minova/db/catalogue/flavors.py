@@ -7,7 +7,7 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from minova.db.models import Flavor, FlavorProject
-from minova.objects import flavor as objects
+from minova.objects.catalogue import flavor as objects
 
 
 def add(session: Session, flavor: objects.Flavor, at: datetime) -> None:

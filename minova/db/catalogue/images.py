@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.db.models import DeletedImage, Image, ImageMember
 from minova.db.sql import json_field
-from minova.objects import image as objects
+from minova.objects.catalogue import image as objects
 
 # The status of an image that Glance stores and that minova still has to delete there.
 PENDING_DELETE = "pending_delete"

@@ -8,8 +8,8 @@ from sqlalchemy import delete, insert, select
 from sqlalchemy.orm import Session
 
 from minova.db import models
-from minova.objects.key_pair import KeyPair
-from minova.objects.quota import UNLIMITED
+from minova.objects.catalogue.key_pair import KeyPair
+from minova.objects.catalogue.quota import UNLIMITED
 
 Row = models.KeyPair
 

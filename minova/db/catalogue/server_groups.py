@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.db import models
 from minova.db.sql import chunked
-from minova.objects.instance_group import InstanceGroup
+from minova.objects.catalogue.instance_group import InstanceGroup
 
 Row, Member, Instance = models.InstanceGroup, models.InstanceGroupMember, models.Instance
 

@@ -15,8 +15,8 @@ from minova.codecs import Decoder
 from minova.db.models import ComputeNode
 from minova.db.servers import pci_devices
 from minova.db.sql import chunked
-from minova.objects import compute_node as objects
-from minova.objects.pci import PciDevice
+from minova.objects.hosts import compute_node as objects
+from minova.objects.hosts.pci import PciDevice
 
 # Devices have their own table. The stamp only orders the writes: a new stamp alone is not a change.
 _STAMP = ("writer_epoch", "write_number")

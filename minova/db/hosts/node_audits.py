@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from minova.db.models import ComputeNode, NodeAudit
 from minova.db.sql import chunked
-from minova.objects.node_audit import NodeAudit as NodeAuditObject
+from minova.objects.hosts.node_audit import NodeAudit as NodeAuditObject
 
 _AGAIN = (
     update(NodeAudit)

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from minova.db.clock import for_insert
 from minova.db.models import ComputeNode, Heartbeat, Service
 from minova.db.sql import chunked, in_list
-from minova.objects import service as objects
+from minova.objects.hosts import service as objects
 
 _HEARTBEATS: Any = Heartbeat.__table__
 # Built once: every conductor runs it every few seconds.

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from minova.db.models.base import Base, Lockable, Uuid
 from minova.db.models.types import EncodedJson, LongText, StructType
-from minova.objects.node_audit import NodeAudit as NodeAuditObject
+from minova.objects.hosts.node_audit import NodeAudit as NodeAuditObject
 
 
 class ComputeNode(Lockable, Base):

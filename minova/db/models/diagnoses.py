@@ -7,7 +7,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from minova.db.models.base import Base, Uuid
 from minova.db.models.types import StructType
-from minova.objects.diagnosis import Diagnosis
+from minova.objects.requests.diagnosis import Diagnosis
 
 
 class DiagnosisRow(Base):

@@ -6,7 +6,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from minova.db.models.base import Base, Lockable
 from minova.db.models.types import StructType
-from minova.objects.flavor import Flavor as FlavorObject
+from minova.objects.catalogue.flavor import Flavor as FlavorObject
 
 
 class FlavorProject(Base):

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from minova.db.models.base import Base, Lockable, Uuid
 from minova.db.models.types import StructType
-from minova.objects.image import Image as ImageObject
+from minova.objects.catalogue.image import Image as ImageObject
 
 
 class Image(Lockable, Base):

@@ -13,9 +13,9 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from minova.db.models.base import Base, Lockable, Uuid
 from minova.db.models.types import LongText, StructType
-from minova.objects.flavor import Flavor as FlavorObject
-from minova.objects.image import Image as ImageObject
-from minova.objects.numa import InstanceNUMATopology
+from minova.objects.catalogue.flavor import Flavor as FlavorObject
+from minova.objects.catalogue.image import Image as ImageObject
+from minova.objects.hosts.numa import InstanceNUMATopology
 
 
 class Instance(Lockable, Base):

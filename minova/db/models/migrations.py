@@ -7,7 +7,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from minova.db.models.base import Base, Lockable, Uuid
 from minova.db.models.types import StructType
-from minova.objects.migration import Migration as MigrationObject
+from minova.objects.servers.migration import Migration as MigrationObject
 
 
 class Migration(Lockable, Base):

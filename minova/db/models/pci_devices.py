@@ -5,7 +5,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from minova.db.models.base import Base, Uuid
 from minova.db.models.types import StructType
-from minova.objects.pci import PciDevice as PciDeviceObject
+from minova.objects.hosts.pci import PciDevice as PciDeviceObject
 
 
 class PciDevice(Base):

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from minova.db.models.base import Base, Uuid
 from minova.db.models.types import StructType
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.request_spec import RequestSpec
 
 
 class RequestSpecRow(Base):

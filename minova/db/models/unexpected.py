@@ -7,8 +7,8 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from minova.db.models.base import Base, Uuid
 from minova.db.models.types import StructType
-from minova.objects.guest_record import GuestMark, GuestRecord
-from minova.objects.image import Image
+from minova.objects.catalogue.image import Image
+from minova.objects.unexpected.guest_record import GuestMark, GuestRecord
 
 
 class UnexpectedGuest(Base):

@@ -15,8 +15,8 @@ from minova.codecs import Decoder
 from minova.db.engine import when_committed
 from minova.db.models import IpAllocation, Network, Port, PortSecurityGroup, SecurityGroup
 from minova.db.sql import chunked, in_list
-from minova.objects.network import LOCAL, AddressPair
-from minova.objects.vif import MAX_RANGES, GroupMembers, MemberRanges
+from minova.objects.network.network import LOCAL, AddressPair
+from minova.objects.network.vif import MAX_RANGES, GroupMembers, MemberRanges
 
 PAIRS = Decoder(tuple[AddressPair, ...])
 # Seconds for which members that were read may be used again. A conductor that makes a change sends it to the hosts within that

@@ -6,7 +6,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from minova.db.models import Instance, IpAllocation, Network, Port
-from minova.objects.network import LOCAL
+from minova.objects.network.network import LOCAL
 
 
 def on_host(session: Session, host: str, address: str) -> str | None:

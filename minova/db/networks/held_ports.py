@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from minova.db import models
 from minova.db.models.networks import PENDING_DELETE
 from minova.db.networks import ports
-from minova.objects.vif import Vif
+from minova.objects.network.vif import Vif
 
 OWNER = "minova:held"
 # The most guests of one host for which anything is held, and how many addresses each may have on average.

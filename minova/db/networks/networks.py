@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from minova.db import models
 from minova.db.networks.pages import Page, rows_of
 from minova.db.sql import chunked, in_list
-from minova.objects.network import FLAT, LOCAL, VLAN, Network
+from minova.objects.network.network import FLAT, LOCAL, VLAN, Network
 
 Row = models.Network
 _COLUMNS = tuple(name for name in Network.__struct_fields__ if name not in ("id", "subnets"))

@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 from minova.codecs import Decoder
 from minova.db import models
 from minova.db.sql import chunked
-from minova.objects.states import VmState
-from minova.objects.vif import RequestedNic, Vif
+from minova.objects.network.vif import RequestedNic, Vif
+from minova.objects.servers.states import VmState
 
 Row = models.NeutronPort
 _VIF, _NIC = Decoder(Vif), Decoder(RequestedNic)

@@ -15,8 +15,8 @@ from minova.db.networks.pages import Page, rows_of
 from minova.db.networks.subnets import by_row
 from minova.db.networks.vif_rules import pairs_of
 from minova.db.sql import chunked, in_list
-from minova.objects.network import FixedIp, Port
-from minova.objects.states import VmState
+from minova.objects.network.network import FixedIp, Port
+from minova.objects.servers.states import VmState
 
 Row, Net, Allocation = models.Port, models.Network, models.IpAllocation
 _PLAIN = (

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session, aliased
 from minova.db import models
 from minova.db.networks.pages import Page, rows_of
 from minova.db.sql import chunked, in_list
-from minova.objects.network import SecurityGroup, SecurityGroupRule
+from minova.objects.network.network import SecurityGroup, SecurityGroupRule
 
 Row, Rule, OfPort, Port = models.SecurityGroup, models.SecurityGroupRule, models.PortSecurityGroup, models.Port
 _PLAIN = ("name", "description", "project_id", "revision_number", "created_at", "updated_at")

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from minova.codecs import Decoder
 from minova.db import models
 from minova.db.networks.pages import Page, rows_of
-from minova.objects.network import LOCAL, HostRoute, Pool, Subnet
+from minova.objects.network.network import LOCAL, HostRoute, Pool, Subnet
 
 Row, Net = models.Subnet, models.Network
 # Built once: every new port reads them.

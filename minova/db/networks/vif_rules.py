@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 from minova.db.models import Port
 from minova.db.networks import group_members, security_groups
 from minova.db.networks.security_groups import RuleWithRemote
-from minova.objects.network import IP_VERSIONS, AddressPair
-from minova.objects.vif import MAX_RANGES, GroupMembers, VifRule, reaching, within_bound
+from minova.objects.network.network import IP_VERSIONS, AddressPair
+from minova.objects.network.vif import MAX_RANGES, GroupMembers, VifRule, reaching, within_bound
 
 LOG = logging.getLogger(__name__)
 

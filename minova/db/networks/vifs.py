@@ -13,8 +13,8 @@ from minova.db.models.networks import PENDING_DELETE
 from minova.db.networks import neutron_ports, ports, vif_rules
 from minova.db.networks.vif_rules import ServerPort
 from minova.db.sql import chunked, in_list
-from minova.objects.physical_networks import segment_of
-from minova.objects.vif import Vif, VifAddress, VifRule, VifSubnet
+from minova.objects.network.physical_networks import segment_of
+from minova.objects.network.vif import Vif, VifAddress, VifRule, VifSubnet
 
 # By instance, interfaces with their numbers, in order.
 _Numbered: TypeAlias = dict[str, list[tuple[int, Vif]]]

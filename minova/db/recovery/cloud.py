@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from minova.db.clock import for_insert
 from minova.db.models import ChangeCounter, Cloud, CloudHistory, WitnessReport
 from minova.db.models.cloud import ROW
-from minova.objects.cloud import COUNTER_RETENTION, Mark, MarkKey, Seen, Shown, proven_marks
+from minova.objects.hosts.cloud import COUNTER_RETENTION, Mark, MarkKey, Seen, Shown, proven_marks
 
 # The most counters whose marks a conductor shows.
 _COUNTERS = 16

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from minova.db.engine import Database
 from minova.db.recovery import cloud
 from minova.db.recovery.cloud import Record
-from minova.objects.cloud import LOST, OTHER_CLOUD, UNKNOWN, CloudState, Judgement, Seen, Verdict
+from minova.objects.hosts.cloud import LOST, OTHER_CLOUD, UNKNOWN, CloudState, Judgement, Seen, Verdict
 from minova.safe_mode import SafeMode
 from minova.witness import Witness
 

@@ -17,9 +17,9 @@ from minova.db.models import (
     UnexpectedImage,
 )
 from minova.db.sql import chunked
-from minova.objects.guest_record import GuestMark, GuestRecord
-from minova.objects.removal_rules import Verdict
-from minova.objects.states import RESOURCE_FREE, VmState
+from minova.objects.servers.states import RESOURCE_FREE, VmState
+from minova.objects.unexpected.guest_record import GuestMark, GuestRecord
+from minova.objects.unexpected.removal_rules import Verdict
 
 # The key in an instance's system_metadata under which the last action of an adopted guest is noted.
 ADOPTED = "adopted_action"

@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 from minova.db.models import Instance, InstanceAction, InstanceActionEvent, InstanceFault, Task
 from minova.db.servers.instances import state_of
 from minova.db.sql import chunked, in_list
-from minova.objects.failures import Failure
-from minova.objects.states import State
+from minova.objects.servers.failures import Failure
+from minova.objects.servers.states import State
 
 BUILD_EVENT = "build_and_run_instance"
 DELETE_EVENT = "compute_terminate_instance"

@@ -31,10 +31,10 @@ from minova.db.models import Instance, PurgedInstance, RequestSpecRow, Task, Tas
 from minova.db.networks import vifs
 from minova.db.servers import pci_devices
 from minova.db.sql import chunked, in_list
-from minova.objects import instance as objects
-from minova.objects.image import Image
-from minova.objects.states import RESOURCE_FREE, UNSHELVING_STEPS, PowerState, State, TaskState, VmState
-from minova.objects.transitions import allowed
+from minova.objects.actions.transitions import allowed
+from minova.objects.catalogue.image import Image
+from minova.objects.servers import instance as objects
+from minova.objects.servers.states import RESOURCE_FREE, UNSHELVING_STEPS, PowerState, State, TaskState, VmState
 
 _STRAIGHT = (
     "uuid",

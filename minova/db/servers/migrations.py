@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 from minova.db.clock import for_insert
 from minova.db.models import ComputeNode, Instance, Migration, Task
 from minova.db.sql import chunked
-from minova.objects.migration import ENDED, NOT_IN_PROGRESS, UNTOUCHED
-from minova.objects.migration import Migration as MigrationObject
+from minova.objects.servers.migration import ENDED, NOT_IN_PROGRESS, UNTOUCHED
+from minova.objects.servers.migration import Migration as MigrationObject
 
 _SEARCHED = (
     "instance_uuid",

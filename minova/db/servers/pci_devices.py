@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from minova.db.models import PciDevice
 from minova.db.sql import chunked
-from minova.objects.pci import PciDevice as PciDeviceObject
+from minova.objects.hosts.pci import PciDevice as PciDeviceObject
 
 # Built once: every audit of every node runs it.
 _OF_NODE = select(PciDevice.value).where(PciDevice.node_id == bindparam("of_node")).order_by(PciDevice.address)

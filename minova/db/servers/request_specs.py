@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 
 from minova.db.models import CreateRequest, DiagnosisRow, InstanceDiagnosis, RequestSecrets, RequestSpecRow, Task
 from minova.db.sql import chunked, in_list
-from minova.objects.diagnosis import Diagnosis
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.diagnosis import Diagnosis
+from minova.objects.requests.request_spec import RequestSpec
 
 # Built once: every boot uses them.
 _SPECS: Any = RequestSpecRow.__table__

@@ -16,7 +16,7 @@ from minova.db.models import Allocation, ComputeNode, ResourceProvider
 from minova.db.models import InstanceGroup as Row
 from minova.db.models import InstanceGroupMember as Member
 from minova.db.sql import in_list
-from minova.objects.instance_group import AFFINITY, ANTI_AFFINITY, InstanceGroup
+from minova.objects.catalogue.instance_group import AFFINITY, ANTI_AFFINITY, InstanceGroup
 
 _HARD = (AFFINITY, ANTI_AFFINITY)
 

@@ -21,10 +21,10 @@ from minova.db.models import (
     UnexpectedGuest,
 )
 from minova.db.sql import chunked
-from minova.objects.migration import ENDED
-from minova.objects.removal_rules import WHY
-from minova.objects.removal_rules import Verdict as Reason
-from minova.objects.states import RESOURCE_FREE
+from minova.objects.servers.migration import ENDED
+from minova.objects.servers.states import RESOURCE_FREE
+from minova.objects.unexpected.removal_rules import WHY
+from minova.objects.unexpected.removal_rules import Verdict as Reason
 from minova.placement.audit import judge as audit
 from minova.placement.audit.judge import Finding, Kind, Verdict, judge, judge_provider, judge_used, known_alternatives
 from minova.placement.providers import of_node

@@ -12,9 +12,9 @@ from enum import StrEnum
 import msgspec
 
 from minova import errors
-from minova.objects.flavor import Flavor
-from minova.objects.numa import InstanceNUMATopology
-from minova.objects.resource_request import claimed_as, resource_alternatives
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.hosts.numa import InstanceNUMATopology
+from minova.objects.requests.resource_request import claimed_as, resource_alternatives
 
 
 class Kind(StrEnum):

@@ -13,10 +13,10 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.db.models import Allocation, Consumer, Instance, Inventory, Migration
-from minova.objects import instance as objects
-from minova.objects.migration import ENDED
-from minova.objects.node_audit import Drift
-from minova.objects.resource_request import claimed_as
+from minova.objects.hosts.node_audit import Drift
+from minova.objects.requests.resource_request import claimed_as
+from minova.objects.servers import instance as objects
+from minova.objects.servers.migration import ENDED
 from minova.placement.audit import gather
 from minova.placement.audit.heal import heal
 from minova.placement.audit.judge import Finding, Kind, known_alternatives

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from minova.objects.checks import Check, at_least, enough_free
+from minova.objects.requests.checks import Check, at_least, enough_free
 
 
 class InventoryNumbers(Protocol):

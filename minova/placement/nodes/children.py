@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.db.models import Allocation, ResourceProvider
-from minova.objects.compute_node import Inventory
+from minova.objects.hosts.compute_node import Inventory
 from minova.placement import changes
 from minova.placement.allocations import rows
 from minova.placement.allocations.rows import Holding, Key

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.db import models
 from minova.db.models.clock import EpochNow
-from minova.objects.compute_node import Inventory
+from minova.objects.hosts.compute_node import Inventory
 from minova.placement import changes
 from minova.placement.providers import of_node
 

@@ -7,7 +7,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from minova.db.models import ProviderTrait
-from minova.objects import physical_networks
+from minova.objects.network import physical_networks
 from minova.placement.providers import of_node, queries, traits
 
 # Prefixes of the traits that a compute publishes. All other traits, such as other CUSTOM_ traits, belong to the

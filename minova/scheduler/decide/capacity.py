@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from minova.objects.capacity import Capacity, HostCapacity, Stopped
-from minova.objects.instance_group import AFFINITY
-from minova.objects.request_spec import RequestSpec
+from minova.objects.catalogue.instance_group import AFFINITY
+from minova.objects.requests.capacity import Capacity, HostCapacity, Stopped
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.decide.chain import ChainRun, Rules, Step
 from minova.scheduler.decide.what_if_table import WhatIfTable
 from minova.scheduler.hosts.table import HostTable, Mask

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from minova import errors
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.decide.preselection import preselection_steps, skips_filters
 from minova.scheduler.filters import Filter, Verdict
 from minova.scheduler.hosts.table import HostTable, Mask, Rows

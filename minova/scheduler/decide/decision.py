@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from minova.objects.diagnosis import FilterStep, WeighedHost
-from minova.objects.request_spec import HostLimits, RequestSpec, Selection
+from minova.objects.requests.diagnosis import FilterStep, WeighedHost
+from minova.objects.requests.request_spec import HostLimits, RequestSpec, Selection
 from minova.scheduler.decide.chain import ChainRun, Rules
 from minova.scheduler.decide.diagnosis import BEST, LOST_WHEN_FOUND, LOST_WHEN_NOT, filter_steps, weighed_hosts
 from minova.scheduler.decide.preselection import resources_at, skips_filters

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from minova.objects.diagnosis import FilterStep, LostHost, WeighedHost
+from minova.objects.requests.diagnosis import FilterStep, LostHost, WeighedHost
 from minova.scheduler.decide.chain import Step
 from minova.scheduler.hosts.table import HostTable, Mask, Rows
 from minova.scheduler.weights import Weighed

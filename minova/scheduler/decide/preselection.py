@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from minova.objects.checks import Check
-from minova.objects.physical_networks import trait_of
-from minova.objects.request_spec import Destination, PlacementFilter, RequestSpec
+from minova.objects.network.physical_networks import trait_of
+from minova.objects.requests.checks import Check
+from minova.objects.requests.request_spec import Destination, PlacementFilter, RequestSpec
 from minova.placement.limits.inventory_checks import capacity_checks
 from minova.scheduler.filters import Verdict, all_of
 from minova.scheduler.hosts.record import AggregateFacts

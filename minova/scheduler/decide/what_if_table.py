@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.decide.chain import Rules
 from minova.scheduler.decide.decision import limits_at
 from minova.scheduler.decide.preselection import resources_of_rows

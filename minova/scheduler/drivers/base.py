@@ -4,9 +4,9 @@ import threading
 from collections.abc import Callable, Sequence
 
 from minova import errors
-from minova.objects.capacity import Capacity
-from minova.objects.diagnosis import ScheduleAnswer
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.capacity import Capacity
+from minova.objects.requests.diagnosis import ScheduleAnswer
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.decide.capacity import capacity_of
 from minova.scheduler.decide.chain import Rules
 from minova.scheduler.drivers.claim_loop import ClaimLoop, Conflicts

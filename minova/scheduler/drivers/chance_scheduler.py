@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minova.db.engine import Database
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.decide.chain import Rules
 from minova.scheduler.drivers.base import Driver
 from minova.scheduler.drivers.claim_loop import ClaimLoop

@@ -14,7 +14,7 @@ from minova import errors, metrics
 from minova.batch_queue import BatchQueue, QueuedRequest
 from minova.db.catalogue import server_groups
 from minova.db.engine import Database
-from minova.objects.diagnosis import LostHost, ScheduleAnswer
+from minova.objects.requests.diagnosis import LostHost, ScheduleAnswer
 from minova.scheduler.decide.decision import Decision
 from minova.scheduler.decide.what_if_table import WhatIfTable
 from minova.scheduler.drivers import claim_writes

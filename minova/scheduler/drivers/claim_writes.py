@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy.orm import Session
 
 from minova.db.engine import Database
-from minova.objects.diagnosis import LostHost
+from minova.objects.requests.diagnosis import LostHost
 from minova.placement.allocations import claims
 from minova.scheduler.decide.decision import Decision
 from minova.scheduler.drivers.request import Request

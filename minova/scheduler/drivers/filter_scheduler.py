@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from minova.db.engine import Database
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.decide.chain import Rules
 from minova.scheduler.decide.decision import Decision, decide
 from minova.scheduler.drivers.base import Driver, RulesFor

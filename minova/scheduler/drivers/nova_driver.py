@@ -14,8 +14,8 @@ import numpy as np
 from minova import errors
 from minova.context import RequestContext, service_context
 from minova.db.engine import Database
-from minova.objects.diagnosis import FilterStep
-from minova.objects.request_spec import HostLimits, RequestSpec, Selection
+from minova.objects.requests.diagnosis import FilterStep
+from minova.objects.requests.request_spec import HostLimits, RequestSpec, Selection
 from minova.scheduler.decide.chain import ChainRun, Rules
 from minova.scheduler.decide.decision import Decision
 from minova.scheduler.decide.diagnosis import LOST_WHEN_FOUND, LOST_WHEN_NOT, filter_steps

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from minova.objects.diagnosis import Diagnosis, FilterStep, LostHost, ScheduleAnswer
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.diagnosis import Diagnosis, FilterStep, LostHost, ScheduleAnswer
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.decide.decision import Decision
 
 UNCLAIMED = "Unable to successfully claim against any host"

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from minova.objects.checks import Check, at_least, at_most, enough_free
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.checks import Check, at_least, at_most, enough_free
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.hosts.nova_view import NovaHostState
 from minova.scheduler.hosts.table import Hosts, HostState, HostTable, Mask, Rows
 

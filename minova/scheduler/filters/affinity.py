@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Iterator
 
-from minova.objects.checks import at_least, at_most, below
-from minova.objects.instance_group import AFFINITY, ANTI_AFFINITY
-from minova.objects.request_spec import RequestSpec
+from minova.objects.catalogue.instance_group import AFFINITY, ANTI_AFFINITY
+from minova.objects.requests.checks import at_least, at_most, below
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.filters import Check, NumericFilter
 from minova.scheduler.filters.by_name import Named, NameFilter
 from minova.scheduler.filters.errors import InvalidFilterInput

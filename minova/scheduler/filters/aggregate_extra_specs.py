@@ -1,6 +1,6 @@
 """AggregateInstanceExtraSpecsFilter: the metadata of the host's aggregates must match the flavor's extra specs."""
 
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.filters import ClassFilter
 from minova.scheduler.filters.extra_specs import compare
 from minova.scheduler.hosts.aggregate_values import Aggregates, words

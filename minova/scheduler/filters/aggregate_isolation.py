@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from minova.objects.image_properties import FIELDS, typed
-from minova.objects.request_spec import RequestSpec
+from minova.objects.catalogue.image_properties import FIELDS, typed
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.filters import ClassFilter
 from minova.scheduler.hosts.aggregate_values import Aggregates, texts, words
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.filters import Check, NumericFilter
 from minova.scheduler.hosts.table import Hosts
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.filters import ClassFilter
 from minova.scheduler.hosts.record import AggregateFacts
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.filters import Filter, Verdict, all_of
 from minova.scheduler.hosts.state import HostState
 from minova.scheduler.hosts.table import HostTable, Mask

@@ -5,7 +5,7 @@ from typing import Any
 
 import netaddr
 
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.filters import ClassFilter
 from minova.scheduler.filters.errors import InvalidFilterInput
 

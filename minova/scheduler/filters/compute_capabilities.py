@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.filters.extra_specs import compare
 from minova.scheduler.filters.nova_names import OWN, SHARED, EquivalentHostsFilter, attribute, field_of
 from minova.scheduler.hosts.state import HostState

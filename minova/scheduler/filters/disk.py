@@ -6,7 +6,7 @@ Free disk is the lower of the accounted and the physically free disk.
 from collections.abc import Iterator
 from typing import Any
 
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.filters import Check, NumericFilter, at_least, enough_free
 from minova.scheduler.hosts.aggregate_values import AggregateNumber
 from minova.scheduler.hosts.table import Hosts, HostState

@@ -8,8 +8,8 @@ from typing import Any
 from packaging.version import Version
 
 from minova import errors
-from minova.objects.image_properties import ARCHITECTURES, predicates, typed
-from minova.objects.request_spec import RequestSpec
+from minova.objects.catalogue.image_properties import ARCHITECTURES, predicates, typed
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.filters import ClassFilter
 from minova.scheduler.hosts.record import Capabilities
 

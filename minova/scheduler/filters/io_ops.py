@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from minova.objects.checks import below
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.checks import below
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.filters import Check, NumericFilter
 from minova.scheduler.hosts.aggregate_values import AggregateNumber
 from minova.scheduler.hosts.table import Hosts

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.filters.errors import InvalidFilterInput
 from minova.scheduler.filters.nova_names import OWN, SHARED, EquivalentHostsFilter, attribute
 from minova.scheduler.hosts.state import HostState

@@ -9,8 +9,8 @@ import numpy as np
 from minova.hardware.numa_counts import counts_of, needs_of
 from minova.hardware.numa_fit import NoFit, PciNeeds, cells_for
 from minova.hardware.pci_pools import Pools
-from minova.objects.numa import NUMATopology, NUMATopologyLimits
-from minova.objects.request_spec import RequestSpec
+from minova.objects.hosts.numa import NUMATopology, NUMATopologyLimits
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.filters import Filter, Verdict, all_of
 from minova.scheduler.hosts.table import Hosts, HostState, HostTable, Mask
 

@@ -1,7 +1,7 @@
 """PciPassthroughFilter: passes hosts with the requested free devices. NUMATopologyFilter checks their NUMA affinity."""
 
 from minova.hardware.pci_pools import Pools, shortage
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.filters import ClassFilter
 
 

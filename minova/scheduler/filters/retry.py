@@ -1,6 +1,6 @@
 """RetryFilter, as in Nova 20: excludes the nodes on which this build has already failed."""
 
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.filters.by_name import Named, NameFilter
 
 

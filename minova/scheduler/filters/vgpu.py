@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from minova import errors
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.filters import Check, NumericFilter, enough_free
 from minova.scheduler.hosts.table import Hosts
 

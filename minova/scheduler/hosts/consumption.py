@@ -5,8 +5,8 @@ from typing import NamedTuple
 from minova.hardware.numa_fit import NoFit, PciNeeds, fit_topology
 from minova.hardware.numa_usage import with_instance
 from minova.hardware.pci_pools import GuestCells, Pools, cells_of, consumed, shortage
-from minova.objects.numa import InstanceNUMATopology, NUMATopology, NUMATopologyLimits
-from minova.objects.pci import InstancePCIRequest
+from minova.objects.hosts.numa import InstanceNUMATopology, NUMATopology, NUMATopologyLimits
+from minova.objects.hosts.pci import InstancePCIRequest
 
 
 class HardwareLeft(NamedTuple):

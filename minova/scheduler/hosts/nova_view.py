@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from minova.hardware.pci_pools import shortage
-from minova.objects.pci import InstancePCIRequest, PciDevicePool
+from minova.objects.hosts.pci import InstancePCIRequest, PciDevicePool
 from minova.scheduler.hosts.record import AggregateFacts
 from minova.scheduler.hosts.state import HostState
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from minova.hardware.numa_counts import NUMBERS, CellCounts, Counts, Need, accepts, counts_of
-from minova.objects.numa import NUMATopology, NUMATopologyLimits
+from minova.objects.hosts.numa import NUMATopology, NUMATopologyLimits
 
 # Up to so many kinds of guest cells, every set of kinds is counted. A guest with more kinds is left to the exact fit.
 MAX_KINDS = 5

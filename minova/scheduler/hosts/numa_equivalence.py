@@ -6,7 +6,7 @@ determine what one guest takes and what the next one finds.
 
 from typing import Any
 
-from minova.objects.numa import NUMACell, NUMATopology
+from minova.objects.hosts.numa import NUMACell, NUMATopology
 
 
 def equivalence_key(topology: NUMATopology) -> tuple[Any, ...]:

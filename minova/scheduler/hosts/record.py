@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from minova.objects.numa import NUMATopology
-from minova.objects.pci import Pairs, PciDevicePool
+from minova.objects.hosts.numa import NUMATopology
+from minova.objects.hosts.pci import Pairs, PciDevicePool
 
 # The only cell, as long as cells have no databases of their own.
 CELL_UUID = "00000000-0000-4000-8000-0000000000c1"

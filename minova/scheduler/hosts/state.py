@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from minova.objects.pci import Pairs
+from minova.objects.hosts.pci import Pairs
 
 
 class Hosts:

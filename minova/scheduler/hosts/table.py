@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from minova.objects.flavor import Flavor
-from minova.objects.numa import NUMATopologyLimits
-from minova.objects.request_spec import RequestSpec
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.hosts.numa import NUMATopologyLimits
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.hosts.class_columns import ClassColumn, ClassNumbers, DistinctValues
 from minova.scheduler.hosts.consumption import after_instance
 from minova.scheduler.hosts.instance_index import InstanceIndex, RowsOfHosts

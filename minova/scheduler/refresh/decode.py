@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from minova.codecs import Decoder, parse_json
-from minova.objects.numa import NUMACell, NUMATopology
-from minova.objects.pci import PciDevicePool
+from minova.objects.hosts.numa import NUMACell, NUMATopology
+from minova.objects.hosts.pci import PciDevicePool
 from minova.scheduler.hosts.interning import Interner
 from minova.scheduler.hosts.record import ImageSupport, Metric
 

@@ -8,8 +8,8 @@ from sqlalchemy.orm import Session
 
 from minova.db.engine import Database
 from minova.db.models import Heartbeat, Service
-from minova.objects.liveness import judge
-from minova.objects.service import CONDUCTOR
+from minova.objects.hosts.liveness import judge
+from minova.objects.hosts.service import CONDUCTOR
 from minova.placement.changes import EVERY_NODE
 from minova.scheduler.hosts.interning import Interner
 from minova.scheduler.hosts.table import HostTable

@@ -9,8 +9,8 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from minova.codecs import Decoder
-from minova.objects.numa import InstanceNUMATopology
-from minova.objects.pci import InstancePCIRequest, Pairs
+from minova.objects.hosts.numa import InstanceNUMATopology
+from minova.objects.hosts.pci import InstancePCIRequest, Pairs
 from minova.scheduler.hosts.consumption import after_instance
 from minova.scheduler.hosts.interning import Interner
 from minova.scheduler.hosts.record import (

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session, aliased
 
 from minova.db import models
 from minova.db.sql import in_list, json_field
-from minova.objects.states import RESOURCE_FREE
+from minova.objects.servers.states import RESOURCE_FREE
 from minova.placement.allocations.claims import IN_CHILDREN
 
 COMPUTE = "minova-compute"

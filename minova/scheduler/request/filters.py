@@ -13,8 +13,8 @@ import msgspec
 import os_traits
 
 from minova import errors
-from minova.objects.request_spec import PlacementFilter, RequestSpec
-from minova.objects.required_traits import TRAIT_PREFIX, required_of_image, traits_of
+from minova.objects.requests.request_spec import PlacementFilter, RequestSpec
+from minova.objects.requests.required_traits import TRAIT_PREFIX, required_of_image, traits_of
 from minova.scheduler.hosts.record import AggregateFacts
 from minova.scheduler.request.pinned_cpus import with_resources
 

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import msgspec
 import os_traits
 
-from minova.objects.numa import InstanceNUMATopology
-from minova.objects.request_spec import PlacementFilter, RequestSpec
-from minova.objects.resource_request import dedicated_cpus, resource_alternatives
+from minova.objects.hosts.numa import InstanceNUMATopology
+from minova.objects.requests.request_spec import PlacementFilter, RequestSpec
+from minova.objects.requests.resource_request import dedicated_cpus, resource_alternatives
 
 _HYPERTHREADING = {"require": "required_traits", "isolate": "forbidden_traits"}
 

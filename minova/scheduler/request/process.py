@@ -7,7 +7,7 @@ from sqlalchemy import select
 
 from minova.db import models
 from minova.db.engine import Database
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.hosts.record import AggregateFacts
 from minova.scheduler.request.filters import apply_request_filters, needs_aggregates, options_of
 from minova.scheduler.request.options_file import OptionsFile

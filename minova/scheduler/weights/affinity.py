@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from minova.objects.instance_group import SOFT_AFFINITY, SOFT_ANTI_AFFINITY
-from minova.objects.request_spec import RequestSpec
+from minova.objects.catalogue.instance_group import SOFT_AFFINITY, SOFT_ANTI_AFFINITY
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.hosts.table import Hosts
 from minova.scheduler.weights import Weigher
 

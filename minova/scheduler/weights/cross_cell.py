@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.hosts.table import Hosts, HostTable
 from minova.scheduler.weights import Weigher
 

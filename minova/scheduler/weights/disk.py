@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.hosts.table import Hosts
 from minova.scheduler.weights import Weigher
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from minova.objects.image_properties import typed
-from minova.objects.pci import Pairs
-from minova.objects.request_spec import RequestSpec
+from minova.objects.catalogue.image_properties import typed
+from minova.objects.hosts.pci import Pairs
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.hosts.table import Hosts, HostTable
 from minova.scheduler.weights import Numbers, Weigher
 from minova.scheduler.weights.ratios import ratios

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from minova import errors
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.hosts.aggregate_values import AggregateNumber
 from minova.scheduler.hosts.record import Metric
 from minova.scheduler.hosts.table import Hosts, HostTable

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from minova.objects.pci import PciDevicePool
-from minova.objects.request_spec import RequestSpec
+from minova.objects.hosts.pci import PciDevicePool
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.hosts.table import Hosts
 from minova.scheduler.weights import Weigher
 

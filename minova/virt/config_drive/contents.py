@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from minova.objects.instance import Instance
+from minova.objects.servers.instance import Instance
 from minova.virt.config_drive.network_data import first_address, network_data
 
 FOLSOM, GRIZZLY, HAVANA, LIBERTY = "2012-08-10", "2013-04-04", "2013-10-17", "2015-10-15"

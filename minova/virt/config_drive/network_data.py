@@ -5,7 +5,7 @@ from typing import Any
 
 from netaddr import IPNetwork
 
-from minova.objects.vif import Vif, VifAddress, VifSubnet, tap_name
+from minova.objects.network.vif import Vif, VifAddress, VifSubnet, tap_name
 
 # The type of a link on a bridge of the host.
 LINK_TYPE = "bridge"

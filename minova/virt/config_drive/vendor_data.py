@@ -15,7 +15,7 @@ from oslo_config import cfg
 
 from minova.codecs import parse_json
 from minova.errors import InvalidConfiguration, ServiceUnavailable
-from minova.objects.instance import Instance
+from minova.objects.servers.instance import Instance
 
 LOG = logging.getLogger(__name__)
 STATIC, DYNAMIC = "StaticJSON", "DynamicJSON"

@@ -18,16 +18,16 @@ import msgspec
 from oslo_config import cfg
 
 from minova import errors
-from minova.objects.compute_node import DomainView, HypervisorView, clamped
-from minova.objects.console import ConsoleAddress, ConsoleType
-from minova.objects.cpu_times import CpuTimes
-from minova.objects.diagnostics import GuestDiagnostics
-from minova.objects.flavor import Flavor, Overhead
-from minova.objects.image import Image
-from minova.objects.instance import Instance
-from minova.objects.network import LOCAL
-from minova.objects.states import PowerState
-from minova.objects.vif import GroupMembers, Vif
+from minova.objects.catalogue.flavor import Flavor, Overhead
+from minova.objects.catalogue.image import Image
+from minova.objects.hosts.compute_node import DomainView, HypervisorView, clamped
+from minova.objects.hosts.cpu_times import CpuTimes
+from minova.objects.network.network import LOCAL
+from minova.objects.network.vif import GroupMembers, Vif
+from minova.objects.servers.console import ConsoleAddress, ConsoleType
+from minova.objects.servers.diagnostics import GuestDiagnostics
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState
 from minova.virt.config_drive.builder import ConfigDrives
 from minova.virt.driver import NO_DATA, NO_ROW, GuestData, LeftDisks, RowHost, last_lines
 from minova.virt.libvirt import diagnostics, guest_agent

@@ -8,8 +8,8 @@ import logging
 import libvirt
 
 from minova import errors
-from minova.objects.image import Image
-from minova.objects.image_properties import flag
+from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.image_properties import flag
 from minova.virt.libvirt.error_codes import meaning
 
 LOG = logging.getLogger(__name__)

@@ -17,10 +17,10 @@ from minova.hardware import pci_devices, pci_spec, reserved_pages
 from minova.hardware.cpu_sets import CpuSets
 from minova.hardware.demands import require_aliases
 from minova.hardware.pci_alias import unmet
-from minova.objects.compute_node import DomainView
-from minova.objects.numa import NUMATopology
-from minova.objects.pci import PciDevice
-from minova.objects.states import PowerState
+from minova.objects.hosts.compute_node import DomainView
+from minova.objects.hosts.numa import NUMATopology
+from minova.objects.hosts.pci import PciDevice
+from minova.objects.servers.states import PowerState
 from minova.virt.libvirt.inventory import capabilities, domain_capabilities, node_devices
 from minova.virt.libvirt.inventory.capabilities import Capabilities
 from minova.virt.libvirt.inventory.domain_capabilities import GuestOffer

@@ -6,8 +6,8 @@ from oslo_config import cfg
 
 from minova.errors import InvalidConfiguration
 from minova.hardware.cpu_sets import CpuSets, cpu_sets
-from minova.objects.numa import CPUs, NUMATopology
-from minova.objects.vif_queues import most_queues_of_kernel
+from minova.objects.catalogue.vif_queues import most_queues_of_kernel
+from minova.objects.hosts.numa import CPUs, NUMATopology
 from minova.virt.libvirt.consoles import SerialConsoles
 from minova.virt.libvirt.inventory.capabilities import Capabilities
 from minova.virt.libvirt.inventory.domain_capabilities import GuestOffer

@@ -23,9 +23,9 @@ from minova.compute.instances.builds import Images
 from minova.context import service_context
 from minova.db.engine import Database
 from minova.db.upgrade import upgrade
-from minova.objects.flavor import Flavor
-from minova.objects.image import Image
-from minova.objects.server_request import CreateServers
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
+from minova.objects.requests.server_request import CreateServers
 from minova.scheduler.manager import SchedulerManager
 from tests.cluster import configure
 from tests.fakes.hypervisor import Hypervisor

@@ -13,7 +13,7 @@ from minova.compute.manager import AUDIT_INTERVAL, BINARY
 from minova.compute.tracker.nodes import settings_from
 from minova.compute.tracker.resource_tracker import ResourceTracker
 from minova.context import service_context
-from minova.objects.service import Service
+from minova.objects.hosts.service import Service
 from tests.benchmarks.computes.clones import service_uuid
 from tests.fakes.hypervisor import Hypervisor
 

@@ -19,8 +19,8 @@ from sqlalchemy.orm import Session
 
 from minova.db.engine import Database
 from minova.db.models import Instance, InstanceAction
-from minova.objects.flavor import Flavor
-from minova.objects.states import PowerState, VmState
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.servers.states import PowerState, VmState
 from tests.benchmarks.boots.__main__ import HTTP, cpu_seconds
 from tests.cluster import wait_for
 from tests.integration.deployment import Deployment

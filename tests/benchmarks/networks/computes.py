@@ -14,8 +14,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from minova.objects.instance import Instance
-from minova.objects.vif import GroupMembers, Vif
+from minova.objects.network.vif import GroupMembers, Vif
+from minova.objects.servers.instance import Instance
 from minova.virt import fake
 from minova.virt.port_rules import PortRules
 from tests.benchmarks.boots import computes

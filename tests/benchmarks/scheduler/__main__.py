@@ -31,7 +31,7 @@ from minova.cmd.manage import sizes
 from minova.context import RequestContext
 from minova.db import models
 from minova.db.engine import Database
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.request_spec import RequestSpec
 from minova.placement import changes
 from minova.scheduler.decide.decision import Decision, decide
 from minova.scheduler.drivers.filter_scheduler import FilterScheduler, rules_of

@@ -14,8 +14,8 @@ from sqlalchemy.orm import Session
 
 from minova.db.engine import Database
 from minova.db.models import Instance
-from minova.objects.flavor import Flavor
-from minova.objects.states import PowerState, VmState
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.servers.states import PowerState, VmState
 from tests.benchmarks.listings.__main__ import AT
 from tests.cluster import Cluster
 from tests.integration.keystone.conftest import OPTIONS

@@ -12,7 +12,7 @@ import bcrypt
 import requests
 
 from minova.context import service_context
-from minova.objects.network import Network, Pool, Subnet
+from minova.objects.network.network import Network, Pool, Subnet
 from tests import limits
 from tests.cluster import BOOK_BUS, Cluster
 

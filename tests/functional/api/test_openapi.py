@@ -16,7 +16,7 @@ from minova.api.http.definition import Route
 from minova.api.http.microversions import Version, text
 from minova.api.openapi import at, describe
 from minova.db import models
-from minova.objects.migration import MigrationType
+from minova.objects.servers.migration import MigrationType
 from tests.functional.api.compute.servers.test_migrations import START
 from tests.functional.api.compute.servers.test_migrations import add as add_migration
 from tests.functional.api.compute.test_flavors_and_hosts import node, service

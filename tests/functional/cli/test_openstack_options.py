@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from minova.db import models
-from minova.objects.states import VmState
+from minova.objects.servers.states import VmState
 from tests.fakes.row_conductor import now
 from tests.functional.api.conftest import Cloud
 from tests.functional.cli.conftest import Cli, json_output, succeed

@@ -10,7 +10,7 @@ import pytest
 
 from minova import errors
 from minova.db import models
-from minova.objects.diagnosis import Diagnosis, FilterStep, LostHost, WeighedHost
+from minova.objects.requests.diagnosis import Diagnosis, FilterStep, LostHost, WeighedHost
 from tests.fakes.row_conductor import now
 from tests.functional.api.conftest import Cloud
 from tests.functional.cli.conftest import Cli, json_output, succeed

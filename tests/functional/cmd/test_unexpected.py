@@ -11,11 +11,11 @@ from sqlalchemy import select
 from minova.cmd.manage import run
 from minova.db import models
 from minova.db.engine import Database
-from minova.objects.flavor import Flavor
-from minova.objects.guest_record import GuestMark, GuestRecord
-from minova.objects.image import Image
-from minova.objects.instance import Instance
-from minova.objects.removal_rules import Verdict
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
+from minova.objects.servers.instance import Instance
+from minova.objects.unexpected.guest_record import GuestMark, GuestRecord
+from minova.objects.unexpected.removal_rules import Verdict
 from tests.functional.placement.cases import held, hosts
 from tests.functional.scheduler.cloud import named
 from tests.tables import make_tables

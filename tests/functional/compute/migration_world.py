@@ -24,14 +24,14 @@ from minova.context import RequestContext
 from minova.db import models
 from minova.db.engine import Database
 from minova.hardware.demands import demands_of
-from minova.objects.compute_node import ComputeNode, HypervisorView
-from minova.objects.flavor import Flavor, Overhead
-from minova.objects.image import Image
-from minova.objects.migration import Migration, MigrationType, Moved
-from minova.objects.numa import NUMACell, NUMAPages, NUMATopology
-from minova.objects.pci import PciDevice
-from minova.objects.request_spec import HostLimits, RequestSpec, Selection
-from minova.objects.server_request import CreateServers
+from minova.objects.catalogue.flavor import Flavor, Overhead
+from minova.objects.catalogue.image import Image
+from minova.objects.hosts.compute_node import ComputeNode, HypervisorView
+from minova.objects.hosts.numa import NUMACell, NUMAPages, NUMATopology
+from minova.objects.hosts.pci import PciDevice
+from minova.objects.requests.request_spec import HostLimits, RequestSpec, Selection
+from minova.objects.requests.server_request import CreateServers
+from minova.objects.servers.migration import Migration, MigrationType, Moved
 from minova.scheduler.manager import SchedulerManager
 from tests.cluster import configure
 from tests.fakes.hypervisor import Hypervisor

@@ -5,10 +5,10 @@ from sqlalchemy import select, update
 
 from minova.conductor.hosts.service_removal import remove_node
 from minova.db import models
-from minova.objects.flavor import Flavor
-from minova.objects.migration import MigrationType
-from minova.objects.request_spec import HostLimits
-from minova.objects.states import VmState
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.requests.request_spec import HostLimits
+from minova.objects.servers.migration import MigrationType
+from minova.objects.servers.states import VmState
 from tests.functional.compute.migration_world import CTX, FLAVORS, HOSTS, World
 
 BY_NAME = {one.name: one for one in FLAVORS}

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from minova.context import RequestContext
-from minova.objects.cloud import LOST, CloudState, Mark
-from minova.objects.instance import Instance
-from minova.objects.states import PowerState, VmState
+from minova.objects.hosts.cloud import LOST, CloudState, Mark
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.computes import wait_until
 from tests.fakes.conductor import FakeConductor
 from tests.functional.compute.test_fake_driver import Host

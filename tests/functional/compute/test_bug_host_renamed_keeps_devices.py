@@ -13,7 +13,7 @@ from minova.compute.instances.builds import Images
 from minova.compute.manager import ComputeManager
 from minova.conductor.hosts import rename as host_rename
 from minova.db import models
-from minova.objects.compute_node import ComputeNode
+from minova.objects.hosts.compute_node import ComputeNode
 from tests.functional.compute.migration_world import FLAVORS, World, options_of
 
 BOTH = next(flavor for flavor in FLAVORS if flavor.name == "both")

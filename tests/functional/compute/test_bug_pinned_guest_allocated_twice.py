@@ -15,12 +15,12 @@ from sqlalchemy import select
 
 from minova.db import models
 from minova.hardware.demands import demands_of
-from minova.objects.compute_node import HypervisorView
-from minova.objects.flavor import Flavor
-from minova.objects.migration import MigrationType
-from minova.objects.numa import NUMATopology
-from minova.objects.request_spec import Selection
-from minova.objects.resource_request import resource_alternatives
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.hosts.compute_node import HypervisorView
+from minova.objects.hosts.numa import NUMATopology
+from minova.objects.requests.request_spec import Selection
+from minova.objects.requests.resource_request import resource_alternatives
+from minova.objects.servers.migration import MigrationType
 from minova.placement.allocations import writes
 from minova.placement.audit import gather, heal, node_audit
 from minova.placement.audit.judge import Kind

@@ -11,11 +11,11 @@ from minova import errors
 from minova.cmd.compute import make_manager as make_compute_manager
 from minova.compute.images.sweep import GRACE, sweep, time_in
 from minova.compute.manager import ComputeManager
-from minova.objects.build import BuildMessage
-from minova.objects.flavor import Flavor
-from minova.objects.image import Image
-from minova.objects.instance import Instance
-from minova.objects.states import PowerState, VmState
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
+from minova.objects.servers.build import BuildMessage
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState, VmState
 from minova.virt.driver import NO_DATA, NO_ROW, GuestData, RowHost
 from minova.virt.libvirt.storage import disk_owner
 from minova.virt.libvirt.storage.disk_images import Base

@@ -11,9 +11,9 @@ from sqlalchemy import select
 
 from minova import errors
 from minova.db import models
-from minova.objects.compute_node import HypervisorView
-from minova.objects.migration import MigrationType
-from minova.objects.server_request import CreateServers
+from minova.objects.hosts.compute_node import HypervisorView
+from minova.objects.requests.server_request import CreateServers
+from minova.objects.servers.migration import MigrationType
 from minova.placement.allocations import writes
 from minova.placement.audit import gather, heal
 from minova.placement.audit.judge import Kind

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from minova.cmd.compute import make_manager as make_compute_manager
-from minova.objects.flavor import Flavor
-from minova.objects.request_spec import HostLimits
-from minova.objects.states import PowerState, VmState
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.requests.request_spec import HostLimits
+from minova.objects.servers.states import PowerState, VmState
 from minova.virt.fake import FakeDriver
 from tests.fakes.computes import CTX, FakeImages, configured, wait_until
 from tests.fakes.conductor import FakeConductor

@@ -5,8 +5,8 @@ import pytest
 from sqlalchemy import select
 
 from minova.db import models
-from minova.objects.migration import MigrationType
-from minova.objects.states import VmState
+from minova.objects.servers.migration import MigrationType
+from minova.objects.servers.states import VmState
 from tests.functional.compute.migration_world import FLAVORS, HOSTS, World, flavor
 
 DEVICE = next(one for one in FLAVORS if one.name == "device")

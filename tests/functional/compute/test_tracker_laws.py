@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from minova import errors
-from minova.objects.migration import MigrationType
-from minova.objects.states import VmState
+from minova.objects.servers.migration import MigrationType
+from minova.objects.servers.states import VmState
 from tests.functional.compute.migration_world import FLAVORS, HOSTS, World
 
 # 100 sequences in CI; the nightly run asks for 2,000.

@@ -6,7 +6,7 @@ from sqlalchemy import select
 
 from minova import errors
 from minova.db import models
-from minova.objects.failures import UNKNOWN, text_of
+from minova.objects.servers.failures import UNKNOWN, text_of
 from tests.functional.conductor.conductor_harness import CTX, FLAVOR, IMAGE, ConductorHarness, request
 from tests.functional.conductor.network_cases import network, subnet
 from tests.functional.scheduler.cloud import named

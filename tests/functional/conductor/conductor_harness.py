@@ -21,14 +21,14 @@ from minova.db import models
 from minova.db.api_queries import instances
 from minova.db.engine import Database
 from minova.messaging.notifier import Notifier
-from minova.objects.compute_node import ComputeNode, DomainView, HypervisorView, Inventory
-from minova.objects.diagnosis import Diagnosis
-from minova.objects.flavor import Flavor
-from minova.objects.image import Image
-from minova.objects.server_actions import ACTIONS, BY_KIND, SHELVE
-from minova.objects.server_request import CreateServers
-from minova.objects.service import Service
-from minova.objects.states import VmState
+from minova.objects.actions.server_actions import ACTIONS, BY_KIND, SHELVE
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
+from minova.objects.hosts.compute_node import ComputeNode, DomainView, HypervisorView, Inventory
+from minova.objects.hosts.service import Service
+from minova.objects.requests.diagnosis import Diagnosis
+from minova.objects.requests.server_request import CreateServers
+from minova.objects.servers.states import VmState
 from minova.service import unless_safe
 from minova.witness import Witness
 from tests import limits

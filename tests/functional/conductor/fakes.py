@@ -10,18 +10,18 @@ from minova.context import RequestContext
 from minova.contracts.compute import ComputeApi
 from minova.contracts.scheduler import SchedulerApi
 from minova.db.engine import Database
-from minova.objects import server_actions as known
-from minova.objects.build import BuildMessage
-from minova.objects.capacity import Capacity
-from minova.objects.console import ConsoleAddress
-from minova.objects.diagnosis import Diagnosis, FilterStep, ScheduleAnswer
-from minova.objects.diagnostics import GuestDiagnostics
-from minova.objects.image import Image
-from minova.objects.instance import Instance
-from minova.objects.node_audit import NodeAudit
-from minova.objects.request_spec import HostLimits, RequestSpec, Selection
-from minova.objects.resource_request import resource_alternatives
-from minova.objects.vif import GroupMembers
+from minova.objects.actions import server_actions as known
+from minova.objects.catalogue.image import Image
+from minova.objects.hosts.node_audit import NodeAudit
+from minova.objects.network.vif import GroupMembers
+from minova.objects.requests.capacity import Capacity
+from minova.objects.requests.diagnosis import Diagnosis, FilterStep, ScheduleAnswer
+from minova.objects.requests.request_spec import HostLimits, RequestSpec, Selection
+from minova.objects.requests.resource_request import resource_alternatives
+from minova.objects.servers.build import BuildMessage
+from minova.objects.servers.console import ConsoleAddress
+from minova.objects.servers.diagnostics import GuestDiagnostics
+from minova.objects.servers.instance import Instance
 from minova.placement.allocations import claims as allocations
 from tests.functional.scheduler.cloud import named
 

@@ -10,9 +10,9 @@ from minova import errors
 from minova.context import RequestContext
 from minova.db import models
 from minova.hardware import errors as hardware
-from minova.objects.aggregate import Aggregate
-from minova.objects.instance_group import InstanceGroup
-from minova.objects.numa import InstanceNUMATopology
+from minova.objects.catalogue.aggregate import Aggregate
+from minova.objects.catalogue.instance_group import InstanceGroup
+from minova.objects.hosts.numa import InstanceNUMATopology
 from minova.placement.providers import aggregates, queries
 from tests.functional.conductor.conductor_harness import CTX, FLAVOR, ConductorHarness
 from tests.functional.scheduler.cloud import named

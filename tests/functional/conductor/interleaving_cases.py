@@ -11,7 +11,7 @@ from minova.conductor.hosts.witnesses import Witnesses
 from minova.conductor.tasks.worker import Worker
 from minova.db import models
 from minova.db.models import ProviderTrait, Trait
-from minova.objects.service import Service
+from minova.objects.hosts.service import Service
 from minova.placement.providers import queries, traits
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.functional.scheduler.cloud import named

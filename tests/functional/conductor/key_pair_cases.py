@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from minova import errors
-from minova.objects.key_pair import KeyPair
+from minova.objects.catalogue.key_pair import KeyPair
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, request
 from tests.functional.conductor.quota_cases import at_once, limit, refusals
 

@@ -16,9 +16,17 @@ from minova.conductor.network.ports import NewPort
 from minova.db import models
 from minova.db.networks import group_members, networks, subnets, vifs
 from minova.db.networks import ports as stored_ports
-from minova.objects.addresses import default_pools, parse_cidr
-from minova.objects.network import AddressPair, AddressRequest, Network, Port, SecurityGroup, SecurityGroupRule, Subnet
-from minova.objects.vif import MAX_RANGES, VifAddress, VifRule, VifSubnet
+from minova.objects.network.addresses import default_pools, parse_cidr
+from minova.objects.network.network import (
+    AddressPair,
+    AddressRequest,
+    Network,
+    Port,
+    SecurityGroup,
+    SecurityGroupRule,
+    Subnet,
+)
+from minova.objects.network.vif import MAX_RANGES, VifAddress, VifRule, VifSubnet
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request, request
 from tests.functional.conductor.quota_cases import at_once, limit, used
 

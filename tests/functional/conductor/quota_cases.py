@@ -12,7 +12,7 @@ from minova import errors
 from minova.conductor.manager import ConductorManager
 from minova.context import RequestContext
 from minova.db import models, quotas
-from minova.objects.quota import COUNTED
+from minova.objects.catalogue.quota import COUNTED
 from tests.functional.conductor.conductor_harness import CTX, FLAVOR, IMAGE, ConductorHarness, new_request, request
 
 PROJECT = CTX.project_id

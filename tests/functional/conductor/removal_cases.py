@@ -5,7 +5,7 @@ import pytest
 from minova import errors
 from minova.conductor.hosts.services import LISTENS_AFTER
 from minova.db import models
-from minova.objects.states import VmState
+from minova.objects.servers.states import VmState
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, request
 from tests.functional.scheduler.cloud import named
 

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from minova.objects.compute_node import MAX_CAPACITY
+from minova.objects.hosts.compute_node import MAX_CAPACITY
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, inventories_of
 
 TOO_MUCH = 1 << 40

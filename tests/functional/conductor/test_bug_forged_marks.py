@@ -8,8 +8,8 @@ import pytest
 from minova.conductor.tasks.history import CONFIRM
 from minova.db.models import Cloud
 from minova.db.recovery import cloud
-from minova.objects.cloud import Mark, Seen, learned
-from minova.objects.service import Service
+from minova.objects.hosts.cloud import Mark, Seen, learned
+from minova.objects.hosts.service import Service
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.functional.scheduler.cloud import named
 

@@ -16,11 +16,11 @@ from minova.conductor.unexpected import checks, listing
 from minova.db import models
 from minova.db.networks import held_ports
 from minova.db.recovery import unexpected
-from minova.objects.guest_record import EndedAction, GuestMark, GuestRecord
-from minova.objects.image import Image, StoredImage
-from minova.objects.instance import Instance
-from minova.objects.network import MAX_ADDRESSES, Subnet
-from minova.objects.vif import MAX_NICS, Vif, VifAddress
+from minova.objects.catalogue.image import Image, StoredImage
+from minova.objects.network.network import MAX_ADDRESSES, Subnet
+from minova.objects.network.vif import MAX_NICS, Vif, VifAddress
+from minova.objects.servers.instance import Instance
+from minova.objects.unexpected.guest_record import EndedAction, GuestMark, GuestRecord
 from tests.functional.conductor.conductor_harness import CTX, FLAVOR, ConductorHarness
 from tests.functional.conductor.network_cases import addresses_of, network, port, subnet
 from tests.functional.conductor.test_unexpected_guests import adopt, forget, mark, reasons, record_of, report

@@ -5,7 +5,7 @@ from sqlalchemy import select, update
 
 from minova.api.compute.servers.view import shown_status
 from minova.db import models
-from minova.objects.states import PowerState
+from minova.objects.servers.states import PowerState
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 
 

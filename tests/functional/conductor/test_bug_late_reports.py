@@ -6,7 +6,7 @@ import pytest
 from minova import errors
 from minova.db import models
 from minova.db.recovery import unexpected
-from minova.objects.guest_record import GuestRecord
+from minova.objects.unexpected.guest_record import GuestRecord
 from tests.fakes.identified import Machine
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.functional.conductor.network_cases import network, subnet

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from minova import errors
-from minova.objects.compute_node import ComputeNode
+from minova.objects.hosts.compute_node import ComputeNode
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, inventories_of
 
 replace = msgspec.structs.replace

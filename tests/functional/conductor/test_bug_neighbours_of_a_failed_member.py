@@ -18,8 +18,8 @@ from minova.conductor.tasks.batches import together_or_alone
 from minova.db import models
 from minova.db import purge as db_purge
 from minova.db.hosts import node_audits
-from minova.objects.failures import Failure
-from minova.objects.node_audit import NodeAudit
+from minova.objects.hosts.node_audit import NodeAudit
+from minova.objects.servers.failures import Failure
 from tests.functional.conductor.conductor_harness import CTX, START, ConductorHarness, request
 from tests.functional.conductor.notifications.test_instances import Open, names, open_harness
 from tests.tables import make_tables

@@ -11,10 +11,10 @@ from sqlalchemy import select
 
 from minova import errors
 from minova.db import models
-from minova.objects.build import InstanceClaim, refusal
-from minova.objects.migration import MigrationType
-from minova.objects.numa import InstanceNUMACell, InstanceNUMATopology
-from minova.objects.request_spec import Selection
+from minova.objects.hosts.numa import InstanceNUMACell, InstanceNUMATopology
+from minova.objects.requests.request_spec import Selection
+from minova.objects.servers.build import InstanceClaim, refusal
+from minova.objects.servers.migration import MigrationType
 from tests.functional.conductor.conductor_harness import CTX, FLAVOR, ConductorHarness
 from tests.functional.scheduler.cloud import named
 

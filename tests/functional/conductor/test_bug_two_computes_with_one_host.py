@@ -10,7 +10,7 @@ from minova.compute.host_identity import LocalIdentity
 from minova.conductor.manager import ConductorManager
 from minova.context import RequestContext
 from minova.db.hosts import services
-from minova.objects.service import Service, ServiceInstructions
+from minova.objects.hosts.service import Service, ServiceInstructions
 from tests.fakes.identified import Machine
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.functional.conductor.test_bug_node_renamed import service

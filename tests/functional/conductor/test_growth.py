@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import insert, select
 
 from minova.db import models
-from minova.objects.migration import Migration, MigrationType
+from minova.objects.servers.migration import Migration, MigrationType
 from tests.functional.conductor.conductor_harness import CTX, FLAVOR, ConductorHarness
 from tests.functional.scheduler.cloud import named
 from tests.tables import make_tables

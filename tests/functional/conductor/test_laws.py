@@ -14,7 +14,7 @@ from sqlalchemy import event, select
 
 from minova import errors
 from minova.db import models
-from minova.objects.build import BuildMessage
+from minova.objects.servers.build import BuildMessage
 from minova.placement.audit import gather
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request, request
 from tests.tables import make_tables

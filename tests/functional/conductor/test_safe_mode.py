@@ -12,8 +12,8 @@ from minova.conductor.manager import ConductorManager
 from minova.conductor.tasks.history import CONFIRM
 from minova.db.recovery import cloud
 from minova.db.recovery.cloud import HOST
-from minova.objects.cloud import LOST, Seen, is_shown, learned
-from minova.objects.service import Service
+from minova.objects.hosts.cloud import LOST, Seen, is_shown, learned
+from minova.objects.hosts.service import Service
 from minova.witness import Witness
 from tests import backups
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness

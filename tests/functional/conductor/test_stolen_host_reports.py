@@ -14,10 +14,10 @@ from minova.conductor.unexpected.removal import remove
 from minova.db import models
 from minova.db.catalogue import flavors, images
 from minova.db.recovery import unexpected
-from minova.objects.guest_record import EndedAction, GuestMark, GuestRecord, GuestsAnswer
-from minova.objects.instance import Instance
-from minova.objects.states import VmState
-from minova.objects.vif import Vif
+from minova.objects.network.vif import Vif
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import VmState
+from minova.objects.unexpected.guest_record import EndedAction, GuestMark, GuestRecord, GuestsAnswer
 from tests.functional.conductor.conductor_harness import CTX, FLAVOR, IMAGE, ConductorHarness
 from tests.functional.conductor.network_cases import network, port, subnet
 from tests.functional.conductor.quota_cases import limit

@@ -11,10 +11,10 @@ from minova.conductor.unexpected.adoption import Adoption
 from minova.conductor.unexpected.removal import remove
 from minova.db import models
 from minova.db.recovery import unexpected
-from minova.objects.guest_record import EndedAction, GuestMark, GuestRecord, GuestsAnswer
-from minova.objects.instance import Instance
-from minova.objects.request_spec import RequestSpec
-from minova.objects.states import PowerState, VmState
+from minova.objects.requests.request_spec import RequestSpec
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState, VmState
+from minova.objects.unexpected.guest_record import EndedAction, GuestMark, GuestRecord, GuestsAnswer
 from tests.functional.conductor.conductor_harness import CTX, FLAVOR, IMAGE, ConductorHarness
 from tests.functional.conductor.network_cases import addresses_of, network, port, subnet
 

@@ -20,8 +20,8 @@ from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.metadata import service
 from minova.metadata.recent import BURST
-from minova.objects.guest_metadata import LONGEST_PASSWORD, GuestMetadata
-from minova.objects.instance import Instance
+from minova.objects.servers.guest_metadata import LONGEST_PASSWORD, GuestMetadata
+from minova.objects.servers.instance import Instance
 from tests.unit.virt.config_drive.test_contents import BASIC
 
 FRONT, BACK, STRANGER, BUSY = "127.0.0.5", "127.0.0.6", "127.0.0.7", "127.0.0.8"

@@ -8,8 +8,8 @@ from sqlalchemy import delete, insert, select, update
 
 from minova.db import models
 from minova.db.engine import Database
-from minova.objects.compute_node import Inventory
-from minova.objects.numa import InstanceNUMACell, InstanceNUMATopology
+from minova.objects.hosts.compute_node import Inventory
+from minova.objects.hosts.numa import InstanceNUMACell, InstanceNUMATopology
 from minova.placement.allocations import writes
 from minova.placement.audit import gather, heal
 from minova.placement.audit.judge import Kind

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.db import models
 from minova.db.engine import Database
-from minova.objects.compute_node import Inventory
+from minova.objects.hosts.compute_node import Inventory
 from minova.placement import changes
 from minova.placement.allocations import claims as allocations
 from minova.placement.allocations.claims import Claim

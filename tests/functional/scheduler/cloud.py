@@ -16,9 +16,9 @@ from minova import conf as configuration
 from minova.context import RequestContext
 from minova.db import models
 from minova.db.engine import Database
-from minova.objects.compute_node import Inventory
-from minova.objects.flavor import Flavor
-from minova.objects.request_spec import RequestSpec
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.hosts.compute_node import Inventory
+from minova.objects.requests.request_spec import RequestSpec
 from minova.placement import changes
 from minova.placement.nodes import inventories
 from minova.placement.providers import of_node

@@ -30,11 +30,11 @@ from minova.db.engine import Database
 from minova.db.servers import request_specs
 from minova.hardware.numa_fit import NoFit, fit_topology
 from minova.hardware.numa_usage import with_instance
-from minova.objects.compute_node import Inventory
-from minova.objects.flavor import Flavor
-from minova.objects.numa import NUMACell, NUMATopology
-from minova.objects.request_spec import RequestSpec
-from minova.objects.server_request import ServerRequest
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.hosts.compute_node import Inventory
+from minova.objects.hosts.numa import NUMACell, NUMATopology
+from minova.objects.requests.request_spec import RequestSpec
+from minova.objects.requests.server_request import ServerRequest
 from minova.placement.audit import gather
 from minova.placement.nodes import inventories
 from minova.scheduler.drivers.request import UNCLAIMED

@@ -4,8 +4,8 @@ import threading
 from typing import Any
 
 from minova.db.engine import Database
-from minova.objects.diagnosis import ScheduleAnswer
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.diagnosis import ScheduleAnswer
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.manager import SchedulerManager
 from tests.functional.scheduler.cloud import CTX, conf_of, put_host, spec_of, uuids
 

@@ -9,7 +9,7 @@ from sqlalchemy.exc import IntegrityError
 
 from minova import errors
 from minova.db.engine import Database
-from minova.objects.diagnosis import ScheduleAnswer
+from minova.objects.requests.diagnosis import ScheduleAnswer
 from minova.scheduler.drivers import claim_loop, claim_writes
 from minova.scheduler.drivers.claim_writes import Decided
 from minova.scheduler.drivers.request import Request, schedule_answer

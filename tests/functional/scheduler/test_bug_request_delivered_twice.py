@@ -9,7 +9,7 @@ import pytest
 
 from minova import errors
 from minova.db.engine import Database
-from minova.objects.diagnosis import ScheduleAnswer
+from minova.objects.requests.diagnosis import ScheduleAnswer
 from minova.placement.allocations import claims
 from minova.scheduler.manager import SchedulerManager
 from tests.functional.placement.cases import held

@@ -7,8 +7,8 @@ import pytest
 
 from minova.db.catalogue import server_groups
 from minova.db.engine import Database
-from minova.objects.diagnosis import ScheduleAnswer
-from minova.objects.instance_group import InstanceGroup
+from minova.objects.catalogue.instance_group import InstanceGroup
+from minova.objects.requests.diagnosis import ScheduleAnswer
 from minova.scheduler.manager import SchedulerManager
 from tests.functional.placement.group_cases import add_group
 from tests.functional.scheduler.cloud import add_instance, inventory_rows, named, spec_of, unbalanced

@@ -7,7 +7,7 @@ import pytest
 from minova import errors
 from minova.context import RequestContext
 from minova.db.engine import Database
-from minova.objects.service import Service, ServiceInstructions
+from minova.objects.hosts.service import Service, ServiceInstructions
 from minova.scheduler.manager import SchedulerManager
 from tests.functional.scheduler.cloud import conf_of
 

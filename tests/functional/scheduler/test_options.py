@@ -16,10 +16,10 @@ from minova import errors
 from minova.db import models
 from minova.db.engine import Database
 from minova.messaging.notifier import Notifier
-from minova.objects.diagnosis import ScheduleAnswer
-from minova.objects.image import Image
-from minova.objects.numa import InstanceNUMACell, InstanceNUMATopology
-from minova.objects.request_spec import Retry
+from minova.objects.catalogue.image import Image
+from minova.objects.hosts.numa import InstanceNUMACell, InstanceNUMATopology
+from minova.objects.requests.diagnosis import ScheduleAnswer
+from minova.objects.requests.request_spec import Retry
 from minova.placement import changes
 from minova.placement.allocations import claims
 from minova.scheduler.filters import BaseHostFilter

@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 from minova import errors
 from minova.db import models
 from minova.db.engine import Database
-from minova.objects.instance_group import InstanceGroup
+from minova.objects.catalogue.instance_group import InstanceGroup
 from minova.scheduler.drivers.base import Driver
 from minova.scheduler.manager import SchedulerManager
 from tests.functional.scheduler.cloud import CTX, flavor, inventory_rows, named, spec_of, uuids

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from minova.db import models
 from minova.db.engine import Database
-from minova.objects.pci import InstancePCIRequest
+from minova.objects.hosts.pci import InstancePCIRequest
 from minova.placement import changes
 from minova.placement.allocations import claims
 from minova.placement.changes import EVERY_NODE

@@ -10,8 +10,8 @@ from sqlalchemy import delete, select, update
 from minova import errors
 from minova.db import models
 from minova.db.engine import Database
-from minova.objects.diagnosis import ScheduleAnswer
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.diagnosis import ScheduleAnswer
+from minova.objects.requests.request_spec import RequestSpec
 from minova.placement import changes
 from minova.placement.allocations import claims
 from minova.scheduler.filters import BaseHostFilter

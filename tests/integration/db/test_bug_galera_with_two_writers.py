@@ -18,7 +18,7 @@ from minova.db import models
 from minova.db.catalogue import server_groups
 from minova.db.engine import Database, is_retriable
 from minova.db.models.base import Lockable
-from minova.objects.instance_group import AFFINITY, ANTI_AFFINITY, InstanceGroup
+from minova.objects.catalogue.instance_group import AFFINITY, ANTI_AFFINITY, InstanceGroup
 from minova.placement.allocations import claims
 from tests.functional.placement.cases import claim_of, hosts
 from tests.functional.scheduler.cloud import SEEN, inventory_rows, named, unbalanced

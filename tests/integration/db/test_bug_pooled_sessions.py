@@ -21,7 +21,7 @@ from minova.db import schema
 from minova.db.engine import Database, Timeouts
 from minova.db.models import DeletedImage, Instance
 from minova.db.upgrade import upgrade
-from minova.objects.flavor import Flavor
+from minova.objects.catalogue.flavor import Flavor
 from tests.cluster import BOOK_BUS, Cluster, wait_for
 from tests.functional.test_cloud import People
 from tests.servers.pgbouncer import SESSIONS, PgBouncer

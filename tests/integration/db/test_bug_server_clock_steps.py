@@ -13,7 +13,7 @@ from minova.db.api_queries import services
 from minova.db.engine import Database
 from minova.db.servers import tasks
 from minova.db.upgrade import upgrade
-from minova.objects.service import Service
+from minova.objects.hosts.service import Service
 from tests.cluster import configure
 from tests.functional.conductor.conductor_harness import CTX
 from tests.functional.conductor.fakes import FakeHost, FakeScheduler

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from minova.db.catalogue import images
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.manager import SchedulerManager
 from tests.functional.conductor.conductor_harness import CTX, FLAVOR, IMAGE, ConductorHarness
 

@@ -16,7 +16,7 @@ from minova.conductor.tasks.worker import Worker
 from minova.db import models
 from minova.db.engine import Database
 from minova.db.hosts import node_audits
-from minova.objects.node_audit import NodeAudit
+from minova.objects.hosts.node_audit import NodeAudit
 from tests.functional.conductor.conductor_harness import ConductorHarness
 
 BOTH = 2

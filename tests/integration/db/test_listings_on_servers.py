@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from minova.db import models
 from minova.db.api_queries import images, instances
-from minova.objects.image import Image
+from minova.objects.catalogue.image import Image
 from tests.functional.api.conftest import Cloud
 
 

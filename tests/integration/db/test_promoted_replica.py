@@ -8,7 +8,7 @@ import pytest
 from minova.cmd.commands import recovery
 from minova.compute.periodic import periodic_tasks
 from minova.db.recovery import cloud
-from minova.objects.cloud import LOST
+from minova.objects.hosts.cloud import LOST
 from tests.cluster import Cluster, configure, wait_for
 from tests.functional.test_safe_mode import make_image, make_server, refused, status_of
 from tests.servers.postgresql import PostgreSQL, Replica

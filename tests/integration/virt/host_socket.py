@@ -14,8 +14,8 @@ from minova import errors
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.metadata import service
-from minova.objects.guest_metadata import GuestMetadata
-from minova.objects.instance import Instance
+from minova.objects.servers.guest_metadata import GuestMetadata
+from minova.objects.servers.instance import Instance
 from tests.servers.libvirtd import Libvirtd
 
 _LIBC = ctypes.CDLL(None, use_errno=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 import libvirt
 
 from minova.cmd.compute import make_manager as make_compute_manager
-from minova.objects.instance import Instance
-from minova.objects.states import PowerState, VmState
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState, VmState
 from tests.cluster import wait_for
 from tests.fakes.computes import CTX, FakeImages, configured
 from tests.fakes.conductor import FakeConductor

@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 import libvirt
 import pytest
 
-from minova.objects.numa import InstanceNUMATopology
+from minova.objects.hosts.numa import InstanceNUMATopology
 from tests.unit.virt.libvirt.xml.test_numa_xml import PINNED, SHARED
 from tests.unit.virt.test_bug_memory_not_shared_with_devices import HALF, VHOST, VIRTIOFS, access, source, with_device
 

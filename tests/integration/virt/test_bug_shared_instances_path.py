@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from minova.errors import StaleAttempt
-from minova.objects.states import PowerState
+from minova.objects.servers.states import PowerState
 from minova.virt.driver import RowHost
 from tests.integration.virt.test_guest import instance, load
 from tests.servers.libvirtd import Libvirtd

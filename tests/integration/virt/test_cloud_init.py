@@ -16,8 +16,8 @@ from minova import conf as configuration
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.metadata import service
-from minova.objects.guest_metadata import GuestMetadata
-from minova.objects.instance import Instance
+from minova.objects.servers.guest_metadata import GuestMetadata
+from minova.objects.servers.instance import Instance
 from minova.virt.config_drive.builder import ConfigDrives
 from minova.virt.driver import GuestData
 from tests.unit.api.compute.test_public_keys import ED25519

@@ -10,7 +10,7 @@ import pytest
 
 from minova import conf as configuration
 from minova import virt
-from minova.objects.instance import Instance
+from minova.objects.servers.instance import Instance
 from minova.virt.driver import Driver, GuestData
 from tests.cluster import wait_for
 from tests.integration.virt.test_guest import instance, remove_all

@@ -13,10 +13,10 @@ import pytest
 
 from minova.compute.images.cache import ImageCache
 from minova.errors import DiskFull, HardwareNotOffered, HypervisorError, ImageUnacceptable
-from minova.objects.flavor import Flavor
-from minova.objects.image import Image
-from minova.objects.instance import Instance
-from minova.objects.local_disks import LocalDisk, to_metadata
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.local_disks import LocalDisk, to_metadata
 from minova.virt import image_format
 from minova.virt.driver import RowHost
 from minova.virt.libvirt.storage.disk_images import Base

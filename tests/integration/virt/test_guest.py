@@ -13,10 +13,10 @@ import pytest
 
 from minova import conf as configuration
 from minova.errors import HypervisorUnavailable, ImageUnacceptable
-from minova.objects.flavor import Flavor
-from minova.objects.image import Image
-from minova.objects.instance import Instance
-from minova.objects.states import PowerState
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState
 from minova.virt.driver import Driver
 from minova.virt.libvirt.driver import LibvirtDriver
 from minova.virt.libvirt.host import Host

@@ -10,10 +10,10 @@ import libvirt
 import msgspec
 import pytest
 
-from minova.objects.flavor import Flavor
-from minova.objects.image import Image
-from minova.objects.instance import Instance
-from minova.objects.local_disks import LocalDisk, to_metadata
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.local_disks import LocalDisk, to_metadata
 from minova.virt.driver import Driver
 from tests.cluster import wait_for
 from tests.integration.virt.guest_console import GuestConsole

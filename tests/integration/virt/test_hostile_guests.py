@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from minova.errors import HardwareNotOffered
-from minova.objects.flavor import Flavor
-from minova.objects.image import Image
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
 from minova.virt.driver import Driver
 from minova.virt.libvirt.storage.disk_owner import OWNER, written_formats
 from tests.cluster import wait_for

@@ -17,8 +17,8 @@ import psutil  # type: ignore[import-untyped]
 import pytest
 
 from minova.errors import HardwareNotOffered
-from minova.objects.instance import Instance
-from minova.objects.vif import Vif, VifAddress, VifSubnet, bridge_name, network_name, tap_name
+from minova.objects.network.vif import Vif, VifAddress, VifSubnet, bridge_name, network_name, tap_name
+from minova.objects.servers.instance import Instance
 from minova.virt.driver import Driver
 from minova.virt.libvirt.networking import metadata_address
 from minova.virt.libvirt.networking.repair import Repair

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from minova.objects.vif import NEUTRON, Vif, VifAddress, VifSubnet, tap_name
+from minova.objects.network.vif import NEUTRON, Vif, VifAddress, VifSubnet, tap_name
 from minova.virt.driver import Driver
 from tests.cluster import wait_for
 from tests.integration.virt.guest_console import GuestConsole

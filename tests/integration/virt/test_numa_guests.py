@@ -13,9 +13,9 @@ import pytest
 from sqlalchemy import select
 
 from minova.db import models
-from minova.objects.flavor import Flavor
-from minova.objects.instance import Instance
-from minova.objects.numa import InstanceNUMACell, InstanceNUMATopology
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.hosts.numa import InstanceNUMACell, InstanceNUMATopology
+from minova.objects.servers.instance import Instance
 from minova.virt.driver import Driver
 from tests.cluster import Cluster, wait_for
 from tests.integration.deployment import BIN

@@ -13,11 +13,11 @@ import libvirt
 import msgspec
 import pytest
 
-from minova.objects.image import Image
-from minova.objects.instance import Instance
-from minova.objects.network import EGRESS, INGRESS, AddressPair
-from minova.objects.states import PowerState
-from minova.objects.vif import Vif, VifAddress, VifRule, VifSubnet, network_name, tap_name
+from minova.objects.catalogue.image import Image
+from minova.objects.network.network import EGRESS, INGRESS, AddressPair
+from minova.objects.network.vif import Vif, VifAddress, VifRule, VifSubnet, network_name, tap_name
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState
 from minova.virt.driver import Driver
 from tests.cluster import wait_for
 from tests.integration.virt.guest_console import GuestConsole

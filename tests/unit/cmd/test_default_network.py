@@ -11,7 +11,7 @@ from minova import conf as configuration
 from minova import errors
 from minova.cmd import default_network, standalone
 from minova.cmd.default_network import DefaultNetwork
-from minova.objects.network import Network, Subnet
+from minova.objects.network.network import Network, Subnet
 from minova.virt.libvirt.networking.host_routes import Route
 
 

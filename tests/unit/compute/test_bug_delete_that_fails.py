@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from minova import errors
-from minova.objects.states import VmState
+from minova.objects.servers.states import VmState
 from minova.virt.driver import RowHost
 from minova.virt.libvirt.storage.disks import Disks
 from tests.fakes.computes import CTX, HOST, Compute

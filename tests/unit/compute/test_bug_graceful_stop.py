@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from minova.objects.image import Image
-from minova.objects.states import VmState
+from minova.objects.catalogue.image import Image
+from minova.objects.servers.states import VmState
 from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute, wait_until
 from tests.unit.compute.instances.test_workers import threaded
 

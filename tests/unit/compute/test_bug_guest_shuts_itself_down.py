@@ -5,10 +5,10 @@ import threading
 import pytest
 
 from minova.compute.instances.clean_stops import ASK_AGAIN
-from minova.objects.image import Image
-from minova.objects.power_rules import must_stop
-from minova.objects.server_actions import START
-from minova.objects.states import PowerState, VmState
+from minova.objects.actions.power_rules import must_stop
+from minova.objects.actions.server_actions import START
+from minova.objects.catalogue.image import Image
+from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.computes import CTX, Compute
 
 

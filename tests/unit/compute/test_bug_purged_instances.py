@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from minova.compute.accounting.running_deleted import RunningDeleted
-from minova.objects.compute_node import DomainView
-from minova.objects.states import PowerState
+from minova.objects.hosts.compute_node import DomainView
+from minova.objects.servers.states import PowerState
 from tests.fakes.computes import NODE, Compute
 from tests.unit.compute.periodic.test_periodic_tasks import work
 

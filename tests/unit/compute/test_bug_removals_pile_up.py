@@ -1,7 +1,7 @@
 """A removal that waits for a build was asked for again and again, until every thread for removals waited with it."""
 
 from minova.compute.instances.workers import REMOVALS
-from minova.objects.states import VmState
+from minova.objects.servers.states import VmState
 from tests.fakes.computes import CTX, NODE, wait_until
 from tests.unit.compute.instances.test_workers import Gate, boot, threaded
 

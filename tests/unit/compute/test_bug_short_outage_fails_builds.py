@@ -4,7 +4,7 @@ import pytest
 
 from minova import errors
 from minova.compute.conductor_retry import PATIENCE, ConductorRetry
-from minova.objects.states import VmState
+from minova.objects.servers.states import VmState
 from minova.retry import FIRST_PAUSE, LONGEST_PAUSE, retry_call
 from tests.fakes.computes import Compute
 

@@ -11,8 +11,8 @@ import pytest
 from minova import errors
 from minova.compute.instances import workers
 from minova.compute.instances.workers import REMOVALS, InstanceQueues
-from minova.objects.image import Image
-from minova.objects.states import VmState
+from minova.objects.catalogue.image import Image
+from minova.objects.servers.states import VmState
 from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute, wait_until
 from tests.unit.compute.instances.test_workers import boot, threaded
 

@@ -14,10 +14,10 @@ from minova.compute.accounting import usage
 from minova.compute.accounting.audit import bare_node
 from minova.compute.tracker.nodes import settings_from
 from minova.compute.tracker.resource_tracker import ResourceTracker, node_uuid
-from minova.objects.compute_node import ComputeNode
-from minova.objects.flavor import Flavor
-from minova.objects.request_spec import HostLimits
-from minova.objects.states import VmState
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.hosts.compute_node import ComputeNode
+from minova.objects.requests.request_spec import HostLimits
+from minova.objects.servers.states import VmState
 from tests.fakes.computes import CTX, HOST, NODE, Compute
 
 FLAVORS = [

@@ -14,12 +14,12 @@ from minova.cmd.compute import make_manager as make_compute_manager
 from minova.compute.instances.builds import failed
 from minova.compute.manager import ComputeManager
 from minova.context import RequestContext
-from minova.objects import server_actions as known
-from minova.objects.image import Image
-from minova.objects.node_audit import NodeAudit
-from minova.objects.request_spec import HostLimits
-from minova.objects.service import Service
-from minova.objects.states import PowerState, TaskState, VmState
+from minova.objects.actions import server_actions as known
+from minova.objects.catalogue.image import Image
+from minova.objects.hosts.node_audit import NodeAudit
+from minova.objects.hosts.service import Service
+from minova.objects.requests.request_spec import HostLimits
+from minova.objects.servers.states import PowerState, TaskState, VmState
 from minova.virt.driver import GuestData
 from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute
 from tests.fakes.hypervisor import Hypervisor

@@ -6,7 +6,7 @@ import pytest
 
 from minova import errors
 from minova.compute.membership import Membership
-from minova.objects.cloud import LOST, OTHER_CLOUD, CloudState, Mark, Seen
+from minova.objects.hosts.cloud import LOST, OTHER_CLOUD, CloudState, Mark, Seen
 from minova.safe_mode import SafeMode
 from minova.witness import Witness
 

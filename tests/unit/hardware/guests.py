@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from minova.objects.numa import (
+from minova.objects.hosts.numa import (
     CPUs,
     InstanceNUMACell,
     InstanceNUMATopology,
@@ -13,7 +13,7 @@ from minova.objects.numa import (
     NUMATopology,
     NUMATopologyLimits,
 )
-from minova.objects.pci import InstancePCIRequest, PciDevicePool
+from minova.objects.hosts.pci import InstancePCIRequest, PciDevicePool
 
 LIMITS = NUMATopologyLimits(cpu_allocation_ratio=4.0, ram_allocation_ratio=1.0)
 

@@ -4,7 +4,7 @@ import pytest
 
 from minova.errors import BadRequest
 from minova.hardware.numa_constraints import numa_constraints
-from minova.objects.flavor import Flavor
+from minova.objects.catalogue.flavor import Flavor
 
 LONG = "9" * 4300
 CELLS = {"numa_cpus.0": "0", "numa_cpus.1": "1", "numa_mem.0": LONG, "numa_mem.1": LONG}

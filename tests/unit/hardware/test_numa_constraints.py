@@ -7,8 +7,8 @@ import pytest
 from minova.errors import BadRequest
 from minova.hardware.errors import nova_name
 from minova.hardware.numa_constraints import numa_constraints
-from minova.objects.flavor import Flavor
-from minova.objects.numa import InstanceNUMATopology
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.hosts.numa import InstanceNUMATopology
 
 DEDICATED = {"hw:cpu_policy": "dedicated"}
 MIXED = {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0-1"}

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from minova.hardware.numa_fit import NoFit, PciNeeds, fit_topology
-from minova.objects.numa import InstanceNUMATopology, NUMATopology, NUMATopologyLimits
+from minova.objects.hosts.numa import InstanceNUMATopology, NUMATopology, NUMATopologyLimits
 from tests.unit.hardware.guests import LIMITS, cell, cpus, guest, host, pages, pci_request, pinned, pool, shared
 
 TWO = host(cell(0), cell(1))

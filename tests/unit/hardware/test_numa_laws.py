@@ -11,8 +11,8 @@ from minova.hardware.numa_counts import NUMBERS, CellCounts, accepts, counts_of,
 from minova.hardware.numa_fit import NoFit, PciNeeds, cells_for, fit_topology, order_of
 from minova.hardware.numa_usage import with_instance
 from minova.hardware.pci_pools import cells_of, consumed, shortage
-from minova.objects.numa import InstanceNUMATopology, NUMACell, NUMATopology, NUMATopologyLimits
-from minova.objects.pci import InstancePCIRequest, PciDevicePool
+from minova.objects.hosts.numa import InstanceNUMATopology, NUMACell, NUMATopology, NUMATopologyLimits
+from minova.objects.hosts.pci import InstancePCIRequest, PciDevicePool
 from tests.unit.hardware.guests import LIMITS, devices, guests, hosts, limits
 
 Devices = tuple[tuple[PciDevicePool, ...], tuple[InstancePCIRequest, ...]]

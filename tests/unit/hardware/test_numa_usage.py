@@ -7,7 +7,7 @@ import pytest
 
 from minova.hardware import errors
 from minova.hardware.numa_usage import with_instance
-from minova.objects.numa import InstanceNUMACell, NUMACell
+from minova.objects.hosts.numa import InstanceNUMACell, NUMACell
 from tests.unit.hardware.guests import cell, cpus, guest, host, pages, pinned, shared
 
 

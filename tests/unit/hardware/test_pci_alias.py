@@ -13,9 +13,9 @@ from minova.hardware.errors import (
     nova_name,
 )
 from minova.hardware.pci_alias import Alias, numa_policy_of, parse_aliases, requests_of
-from minova.objects.flavor import Flavor
-from minova.objects.image_properties import InvalidImageProperty
-from minova.objects.pci import InstancePCIRequest
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image_properties import InvalidImageProperty
+from minova.objects.hosts.pci import InstancePCIRequest
 
 USUAL = {"name": "qat", "vendor_id": "8086", "product_id": "0443"}
 PAIRS = (("product_id", "0443"), ("vendor_id", "8086"))

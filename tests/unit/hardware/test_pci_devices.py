@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from minova.hardware import pci_devices
 from minova.hardware.pci_devices import allocated, claimed, freed, kept_for, owned_by, pools_of, reconciled
-from minova.objects.pci import PciDevice
+from minova.objects.hosts.pci import PciDevice
 
 PF = PciDevice(address="0000:0a:00.0", vendor_id="8086", product_id="1572", dev_type="type-PF", numa_node=0)
 VFS = tuple(

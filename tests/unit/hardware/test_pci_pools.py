@@ -6,7 +6,7 @@ import pytest
 
 from minova.hardware.errors import PciDeviceRequestFailed
 from minova.hardware.pci_pools import GuestCells, cells_of, consumed, shortage
-from minova.objects.pci import InstancePCIRequest, PciDevicePool
+from minova.objects.hosts.pci import InstancePCIRequest, PciDevicePool
 from tests.unit.hardware.guests import cell, guest, host, pci_request, pool, shared
 
 

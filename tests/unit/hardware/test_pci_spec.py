@@ -5,7 +5,7 @@ import pytest
 
 from minova import errors
 from minova.hardware.pci_spec import assignable, parse_specs, unmatched
-from minova.objects.pci import PciDevice
+from minova.objects.hosts.pci import PciDevice
 
 NIC = PciDevice(address="0000:0a:00.1", vendor_id="8086", product_id="1572", dev_type="type-PF")
 VF = PciDevice(address="0000:0a:02.3", vendor_id="8086", product_id="154c", dev_type="type-VF", parent_addr=NIC.address)

@@ -2,7 +2,7 @@ import pytest
 
 from minova.errors import InvalidConfiguration
 from minova.hardware.reserved_pages import parse, with_reserved
-from minova.objects.numa import NUMACell, NUMAPages, NUMATopology
+from minova.objects.hosts.numa import NUMACell, NUMAPages, NUMATopology
 
 HOST = NUMATopology(
     tuple(

@@ -13,8 +13,8 @@ from minova.hardware.errors import nova_name
 from minova.hardware.numa_fit import NoFit, PciNeeds, fit_topology
 from minova.hardware.pci_alias import parse_aliases
 from minova.hardware.pci_pools import shortage
-from minova.objects.numa import NUMATopologyLimits
-from minova.objects.request_spec import RequestSpec
+from minova.objects.hosts.numa import NUMATopologyLimits
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.hosts.record import HostRecord
 from minova.simulate.hosts import host_records
 from minova.simulate.requests import request_spec

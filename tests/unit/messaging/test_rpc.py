@@ -16,7 +16,7 @@ from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
 from minova.messaging import rpc
-from minova.objects.flavor import Flavor
+from minova.objects.catalogue.flavor import Flavor
 
 CTX = RequestContext(request_id="req-1")
 FLAVOR: dict[str, Any] = {"flavorid": "1", "name": "m1", "vcpus": 1, "memory_mb": 512, "root_gb": 1}

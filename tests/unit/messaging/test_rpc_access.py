@@ -12,9 +12,9 @@ from minova.contracts.base import methods_of
 from minova.contracts.conductor import ConductorApi
 from minova.messaging import rpc
 from minova.messaging.rpc_access import refusal
-from minova.objects.build import BuildReport
-from minova.objects.compute_node import ComputeNode
-from minova.objects.service import Service
+from minova.objects.hosts.compute_node import ComputeNode
+from minova.objects.hosts.service import Service
+from minova.objects.servers.build import BuildReport
 from minova.safe_mode import SafeMode
 
 CTX = RequestContext(request_id="req-1")

@@ -8,7 +8,7 @@ import pytest
 from minova import errors
 from minova.messaging import rpc_levels
 from minova.messaging.rpc_levels import CURRENT, RELEASED, Levels
-from minova.objects.service import SERVICE_VERSION
+from minova.objects.hosts.service import SERVICE_VERSION
 from tests.cluster import wait_for
 
 

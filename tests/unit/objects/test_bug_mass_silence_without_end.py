@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minova.objects.liveness import MASS_SILENCE_GRACE, judge
+from minova.objects.hosts.liveness import MASS_SILENCE_GRACE, judge
 
 DOWN, START = 60.0, 1000.0
 CONDUCTOR = 1

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from minova.objects.network import Network
+from minova.objects.network.network import Network
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from minova import context, objects
-from minova.objects import cloud
+from minova.objects.hosts import cloud
 
 # What JSON can carry; keys of objects are text.
 TEXT = st.text(st.characters(codec="utf-8"), max_size=8)

@@ -4,10 +4,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from minova.objects.flavor import Flavor
-from minova.objects.image import Image
-from minova.objects.instance_group import POLICIES, InstanceGroup
-from minova.objects.request_spec import Destination, RequestSpec, Retry
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.instance_group import POLICIES, InstanceGroup
+from minova.objects.requests.request_spec import Destination, RequestSpec, Retry
 from minova.scheduler.hosts.record import AggregateFacts, HostRecord, ImageSupport, InventoryFacts, Metric, ServiceFacts
 from minova.scheduler.hosts.table import HostTable
 from tests.unit.hardware import guests

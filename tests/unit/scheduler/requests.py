@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 import minova.conf
-from minova.objects.flavor import Flavor
-from minova.objects.image import Image
-from minova.objects.instance_group import InstanceGroup
-from minova.objects.request_spec import RequestSpec
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.instance_group import InstanceGroup
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.hosts.record import AggregateFacts
 
 SIZES = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb", "swap", "name", "extra_specs")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minova import errors
-from minova.objects.checks import Check, at_least, at_most, below, enough_free
+from minova.objects.requests.checks import Check, at_least, at_most, below, enough_free
 from minova.scheduler.filters import BaseHostFilter, Filter, PerHostFilter, Verdict, all_of
 from minova.scheduler.filters.availability_zone import AvailabilityZoneFilter
 from minova.scheduler.filters.compute import ComputeFilter

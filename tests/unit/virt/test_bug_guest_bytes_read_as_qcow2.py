@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minova.objects.compute_node import MAX_CAPACITY, clamped
+from minova.objects.hosts.compute_node import MAX_CAPACITY, clamped
 from minova.virt.libvirt.guest_files.disk_formats import FORMATS, RAW, backing_file, growth
 from tests.unit.virt.libvirt.storage.test_disks import BASE, UUID, folder_with, qcow2
 

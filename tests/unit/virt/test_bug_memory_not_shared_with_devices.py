@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
-from minova.objects.numa import InstanceNUMATopology
+from minova.objects.hosts.numa import InstanceNUMATopology
 from minova.virt.libvirt.xml.numa_xml import needs_shared_memory, share_memory
 from tests.unit.virt.libvirt.xml.test_numa_xml import PINNED, SHARED, domain_of
 

@@ -9,10 +9,10 @@ import pytest
 from minova import conf as configuration
 from minova import virt
 from minova.errors import Conflict, ConsoleTypeUnavailable, HypervisorUnavailable, NotFound
-from minova.objects.console import ConsoleType
-from minova.objects.flavor import Flavor
-from minova.objects.instance import Instance
-from minova.objects.states import PowerState
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.servers.console import ConsoleType
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState
 from minova.virt.fake import FakeDriver
 
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=2, memory_mb=512, root_gb=10, ephemeral_gb=1, swap=100)

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from minova.errors import ImageUnacceptable
-from minova.objects.flavor import Flavor
-from minova.objects.image import Image
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
 from minova.virt import image_format
 from tests.unit.virt import qcow2
 

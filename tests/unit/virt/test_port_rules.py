@@ -2,8 +2,8 @@
 
 import msgspec
 
-from minova.objects.network import LOCAL
-from minova.objects.vif import GroupMembers, MemberRanges, Vif, VifRule
+from minova.objects.network.network import LOCAL
+from minova.objects.network.vif import GroupMembers, MemberRanges, Vif, VifRule
 from minova.virt.port_rules import MAX_GROUPS, PortRules
 
 

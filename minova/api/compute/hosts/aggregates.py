@@ -13,7 +13,7 @@ from minova.api.http.call import Call
 from minova.api.http.microversions import History, added
 from minova.codecs import Decoder
 from minova.db.catalogue import aggregates
-from minova.objects.aggregate import ZONE, Aggregate
+from minova.objects.catalogue.aggregate import ZONE, Aggregate
 
 Host = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z0-9\-._]{1,255}$")]
 Key = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z0-9\-_:. ]{1,255}$")]

@@ -10,7 +10,7 @@ from minova.api.compute.hosts import services
 from minova.api.http.call import Call
 from minova.db.api_queries import availability_zones
 from minova.db.api_queries import services as read_services
-from minova.objects.flavor import Flavor
+from minova.objects.catalogue.flavor import Flavor
 
 # Nova accepts these spellings.
 Word = Literal["enable", "disable", "Enable", "Disable", "ENABLE", "DISABLE"]

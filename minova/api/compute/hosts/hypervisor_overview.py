@@ -20,13 +20,13 @@ from minova.db.hosts import compute_nodes, node_audits
 from minova.db.networks import vifs
 from minova.db.recovery import unexpected
 from minova.db.servers import migrations, pci_devices
-from minova.objects.node_audit import ENCODED, Drift, NodeAudit
-from minova.objects.numa import NUMACell
-from minova.objects.pci import PciDevice
-from minova.objects.physical_networks import segment_of
-from minova.objects.removal_rules import WHY, Verdict
-from minova.objects.server_status import Status, status_of
-from minova.objects.states import power_state_of
+from minova.objects.hosts.node_audit import ENCODED, Drift, NodeAudit
+from minova.objects.hosts.numa import NUMACell
+from minova.objects.hosts.pci import PciDevice
+from minova.objects.network.physical_networks import segment_of
+from minova.objects.servers.server_status import Status, status_of
+from minova.objects.servers.states import power_state_of
+from minova.objects.unexpected.removal_rules import WHY, Verdict
 
 
 class Pages(msgspec.Struct, frozen=True, kw_only=True):

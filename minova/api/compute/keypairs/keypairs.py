@@ -14,7 +14,7 @@ from minova.api.http.microversions import History, added, changed, required
 from minova.api.http.structs import Int64, page_size
 from minova.api.policies.enforcer import Target
 from minova.db.catalogue import key_pairs
-from minova.objects.key_pair import SSH, KeyPair
+from minova.objects.catalogue.key_pair import SSH, KeyPair
 
 _SAFE = re.compile(r"[A-Za-z0-9_\- ]+")
 _SAFE_SINCE_2_92 = re.compile(r"[A-Za-z0-9_\-@. ]+")

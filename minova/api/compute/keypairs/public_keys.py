@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
 from minova import errors
-from minova.objects.key_pair import SSH, X509
+from minova.objects.catalogue.key_pair import SSH, X509
 
 LONGEST = 65535
 # Nova's values, for generated keys and for certificates.

@@ -14,7 +14,7 @@ from minova.api.http.links import Link, LinkBases
 from minova.api.http.structs import Int64, Page, is_true, page_size
 from minova.api.image.proxy import Filters, Properties
 from minova.db import quotas
-from minova.objects.image import Image
+from minova.objects.catalogue.image import Image
 
 _STATUSES = {
     "active": "ACTIVE",

@@ -12,7 +12,7 @@ from minova.api.http.call import Call
 from minova.api.network.common import identifier
 from minova.db.networks import networks
 from minova.db.networks.pages import Page
-from minova.objects.network import Network
+from minova.objects.network.network import Network
 
 # The fields that administrators see, all null; `_EVERYONE` is the part that all callers see.
 _ALL = (

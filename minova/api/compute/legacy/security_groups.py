@@ -21,7 +21,7 @@ from minova.api.network import security_group_rules, security_groups
 from minova.api.network.collaborators import Collaborators as NetworkCollaborators
 from minova.db.networks import security_groups as stored
 from minova.db.networks.pages import Page
-from minova.objects.network import SecurityGroup
+from minova.objects.network.network import SecurityGroup
 
 Text = Annotated[str, msgspec.Meta(max_length=255)]
 Port = Int64 | Text | None

@@ -1,6 +1,6 @@
 """`POST /servers/{id}/action`: the only key of the body is the action.
 
-- Actions of `objects/server_actions.py`: the conductor starts them, and the request is answered before they end. The
+- Actions of `objects/actions/server_actions.py`: the conductor starts them, and the request is answered before they end. The
   exception is `changePassword`.
 - Actions of `consoles.py` and `attributes/locks.py`, and `forceDelete`, which is a deletion: answered at once.
 """
@@ -28,8 +28,7 @@ from minova.api.http.call import Call
 from minova.api.http.microversions import History, added, removed
 from minova.codecs import Decoder
 from minova.db import models
-from minova.objects.image import Image
-from minova.objects.server_actions import (
+from minova.objects.actions.server_actions import (
     ACTIONS,
     BY_KEY,
     CHANGE_PASSWORD,
@@ -46,6 +45,7 @@ from minova.objects.server_actions import (
     RescueArguments,
     ServerAction,
 )
+from minova.objects.catalogue.image import Image
 
 FORCE_DELETE = "forceDelete"
 # Policies by the key of the action.

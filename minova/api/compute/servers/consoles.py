@@ -16,8 +16,8 @@ from minova.api.http.call import Call
 from minova.api.http.microversions import History, changed
 from minova.codecs import Decoder
 from minova.db.models import Instance
-from minova.objects.console import ConsoleType
-from minova.objects.failures import kind_of, text_of
+from minova.objects.servers.console import ConsoleType
+from minova.objects.servers.failures import kind_of, text_of
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")

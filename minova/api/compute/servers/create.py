@@ -28,20 +28,20 @@ from minova.db.api_queries import services as read_services
 from minova.db.catalogue import key_pairs, server_groups
 from minova.db.servers import request_specs
 from minova.hardware.demands import demands_of
-from minova.objects import disk_config
-from minova.objects.disk_config import DiskConfig
-from minova.objects.flavor import Flavor
-from minova.objects.guest_hardware import guest_hardware
-from minova.objects.guest_limits import guest_limits
-from minova.objects.image import Image
-from minova.objects.key_pair import KeyPair
-from minova.objects.local_disks import requested_disks, requested_root_tag
-from minova.objects.network import DEFAULT_GROUP, MAX_GROUPS
-from minova.objects.quota import UNLIMITED
-from minova.objects.server_actions import InjectedFile
-from minova.objects.server_changes import MAX_TAGS
-from minova.objects.server_request import CreatedServers, CreateServers
-from minova.objects.vif_queues import wants_queues
+from minova.objects.actions.server_actions import InjectedFile
+from minova.objects.catalogue import disk_config
+from minova.objects.catalogue.disk_config import DiskConfig
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.guest_hardware import guest_hardware
+from minova.objects.catalogue.guest_limits import guest_limits
+from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.key_pair import KeyPair
+from minova.objects.catalogue.quota import UNLIMITED
+from minova.objects.catalogue.vif_queues import wants_queues
+from minova.objects.network.network import DEFAULT_GROUP, MAX_GROUPS
+from minova.objects.requests.server_request import CreatedServers, CreateServers
+from minova.objects.servers.local_disks import requested_disks, requested_root_tag
+from minova.objects.servers.server_changes import MAX_TAGS
 from minova.virt.image_format import format_refused, unfit
 
 REQUEST_UUID = "X-Minova-Request-UUID"

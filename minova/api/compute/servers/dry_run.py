@@ -9,7 +9,7 @@ from minova.api.compute.servers.attributes.diagnosis import redact_for
 from minova.api.compute.servers.create import CreateServer, NewServer, request_of, wanted
 from minova.api.compute.servers.networks.requested import requested_networks
 from minova.api.http.call import Call
-from minova.objects.server_request import ServerRequest
+from minova.objects.requests.server_request import ServerRequest
 
 # The largest count per host, more than any host holds: without it, a flavor of size zero would fit without end.
 DEFAULT_LIMIT = 1000

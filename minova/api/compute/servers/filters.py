@@ -12,9 +12,9 @@ from minova.api.http.microversions import History, added, changed
 from minova.api.http.structs import Page, check_sort_keys
 from minova.db.api_queries.instances import PATTERN_TEXTS, PATTERN_VALUES, SORT_KEYS, InstanceFilter
 from minova.db.api_queries.patterns import Pattern, parse
-from minova.objects.server_changes import MAX_TAGS
-from minova.objects.server_status import states_of
-from minova.objects.states import VmState
+from minova.objects.servers.server_changes import MAX_TAGS
+from minova.objects.servers.server_status import states_of
+from minova.objects.servers.states import VmState
 
 TRUE = {"1", "t", "true", "on", "y", "yes", ""}
 FALSE = {"0", "f", "false", "off", "n", "no"}

@@ -13,9 +13,9 @@ from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.http.call import Call
 from minova.db import quotas
-from minova.objects.image import Image
-from minova.objects.quota import UNLIMITED
-from minova.objects.server_actions import InjectedFile
+from minova.objects.actions.server_actions import InjectedFile
+from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.quota import UNLIMITED
 
 # Nova's limit, in characters of base64: 48 KiB of data.
 LONGEST_USER_DATA = 65535

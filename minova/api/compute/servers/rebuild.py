@@ -20,12 +20,12 @@ from minova.db import models
 from minova.db.catalogue import key_pairs
 from minova.db.servers import instances
 from minova.hardware.demands import demands_of
-from minova.objects import disk_config
-from minova.objects.guest_hardware import guest_hardware
-from minova.objects.image import Image
-from minova.objects.rebuild import RebuiltServer
-from minova.objects.server_actions import RebuildArguments
-from minova.objects.vif_queues import wants_queues
+from minova.objects.actions.rebuild import RebuiltServer
+from minova.objects.actions.server_actions import RebuildArguments
+from minova.objects.catalogue import disk_config
+from minova.objects.catalogue.guest_hardware import guest_hardware
+from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.vif_queues import wants_queues
 from minova.virt.image_format import unfit
 
 _BOOLEAN: Decoder[Any] = Decoder(Boolean)

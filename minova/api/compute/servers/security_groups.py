@@ -16,7 +16,7 @@ from minova.api.http.call import Call
 from minova.codecs import Decoder
 from minova.db import models
 from minova.db.networks import ports, security_groups
-from minova.objects.network import DEFAULT_GROUP, Port, SecurityGroup, SecurityGroupRule
+from minova.objects.network.network import DEFAULT_GROUP, Port, SecurityGroup, SecurityGroupRule
 
 POLICIES = {
     "addSecurityGroup": "os_compute_api:os-security-groups:add",

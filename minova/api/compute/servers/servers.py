@@ -35,9 +35,9 @@ from minova.db.catalogue import server_groups
 from minova.db.networks import security_groups, vifs
 from minova.db.servers import request_specs, tags
 from minova.db.servers.request_specs import StoredRequest
-from minova.objects.disk_config import DiskConfig
-from minova.objects.guest_metadata import PASSWORD
-from minova.objects.server_changes import ServerChanges
+from minova.objects.catalogue.disk_config import DiskConfig
+from minova.objects.servers.guest_metadata import PASSWORD
+from minova.objects.servers.server_changes import ServerChanges
 
 
 def list_servers(api: Collaborators, call: Call) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from minova.api.http import names
 from minova.api.http.call import Call
 from minova.db import models, quotas
 from minova.db.servers import instances
-from minova.objects.image import Image
-from minova.objects.quota import UNLIMITED
+from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.quota import UNLIMITED
 
 SNAPSHOT = "snapshot"
 

@@ -14,13 +14,13 @@ from minova.api.http.links import Link
 from minova.api.http.microversions import History, added, changed, removed
 from minova.db import models
 from minova.db.api_queries.instances import ShownInstance
-from minova.objects import disk_config
-from minova.objects.failures import text_of
-from minova.objects.flavor import Flavor
-from minova.objects.request_spec import RequestSpec
-from minova.objects.server_status import Status, status_of
-from minova.objects.states import TaskState
-from minova.objects.vif import Vif
+from minova.objects.catalogue import disk_config
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.network.vif import Vif
+from minova.objects.requests.request_spec import RequestSpec
+from minova.objects.servers.failures import text_of
+from minova.objects.servers.server_status import Status, status_of
+from minova.objects.servers.states import TaskState
 
 WITH_PROGRESS = frozenset(
     (Status.ACTIVE, Status.BUILD, Status.REBUILD, Status.RESIZE, Status.VERIFY_RESIZE, Status.MIGRATING)

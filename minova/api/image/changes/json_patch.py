@@ -22,7 +22,7 @@ from minova.api.image.images import (
     require_free,
 )
 from minova.codecs import parse_json
-from minova.objects.image import Image
+from minova.objects.catalogue.image import Image
 
 DRAFTS = {
     "application/openstack-images-v2.0-json-patch": 4,

@@ -12,7 +12,7 @@ from minova.api.image.images import target_of
 from minova.api.image.view import find_visible, member_view
 from minova.db.api_queries.images import Seen
 from minova.db.catalogue import images
-from minova.objects.image import Image, ImageMember
+from minova.objects.catalogue.image import Image, ImageMember
 
 STATUSES = ("pending", "accepted", "rejected")
 

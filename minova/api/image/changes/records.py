@@ -17,7 +17,7 @@ from minova.api.image.images import checked_tags, find_for, require_visibility
 from minova.api.image.view import view
 from minova.context import RequestContext
 from minova.db.api_queries import images
-from minova.objects.image import Image
+from minova.objects.catalogue.image import Image
 
 LOG = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from minova.codecs import Decoder
 from minova.context import RequestContext, service_context
 from minova.db.api_queries import images
 from minova.db.catalogue.images import PENDING_DELETE
-from minova.objects.image import Image
+from minova.objects.catalogue.image import Image
 from minova.service import FailureLog
 
 LOG = logging.getLogger(__name__)

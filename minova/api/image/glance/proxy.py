@@ -9,7 +9,7 @@ from minova.api.http.call import Call
 from minova.api.image.glance.client import GlanceClient
 from minova.api.image.glance.images import image_of
 from minova.api.image.proxy import Filters, Properties, with_reserved
-from minova.objects.image import Image
+from minova.objects.catalogue.image import Image
 
 
 class GlanceProxy:

@@ -20,7 +20,7 @@ from minova.api.image.collaborators import Collaborators
 from minova.api.image.importing import guard, web
 from minova.api.image.store import Upload
 from minova.context import RequestContext
-from minova.objects.image import Image
+from minova.objects.catalogue.image import Image
 
 LOG = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from minova.api.image.collaborators import Collaborators
 from minova.context import service_context
 from minova.db.api_queries import images
 from minova.db.sql import chunked
-from minova.objects.image import StoredImage
+from minova.objects.catalogue.image import StoredImage
 from minova.service import PeriodicTask, run_periodic
 
 LOG = logging.getLogger(__name__)

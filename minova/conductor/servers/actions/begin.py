@@ -29,9 +29,8 @@ from minova.db.models import Task, TaskStep
 from minova.db.networks import vifs
 from minova.db.servers import actions, instances, tasks
 from minova.db.servers.instances import LockedInstance
-from minova.objects.instance import Instance
-from minova.objects.rebuild import RebuiltServer
-from minova.objects.server_actions import (
+from minova.objects.actions.rebuild import RebuiltServer
+from minova.objects.actions.server_actions import (
     ATTACH_INTERFACE,
     DETACH_INTERFACE,
     REBUILD,
@@ -39,7 +38,8 @@ from minova.objects.server_actions import (
     SECRET_TIMEOUT,
     ServerAction,
 )
-from minova.objects.states import State
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import State
 
 LOG = logging.getLogger(__name__)
 

@@ -30,9 +30,8 @@ from minova.db import quotas
 from minova.db.models import Task, TaskStep
 from minova.db.servers import actions, instances, tasks
 from minova.db.servers.instances import LockedInstance
-from minova.objects.failures import Failure
-from minova.objects.power_rules import OFF, STOPS_BY_ITSELF
-from minova.objects.server_actions import (
+from minova.objects.actions.power_rules import OFF, STOPS_BY_ITSELF
+from minova.objects.actions.server_actions import (
     ATTACH_INTERFACE,
     BY_KIND,
     DEFINE_ANEW,
@@ -45,7 +44,8 @@ from minova.objects.server_actions import (
     SOFT_DELETE,
     ServerAction,
 )
-from minova.objects.states import RESOURCE_FREE, State, VmState
+from minova.objects.servers.failures import Failure
+from minova.objects.servers.states import RESOURCE_FREE, State, VmState
 from minova.placement.allocations import claims
 
 LOG = logging.getLogger(__name__)

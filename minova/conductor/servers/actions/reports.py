@@ -29,9 +29,16 @@ from minova.context import RequestContext
 from minova.db.models import Task, TaskStep
 from minova.db.servers import actions, instances, tasks
 from minova.log import bound_context
-from minova.objects.failures import Failure
-from minova.objects.server_actions import ACCEPTED_LATE, ATTACH_INTERFACE, BY_KIND, REBUILD, SHELVE, SHELVE_OFFLOAD
-from minova.objects.states import PowerState, TaskState
+from minova.objects.actions.server_actions import (
+    ACCEPTED_LATE,
+    ATTACH_INTERFACE,
+    BY_KIND,
+    REBUILD,
+    SHELVE,
+    SHELVE_OFFLOAD,
+)
+from minova.objects.servers.failures import Failure
+from minova.objects.servers.states import PowerState, TaskState
 
 LOG = logging.getLogger(__name__)
 WAITS = "The host does not answer. The action waits for it."

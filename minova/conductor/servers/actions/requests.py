@@ -1,4 +1,4 @@
-"""Server actions (`objects/server_actions.py`): the row first records the request, then the host is asked
+"""Server actions (`objects/actions/server_actions.py`): the row first records the request, then the host is asked
 until it has reported.
 
 (active, None) --stop--> (active, powering-off), task(stop) --message--> compute
@@ -53,9 +53,16 @@ from minova.db.servers import actions as action_rows
 from minova.db.servers import instances, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.log import bound_context
-from minova.objects.failures import Failure, kind_of
-from minova.objects.server_actions import BY_KIND, DETACH_INTERFACE, REBUILD, SHELVE_OFFLOAD, SOFT_DELETE, ServerAction
-from minova.objects.states import VmState
+from minova.objects.actions.server_actions import (
+    BY_KIND,
+    DETACH_INTERFACE,
+    REBUILD,
+    SHELVE_OFFLOAD,
+    SOFT_DELETE,
+    ServerAction,
+)
+from minova.objects.servers.failures import Failure, kind_of
+from minova.objects.servers.states import VmState
 
 LOG = logging.getLogger(__name__)
 _HOST_REMOVED = Failure(kind="HostDown", details="the host has no compute service any more")

@@ -2,7 +2,7 @@
 
 import libvirt
 
-from minova.objects.states import PowerState
+from minova.objects.servers.states import PowerState
 
 # As in Nova, a domain that is blocked or shutting down still counts as running.
 _STATES = {

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 import msgspec
 
 from minova.hardware import cpu_spec
-from minova.objects.numa import CPUs, NUMACell, NUMAPages, NUMATopology
+from minova.objects.hosts.numa import CPUs, NUMACell, NUMAPages, NUMATopology
 from minova.virt.libvirt.guest_files.qemu_access import QemuUser
 
 # Other names of the same architectures.

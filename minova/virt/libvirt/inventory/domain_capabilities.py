@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import libvirt
 import msgspec
 
-from minova.objects.guest_hardware import DISK_BUSES, Q35
+from minova.objects.catalogue.guest_hardware import DISK_BUSES, Q35
 
 LOG = logging.getLogger(__name__)
 # A hypervisor without such capabilities (test:///default), or without this machine.

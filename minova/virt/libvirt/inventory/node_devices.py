@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 import msgspec
 
-from minova.objects.pci import PciDevice
+from minova.objects.hosts.pci import PciDevice
 
 PARTS = ("domain", "bus", "slot", "function")
 TYPES = {"virt_functions": "type-PF", "phys_function": "type-VF"}

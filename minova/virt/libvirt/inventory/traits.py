@@ -5,8 +5,8 @@ from functools import cache
 
 import os_traits
 
-from minova.objects.guest_hardware import SECURE_BOOT, UEFI, VIF_MODELS
-from minova.objects.numa import NUMATopology
+from minova.objects.catalogue.guest_hardware import SECURE_BOOT, UEFI, VIF_MODELS
+from minova.objects.hosts.numa import NUMATopology
 from minova.virt.libvirt.inventory.domain_capabilities import GuestOffer
 
 # Traits of this driver on every host.

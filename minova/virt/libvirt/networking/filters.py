@@ -7,7 +7,7 @@ from typing import Any
 
 import libvirt
 
-from minova.objects.vif import GroupMembers, Vif, filter_name
+from minova.objects.network.vif import GroupMembers, Vif, filter_name
 from minova.virt.libvirt.networking import metadata_address
 from minova.virt.libvirt.networking.host_routes import addresses_of_host
 from minova.virt.libvirt.xml.filter_xml import closed_to, filter_xml, filters_of

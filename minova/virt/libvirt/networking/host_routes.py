@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from minova.objects.addresses import Block, is_within
+from minova.objects.network.addresses import Block, is_within
 
 # Where the kernel shows the network namespace of this process.
 PROC_NET = Path("/proc/net")

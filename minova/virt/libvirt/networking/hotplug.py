@@ -14,8 +14,8 @@ from xml.etree import ElementTree as ET
 import libvirt
 
 from minova.errors import GuestBusy, InterfaceAttachFailed, InterfaceDetachFailed
-from minova.objects.network import FLAT, LOCAL
-from minova.objects.vif import Vif, filter_name, network_name
+from minova.objects.network.network import FLAT, LOCAL
+from minova.objects.network.vif import Vif, filter_name, network_name
 from minova.virt.libvirt.error_codes import meaning
 from minova.virt.libvirt.host import lookup
 from minova.virt.libvirt.networking.filters import PortFilters

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 
 import libvirt
 
-from minova.objects.guest_metadata import ADDRESS
+from minova.objects.servers.guest_metadata import ADDRESS
 from minova.virt.libvirt.networking.host_routes import Route
 
 LOG = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from xml.etree import ElementTree as ET
 import libvirt
 
 from minova.errors import HardwareNotOffered
-from minova.objects.network import LOCAL
-from minova.objects.vif import Vif, VifSubnet, bridge_name, network_name
+from minova.objects.network.network import LOCAL
+from minova.objects.network.vif import Vif, VifSubnet, bridge_name, network_name
 from minova.virt.libvirt.host import lookup
 from minova.virt.libvirt.networking.host_routes import Route, overlapping, routes_of_host
 from minova.virt.libvirt.networking.metadata_address import NETWORK, MetadataAddress

@@ -16,7 +16,7 @@ from xml.etree import ElementTree as ET
 
 import libvirt
 
-from minova.objects.vif import Vif, bridge_name, network_name, tap_name
+from minova.objects.network.vif import Vif, bridge_name, network_name, tap_name
 from minova.virt.libvirt.host import lookup
 
 LOG = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from contextlib import closing
 import libvirt
 from oslo_config import cfg
 
-from minova.objects.vif import Vif
+from minova.objects.network.vif import Vif
 from minova.virt.libvirt.error_codes import meaning
 from minova.virt.libvirt.networking.networks import LocalNetworks
 from minova.virt.libvirt.settings import uri_of

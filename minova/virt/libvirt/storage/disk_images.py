@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 
 from minova.errors import HypervisorError, ImageUnacceptable
-from minova.objects.image import Image
-from minova.objects.instance import Instance
-from minova.objects.local_disks import LocalDisk
+from minova.objects.catalogue.image import Image
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.local_disks import LocalDisk
 from minova.virt import image_format, programs
 from minova.virt.inspections import inspect_once
 from minova.virt.libvirt.guest_files.disk_formats import RAW

@@ -2,8 +2,8 @@
 
 from xml.etree import ElementTree as ET
 
-from minova.objects.guest_hardware import NO_VIDEO, GuestHardware
-from minova.objects.guest_limits import GuestLimits
+from minova.objects.catalogue.guest_hardware import NO_VIDEO, GuestHardware
+from minova.objects.catalogue.guest_limits import GuestLimits
 
 AGENT_CHANNEL = "org.qemu.guest_agent.0"
 KIB_IN_MB = 1024

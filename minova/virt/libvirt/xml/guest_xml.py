@@ -18,7 +18,7 @@ from minova.hardware import cpu_spec
 from minova.hardware.cpu_policy import realtime_cpus
 from minova.hardware.locked_memory import wants_locked_memory
 from minova.hardware.pci_spec import PARTS, split_address
-from minova.objects.guest_hardware import (
+from minova.objects.catalogue.guest_hardware import (
     DISK_BUSES,
     OPTIONAL,
     Q35,
@@ -26,14 +26,14 @@ from minova.objects.guest_hardware import (
     GuestHardware,
     guest_hardware,
 )
-from minova.objects.guest_limits import GuestLimits, guest_limits
-from minova.objects.image_properties import typed
-from minova.objects.instance import Instance
-from minova.objects.network import LOCAL
-from minova.objects.numa import InstanceNUMATopology
-from minova.objects.pci import PciDevice
-from minova.objects.vif import Vif, filter_name, network_name, tap_name
-from minova.objects.vif_queues import queues_of
+from minova.objects.catalogue.guest_limits import GuestLimits, guest_limits
+from minova.objects.catalogue.image_properties import typed
+from minova.objects.catalogue.vif_queues import queues_of
+from minova.objects.hosts.numa import InstanceNUMATopology
+from minova.objects.hosts.pci import PciDevice
+from minova.objects.network.network import LOCAL
+from minova.objects.network.vif import Vif, filter_name, network_name, tap_name
+from minova.objects.servers.instance import Instance
 from minova.virt.libvirt.consoles import SerialConsoles
 from minova.virt.libvirt.inventory.capabilities import canonical_arch
 from minova.virt.libvirt.xml import device_xml, numa_xml

@@ -12,7 +12,7 @@ import msgspec
 from minova.errors import HypervisorError
 from minova.hardware import cpu_spec
 from minova.hardware.errors import RealtimeMaskNotFoundOrInvalid
-from minova.objects.numa import CPUs, InstanceNUMACell, InstanceNUMATopology
+from minova.objects.hosts.numa import CPUs, InstanceNUMACell, InstanceNUMATopology
 
 KIB_IN_MB = 1024
 

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from minova.db import models
-from minova.objects.flavor import Flavor
+from minova.objects.catalogue.flavor import Flavor
 from tests.functional.api.conftest import ALL_FIELDS, Cloud, at
 
 AT = datetime(2026, 1, 1)  # noqa: DTZ001

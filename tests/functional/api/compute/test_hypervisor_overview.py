@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from minova.db import models
-from minova.objects.guest_record import GuestMark
-from minova.objects.migration import Migration
-from minova.objects.node_audit import Drift, NodeAudit
-from minova.objects.numa import NUMACell, NUMAPages, NUMATopology
-from minova.objects.pci import PciDevice, PciDevicePool
+from minova.objects.hosts.node_audit import Drift, NodeAudit
+from minova.objects.hosts.numa import NUMACell, NUMAPages, NUMATopology
+from minova.objects.hosts.pci import PciDevice, PciDevicePool
+from minova.objects.servers.migration import Migration
+from minova.objects.unexpected.guest_record import GuestMark
 from tests.functional.api.conftest import Cloud
 
 AT = datetime.fromisoformat("2026-11-21T12:30:00")

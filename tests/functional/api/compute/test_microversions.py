@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from minova.api.compute.versions import MAX
-from minova.objects.numa import InstanceNUMACell, InstanceNUMATopology
+from minova.objects.hosts.numa import InstanceNUMACell, InstanceNUMATopology
 from tests.functional.api.compute.test_flavors_and_hosts import node, service
 from tests.functional.api.conftest import Cloud, at
 from tests.unit.api.compute.test_public_keys import ED25519

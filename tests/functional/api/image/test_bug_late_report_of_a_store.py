@@ -8,7 +8,7 @@ from sqlalchemy import delete, select
 
 from minova.api.image.storage import store_reports
 from minova.db.models import Image, UnexpectedImage
-from minova.objects.cloud import LOST
+from minova.objects.hosts.cloud import LOST
 from tests.cluster import wait_for
 from tests.functional.api.conftest import Cloud
 

@@ -10,7 +10,7 @@ from minova import errors
 from minova.api.image.images import PROPERTIES, PROPERTY_BYTES
 from minova.conductor.catalogue.images import Images
 from minova.db.api_queries import images as image_rows
-from minova.objects.image import Image
+from minova.objects.catalogue.image import Image
 from tests.functional.api.conftest import Cloud, Json
 
 V20, V21 = (f"application/openstack-images-v2.{minor}-json-patch" for minor in (0, 1))

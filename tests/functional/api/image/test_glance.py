@@ -30,7 +30,7 @@ from minova.db.api_queries import images
 from minova.db.catalogue import image_token_keys
 from minova.db.catalogue import images as image_rows
 from minova.image_tokens import Right, sign
-from minova.objects.image import Image
+from minova.objects.catalogue.image import Image
 from tests.functional.api.conftest import Cloud
 from tests.servers.private_server import free_ports
 

@@ -9,10 +9,10 @@ from sqlalchemy import delete, insert, select, update
 
 from minova.db import models
 from minova.metrics import REGISTRY
-from minova.objects.compute_node import ComputeNode
-from minova.objects.migration import MigrationType
-from minova.objects.node_audit import NodeAudit
-from minova.objects.states import PowerState
+from minova.objects.hosts.compute_node import ComputeNode
+from minova.objects.hosts.node_audit import NodeAudit
+from minova.objects.servers.migration import MigrationType
+from minova.objects.servers.states import PowerState
 from minova.placement.allocations import writes
 from tests.functional.compute.migration_world import CTX, FLAVORS, World
 

@@ -18,7 +18,7 @@ from minova import conf as configuration
 from minova.compute.images.cache import ImageCache
 from minova.compute.images.sweep import sweep
 from minova.errors import DiskFull, ImageUnacceptable, ServiceUnavailable
-from minova.objects.image import Image
+from minova.objects.catalogue.image import Image
 from minova.virt.image_format import RULES
 from tests.functional.virt.image_server import ImageServer
 

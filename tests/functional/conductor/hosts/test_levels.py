@@ -5,8 +5,8 @@ from sqlalchemy import update
 from minova.db.hosts import services
 from minova.db.models import Service
 from minova.messaging.rpc_levels import CURRENT
-from minova.objects.service import SERVICE_VERSION
-from minova.objects.service import Service as ServiceObject
+from minova.objects.hosts.service import SERVICE_VERSION
+from minova.objects.hosts.service import Service as ServiceObject
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.functional.scheduler.cloud import named
 

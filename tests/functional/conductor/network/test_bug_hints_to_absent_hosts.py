@@ -3,7 +3,7 @@
 import pytest
 
 from minova.conductor.tasks.worker import Worker
-from minova.objects.network import Network
+from minova.objects.network.network import Network
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.functional.conductor.network_cases import network, on, port, subnet
 

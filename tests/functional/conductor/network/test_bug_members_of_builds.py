@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from minova.db.networks import group_members
-from minova.objects.network import SecurityGroup
+from minova.objects.network.network import SecurityGroup
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.functional.conductor.network_cases import PROJECT, let_in, network, on, port, rules_on, subnet
 

@@ -6,7 +6,7 @@ import pytest
 
 from minova.conductor.network import interface_hints
 from minova.conductor.tasks.worker import Worker
-from minova.objects.network import Network
+from minova.objects.network.network import Network
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, request
 from tests.functional.conductor.network_cases import network, on, port, subnet
 

@@ -15,8 +15,8 @@ from minova.conductor.network.neutron_limits import LONGEST_PAUSE, MAX_SERVERS, 
 from minova.db import models
 from minova.db.networks import neutron_ports, vifs
 from minova.neutron_client import NeutronClient
-from minova.objects.port_marks import mark
-from minova.objects.vif import NEUTRON, RequestedNic
+from minova.objects.network.port_marks import mark
+from minova.objects.network.vif import NEUTRON, RequestedNic
 from tests.fakes.neutron import FakeNeutron, Killed
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, request
 from tests.tables import make_tables

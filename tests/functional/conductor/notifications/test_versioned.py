@@ -11,8 +11,7 @@ from minova.context import service_context
 from minova.db.catalogue import key_pairs
 from minova.log import bound_request
 from minova.messaging.notifier import Notifier
-from minova.objects.key_pair import KeyPair
-from minova.objects.server_actions import (
+from minova.objects.actions.server_actions import (
     ACTIONS,
     ATTACH_INTERFACE,
     CREATE_IMAGE,
@@ -22,7 +21,8 @@ from minova.objects.server_actions import (
     STOP,
     ServerAction,
 )
-from minova.objects.server_changes import ServerChanges
+from minova.objects.catalogue.key_pair import KeyPair
+from minova.objects.servers.server_changes import ServerChanges
 from tests.conformance.notification_samples import SAMPLES, require_payload
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.functional.conductor.network_cases import network, subnet

@@ -9,10 +9,10 @@ from minova import errors
 from minova.db import models, quotas
 from minova.db.catalogue import image_token_keys
 from minova.image_tokens import Right, TokenRefused, image_of
-from minova.objects.image import Image
-from minova.objects.server_actions import CREATE_IMAGE
-from minova.objects.server_changes import ServerChanges
-from minova.objects.states import VmState
+from minova.objects.actions.server_actions import CREATE_IMAGE
+from minova.objects.catalogue.image import Image
+from minova.objects.servers.server_changes import ServerChanges
+from minova.objects.servers.states import VmState
 from tests.fakes.action_arguments import sent_with
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request
 from tests.functional.scheduler.cloud import named

@@ -7,10 +7,10 @@ import pytest
 from minova import errors
 from minova.conductor.hosts.services import LISTENS_AFTER
 from minova.db import models
-from minova.objects.failures import Failure
-from minova.objects.power_rules import OFF, STOPS_BY_ITSELF
-from minova.objects.server_actions import ACTIONS, BY_KIND, SHELVE_OFFLOAD, STOP, ServerAction
-from minova.objects.states import PowerState, VmState
+from minova.objects.actions.power_rules import OFF, STOPS_BY_ITSELF
+from minova.objects.actions.server_actions import ACTIONS, BY_KIND, SHELVE_OFFLOAD, STOP, ServerAction
+from minova.objects.servers.failures import Failure
+from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.action_arguments import PASSWORD, asked_with, power_state_after
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request
 from tests.functional.scheduler.cloud import named

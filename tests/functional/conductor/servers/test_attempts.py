@@ -4,7 +4,7 @@ import pytest
 
 from minova.db import models
 from minova.db.api_queries import instances
-from minova.objects.failures import CAUSED_BY_REQUEST
+from minova.objects.servers.failures import CAUSED_BY_REQUEST
 from tests.functional.conductor.conductor_harness import ConductorHarness
 
 

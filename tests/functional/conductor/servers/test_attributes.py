@@ -7,8 +7,8 @@ import pytest
 
 from minova import errors
 from minova.context import RequestContext
-from minova.objects.server_changes import ServerChanges
-from minova.objects.states import VmState
+from minova.objects.servers.server_changes import ServerChanges
+from minova.objects.servers.states import VmState
 from tests.functional.conductor.conductor_harness import ConductorHarness
 
 ADMIN = RequestContext(request_id="req-admin", user_id="root", project_id="operators", is_admin=True)

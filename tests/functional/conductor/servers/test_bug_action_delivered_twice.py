@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from minova.db import models
-from minova.objects.server_actions import ACTIONS, BY_KIND
-from minova.objects.states import VmState
+from minova.objects.actions.server_actions import ACTIONS, BY_KIND
+from minova.objects.servers.states import VmState
 from tests.fakes import interfaces
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request
 

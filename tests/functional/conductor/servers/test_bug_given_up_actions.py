@@ -12,8 +12,8 @@ import pytest
 
 from minova import metrics
 from minova.db import models
-from minova.objects.server_actions import ACCEPTED_LATE, ACTIONS, SOFT_DELETE, STOP, ServerAction
-from minova.objects.states import PowerState, VmState
+from minova.objects.actions.server_actions import ACCEPTED_LATE, ACTIONS, SOFT_DELETE, STOP, ServerAction
+from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.action_arguments import power_state_after
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 

@@ -6,9 +6,9 @@ import pytest
 
 from minova import errors
 from minova.db import models, quotas
-from minova.objects.server_actions import ACTIONS, REBUILD, RESTORE, SHELVE_OFFLOAD, SOFT_DELETE, ServerAction
-from minova.objects.server_changes import ServerChanges
-from minova.objects.states import TaskState, VmState
+from minova.objects.actions.server_actions import ACTIONS, REBUILD, RESTORE, SHELVE_OFFLOAD, SOFT_DELETE, ServerAction
+from minova.objects.servers.server_changes import ServerChanges
+from minova.objects.servers.states import TaskState, VmState
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request
 
 INTERVAL = 3600

@@ -7,8 +7,8 @@ import pytest
 
 from minova import errors
 from minova.db import models
-from minova.objects.failures import text_of
-from minova.objects.server_request import ServerRequest
+from minova.objects.requests.server_request import ServerRequest
+from minova.objects.servers.failures import text_of
 from tests.functional.conductor.conductor_harness import CTX, FLAVOR, IMAGE, ConductorHarness, request
 from tests.functional.scheduler.cloud import named
 

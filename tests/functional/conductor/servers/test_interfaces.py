@@ -10,8 +10,8 @@ from sqlalchemy import select
 from minova import errors
 from minova.db import models
 from minova.db.networks import ports
-from minova.objects.network import MAX_ADDRESSES, AddressRequest, Port
-from minova.objects.vif import MAX_NICS
+from minova.objects.network.network import MAX_ADDRESSES, AddressRequest, Port
+from minova.objects.network.vif import MAX_NICS
 from tests.fakes.interfaces import network_of
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request
 from tests.functional.conductor.network_cases import network, port, subnet

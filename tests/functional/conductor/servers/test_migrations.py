@@ -3,8 +3,8 @@
 import pytest
 
 from minova import errors
-from minova.objects.migration import Migration, MigrationType
-from minova.objects.request_spec import Selection
+from minova.objects.requests.request_spec import Selection
+from minova.objects.servers.migration import Migration, MigrationType
 from tests.functional.conductor.conductor_harness import CTX, FLAVOR, ConductorHarness
 from tests.functional.scheduler.cloud import named
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from minova import errors
-from minova.objects.image import Image
-from minova.objects.states import VmState
+from minova.objects.catalogue.image import Image
+from minova.objects.servers.states import VmState
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request
 from tests.functional.conductor.servers.test_actions import report, succeed
 

@@ -9,10 +9,10 @@ from sqlalchemy import select
 from minova import errors
 from minova.db import models, quotas
 from minova.db.networks import ports
-from minova.objects.image import Image
-from minova.objects.request_spec import Destination
-from minova.objects.server_actions import SHELVE
-from minova.objects.states import VmState
+from minova.objects.actions.server_actions import SHELVE
+from minova.objects.catalogue.image import Image
+from minova.objects.requests.request_spec import Destination
+from minova.objects.servers.states import VmState
 from tests.fakes.action_arguments import sent_with
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request
 from tests.functional.conductor.servers.test_actions import report, succeed

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.db import models
 from minova.db.engine import Database
-from minova.objects.diagnosis import ScheduleAnswer
+from minova.objects.requests.diagnosis import ScheduleAnswer
 from minova.placement import changes
 from minova.placement.allocations import claims
 from minova.scheduler.drivers.nova_driver import Scheduler

@@ -5,9 +5,9 @@ import pytest
 
 from minova.db import models
 from minova.db.engine import Database
-from minova.objects.numa import InstanceNUMACell, InstanceNUMATopology
-from minova.objects.pci import InstancePCIRequest
-from minova.objects.request_spec import RequestSpec
+from minova.objects.hosts.numa import InstanceNUMACell, InstanceNUMATopology
+from minova.objects.hosts.pci import InstancePCIRequest
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.refresh import queries
 from tests.functional.scheduler.cloud import SEEN, spec_of
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from minova.errors import SavedMemoryKept
-from minova.objects.instance import Instance
-from minova.objects.states import PowerState
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState
 from minova.virt.libvirt.driver import LibvirtDriver
 from minova.virt.libvirt.storage.disks import OVERLAY
 from tests.functional.virt.libvirt.test_driver import running

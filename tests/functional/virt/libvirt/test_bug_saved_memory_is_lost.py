@@ -8,9 +8,9 @@ import libvirt
 import pytest
 
 from minova.errors import GuestBusy, GuestJobRuns, SavedMemoryKept
-from minova.objects.image import Image
-from minova.objects.instance import Instance
-from minova.objects.states import PowerState
+from minova.objects.catalogue.image import Image
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState
 from minova.virt.driver import Driver
 from minova.virt.libvirt.guest_state import jobs, saved_memory
 from tests.fakes.libvirt_errors import libvirt_error

@@ -14,10 +14,10 @@ from minova import conf as configuration
 from minova import virt
 from minova.compute.actions.orders import ActionEnded
 from minova.errors import HypervisorError, HypervisorUnavailable, InvalidConfiguration, NotFound
-from minova.objects.flavor import Flavor
-from minova.objects.image import Image
-from minova.objects.instance import Instance
-from minova.objects.states import PowerState
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState
 from minova.virt.driver import Driver
 from minova.virt.libvirt.driver import LibvirtDriver
 from minova.virt.libvirt.storage.disk_snapshots import DiskSnapshots

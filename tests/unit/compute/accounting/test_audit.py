@@ -9,13 +9,13 @@ from minova.compute.accounting.audit import Finding, NodeSettings, audit_node
 from minova.compute.accounting.inventories import Ratios, Reserved, ratios_for
 from minova.compute.accounting.node_usage import without_instance
 from minova.compute.tracker.resource_view import validated
-from minova.objects.build import AuditInputs, BuildMessage
-from minova.objects.compute_node import ComputeNode, DomainView, HypervisorView, Inventory
-from minova.objects.flavor import Flavor, Overhead
-from minova.objects.guest_record import GuestRecord
-from minova.objects.instance import Instance
-from minova.objects.request_spec import RequestSpec
-from minova.objects.states import PowerState, TaskState, VmState
+from minova.objects.catalogue.flavor import Flavor, Overhead
+from minova.objects.hosts.compute_node import ComputeNode, DomainView, HypervisorView, Inventory
+from minova.objects.requests.request_spec import RequestSpec
+from minova.objects.servers.build import AuditInputs, BuildMessage
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState, TaskState, VmState
+from minova.objects.unexpected.guest_record import GuestRecord
 
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=2, memory_mb=1024, root_gb=10)
 SETTINGS = NodeSettings(host="h", host_ip="10.0.0.1", reserved=Reserved(memory_mb=512, disk_gb=1, vcpus=1))

@@ -20,9 +20,9 @@ from minova.compute.accounting.claim_test import (
 from minova.compute.accounting.node_usage import with_devices
 from minova.compute.accounting.usage import Usage
 from minova.hardware.pci_devices import settled
-from minova.objects.compute_node import ComputeNode
-from minova.objects.pci import InstancePCIRequest, PciDevice
-from minova.objects.request_spec import HostLimits
+from minova.objects.hosts.compute_node import ComputeNode
+from minova.objects.hosts.pci import InstancePCIRequest, PciDevice
+from minova.objects.requests.request_spec import HostLimits
 from tests.unit.hardware.guests import LIMITS, cell, cpus, guest, host, pci_request, pinned, pool, shared
 
 NODE = ComputeNode(

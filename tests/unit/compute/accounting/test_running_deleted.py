@@ -5,9 +5,9 @@ import pytest
 
 from minova.compute.accounting.audit import audit_node
 from minova.compute.accounting.running_deleted import RunningDeleted
-from minova.objects.build import AuditInputs
-from minova.objects.flavor import Overhead
-from minova.objects.states import PowerState
+from minova.objects.catalogue.flavor import Overhead
+from minova.objects.servers.build import AuditInputs
+from minova.objects.servers.states import PowerState
 from tests.unit.compute.accounting.test_audit import SETTINGS, a_domain, a_view
 
 REAP, LOG, SHUTDOWN = (RunningDeleted(action=one) for one in ("reap", "log", "shutdown"))

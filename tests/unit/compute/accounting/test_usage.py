@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from minova.compute.accounting import usage
 from minova.compute.accounting.usage import TrackedInstance, Usage, usage_of
-from minova.objects.compute_node import ComputeNode
-from minova.objects.flavor import Flavor, Overhead
-from minova.objects.image import Image
-from minova.objects.instance import Instance
-from minova.objects.states import TaskState, VmState
+from minova.objects.catalogue.flavor import Flavor, Overhead
+from minova.objects.catalogue.image import Image
+from minova.objects.hosts.compute_node import ComputeNode
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import TaskState, VmState
 
 EMPTY = ComputeNode(
     uuid="u",

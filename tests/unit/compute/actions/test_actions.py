@@ -12,9 +12,7 @@ from minova.compute.actions import orders
 from minova.compute.actions.actions import UnreportedResults
 from minova.compute.actions.orders import BEAT
 from minova.compute.instances.clean_stops import shutdown_timeout
-from minova.objects.image import Image
-from minova.objects.instance import Instance
-from minova.objects.server_actions import (
+from minova.objects.actions.server_actions import (
     ACTIONS,
     ATTACH_INTERFACE,
     CHANGE_PASSWORD,
@@ -34,8 +32,10 @@ from minova.objects.server_actions import (
     UNSHELVE,
     ServerAction,
 )
-from minova.objects.states import PowerState, VmState
-from minova.objects.vif import Vif
+from minova.objects.catalogue.image import Image
+from minova.objects.network.vif import Vif
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.action_arguments import PASSWORD, PORT, power_state_after, sent_with
 from tests.fakes.computes import CTX, FLAVOR, Compute
 from tests.fakes.conductor import nothing

@@ -12,8 +12,7 @@ import pytest
 
 from minova import errors
 from minova.compute.instances.abandonment import Abandoned
-from minova.objects.image import Image
-from minova.objects.server_actions import (
+from minova.objects.actions.server_actions import (
     ACTIONS,
     REBOOT_HARD,
     RESTORE,
@@ -25,7 +24,8 @@ from minova.objects.server_actions import (
     UNSHELVE,
     ServerAction,
 )
-from minova.objects.states import PowerState, VmState
+from minova.objects.catalogue.image import Image
+from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.computes import CTX, Compute
 from tests.fakes.conductor import FakeConductor
 from tests.unit.compute.actions.test_actions import ask, send, state

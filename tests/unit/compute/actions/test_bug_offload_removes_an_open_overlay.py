@@ -1,8 +1,8 @@
 """Bug: the offload of a shelved server removed its disk although an overlay of a snapshot beside it had later writes than its image."""
 
-from minova.objects.image import Image
-from minova.objects.server_actions import SHELVE_OFFLOAD
-from minova.objects.states import PowerState, VmState
+from minova.objects.actions.server_actions import SHELVE_OFFLOAD
+from minova.objects.catalogue.image import Image
+from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.computes import Compute
 from tests.unit.compute.actions.test_actions import ask, state
 

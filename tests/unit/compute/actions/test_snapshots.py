@@ -10,9 +10,9 @@ import pytest
 
 from minova import errors
 from minova.compute.actions.orders import BEAT
-from minova.objects.image import Image
-from minova.objects.server_actions import CREATE_IMAGE
-from minova.objects.states import PowerState, VmState
+from minova.objects.actions.server_actions import CREATE_IMAGE
+from minova.objects.catalogue.image import Image
+from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.action_arguments import sent_with
 from tests.fakes.computes import CTX, Compute
 

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from minova import errors
-from minova.objects.build import BuildMessage
-from minova.objects.cloud import LOST, CloudState, Mark
-from minova.objects.states import PowerState, VmState
+from minova.objects.hosts.cloud import LOST, CloudState, Mark
+from minova.objects.servers.build import BuildMessage
+from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute
 
 STATE = CloudState(uuid="own", history="first", marks=(Mark("a", 1, 1.0),))

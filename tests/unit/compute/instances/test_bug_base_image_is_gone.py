@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from minova import errors
-from minova.objects.image import Image
-from minova.objects.server_actions import REBOOT_HARD, START, STOP
-from minova.objects.states import PowerState, VmState
+from minova.objects.actions.server_actions import REBOOT_HARD, START, STOP
+from minova.objects.catalogue.image import Image
+from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.computes import Compute
 from tests.unit.compute.actions.test_actions import ask, state
 

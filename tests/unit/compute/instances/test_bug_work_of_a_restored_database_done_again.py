@@ -5,11 +5,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from minova.objects.build import BuildMessage
-from minova.objects.guest_record import GuestsAnswer
-from minova.objects.image import Image
-from minova.objects.server_actions import CHANGE_PASSWORD, REBUILD, STOP, ServerAction
-from minova.objects.states import PowerState, VmState
+from minova.objects.actions.server_actions import CHANGE_PASSWORD, REBUILD, STOP, ServerAction
+from minova.objects.catalogue.image import Image
+from minova.objects.servers.build import BuildMessage
+from minova.objects.servers.states import PowerState, VmState
+from minova.objects.unexpected.guest_record import GuestsAnswer
 from tests.fakes.action_arguments import sent_with
 from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute
 

@@ -9,11 +9,11 @@ from minova import errors
 from minova.compute.instances.domains import Domains
 from minova.compute.instances.interfaces import Interfaces
 from minova.contracts.conductor import ConductorApi
-from minova.objects.build import HostInstances
-from minova.objects.flavor import Flavor
-from minova.objects.instance import Instance
-from minova.objects.states import TaskState, VmState
-from minova.objects.vif import GroupMembers, Vif
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.network.vif import GroupMembers, Vif
+from minova.objects.servers.build import HostInstances
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import TaskState, VmState
 from minova.virt.driver import Driver
 from minova.virt.fake import FakeDriver
 from tests.cluster import configure

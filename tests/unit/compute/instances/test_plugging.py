@@ -11,9 +11,9 @@ from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.instances.plugging import UNCONFIGURED, Plugging
 from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
-from minova.objects.flavor import Flavor
-from minova.objects.instance import Instance
-from minova.objects.vif import NEUTRON, Vif
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.network.vif import NEUTRON, Vif
+from minova.objects.servers.instance import Instance
 
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=512, root_gb=1)
 VIF = {"port_id": "p", "mac_address": "fa:16:3e:00:00:01", "network_id": "n", "network_type": NEUTRON}

@@ -3,7 +3,7 @@
 from minova import errors
 from minova.batch_queue import QueuedRequest
 from minova.compute.instances.report_queue import Report
-from minova.objects.build import BuildReport
+from minova.objects.servers.build import BuildReport
 from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute
 
 Asked = QueuedRequest[Report, None]

@@ -10,8 +10,8 @@ import pytest
 from minova.cmd.compute import make_manager as make_compute_manager
 from minova.compute.instances.workers import Workers
 from minova.compute.manager import ComputeManager
-from minova.objects.request_spec import HostLimits
-from minova.objects.states import PowerState, VmState
+from minova.objects.requests.request_spec import HostLimits
+from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, FakeImages, configured, wait_until
 from tests.fakes.conductor import FakeConductor
 from tests.fakes.hypervisor import Hypervisor

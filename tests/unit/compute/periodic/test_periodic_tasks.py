@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from minova import errors
-from minova.objects.guest_record import GuestsAnswer
-from minova.objects.states import PowerState, VmState
+from minova.objects.servers.states import PowerState, VmState
+from minova.objects.unexpected.guest_record import GuestsAnswer
 from minova.virt.driver import LeftDisks
 from tests.fakes.computes import CTX, NODE, Compute
 from tests.fakes.hypervisor import BlindHypervisor, Hypervisor

@@ -7,7 +7,7 @@ import pytest
 
 from minova import errors
 from minova.compute.tracker.monitors import NONE, metrics_of
-from minova.objects.cpu_times import CpuTimes
+from minova.objects.hosts.cpu_times import CpuTimes
 from tests.fakes.computes import NODE, Compute
 
 AT = datetime(2026, 11, 21, 12, 30, 1, 500000, tzinfo=UTC)

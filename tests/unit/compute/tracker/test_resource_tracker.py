@@ -14,10 +14,10 @@ from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.tracker.claims import Claim, NopClaim
 from minova.compute.tracker.nodes import Nodes, settings_from
 from minova.compute.tracker.resource_tracker import ResourceTracker, _ClaimRequest
-from minova.objects.flavor import Overhead
-from minova.objects.instance import Instance
-from minova.objects.request_spec import HostLimits
-from minova.objects.states import TaskState, VmState
+from minova.objects.catalogue.flavor import Overhead
+from minova.objects.requests.request_spec import HostLimits
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import TaskState, VmState
 from tests.cluster import wait_for
 from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute
 from tests.fakes.conductor import FakeConductor

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
-from minova.objects.capacity import Capacity
-from minova.objects.instance_group import AFFINITY, ANTI_AFFINITY, InstanceGroup
-from minova.objects.numa import InstanceNUMATopology, NUMATopology
+from minova.objects.catalogue.instance_group import AFFINITY, ANTI_AFFINITY, InstanceGroup
+from minova.objects.hosts.numa import InstanceNUMATopology, NUMATopology
+from minova.objects.requests.capacity import Capacity
 from minova.scheduler.decide.capacity import capacity_of
 from minova.scheduler.decide.chain import Rules
 from minova.scheduler.decide.decision import decide, with_group_member

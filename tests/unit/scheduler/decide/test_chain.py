@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from minova import errors
-from minova.objects.instance_group import AFFINITY, ANTI_AFFINITY, InstanceGroup
-from minova.objects.numa import InstanceNUMACell, InstanceNUMATopology
-from minova.objects.pci import InstancePCIRequest, PciDevicePool
-from minova.objects.request_spec import Destination, PlacementFilter
+from minova.objects.catalogue.instance_group import AFFINITY, ANTI_AFFINITY, InstanceGroup
+from minova.objects.hosts.numa import InstanceNUMACell, InstanceNUMATopology
+from minova.objects.hosts.pci import InstancePCIRequest, PciDevicePool
+from minova.objects.requests.request_spec import Destination, PlacementFilter
 from minova.scheduler.decide.chain import Rules
 from minova.scheduler.decide.decision import Decision, decide
 from minova.scheduler.filters import BaseHostFilter, PerHostFilter

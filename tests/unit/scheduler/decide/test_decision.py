@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from minova import errors
-from minova.objects.diagnosis import Diagnosis
+from minova.objects.requests.diagnosis import Diagnosis
 from minova.scheduler.decide.chain import Rules
 from minova.scheduler.decide.decision import Decision, decide
 from minova.scheduler.filters import BaseHostFilter, Filter, PerHostFilter

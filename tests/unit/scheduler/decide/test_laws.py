@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from stevedore import ExtensionManager
 
 from minova.hardware.numa_counts import counts_of, needs_of
-from minova.objects.numa import InstanceNUMATopology, NUMATopology, NUMATopologyLimits
+from minova.objects.hosts.numa import InstanceNUMATopology, NUMATopology, NUMATopologyLimits
 from minova.scheduler.decide.chain import Rules
 from minova.scheduler.decide.decision import best_first, decide
 from minova.scheduler.extensions import FILTERS, WEIGHERS

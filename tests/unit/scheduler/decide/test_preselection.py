@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minova.objects.physical_networks import trait_of
-from minova.objects.request_spec import PlacementFilter, RequestSpec
+from minova.objects.network.physical_networks import trait_of
+from minova.objects.requests.request_spec import PlacementFilter, RequestSpec
 from minova.scheduler.decide.preselection import placement_verdict, resources_at
 from minova.scheduler.hosts.record import AggregateFacts
 from tests.unit.scheduler.hosts import inventory, record, table_of

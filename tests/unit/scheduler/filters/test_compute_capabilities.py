@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.filters.compute_capabilities import ComputeCapabilitiesFilter
 from minova.scheduler.filters.extra_specs import match
 from minova.scheduler.hosts.record import ImageSupport, ServiceFacts

@@ -2,7 +2,7 @@
 
 import pytest
 
-from minova.objects.request_spec import Retry
+from minova.objects.requests.request_spec import Retry
 from minova.scheduler.filters import Filter
 from minova.scheduler.filters.affinity import (
     DifferentHostFilter,

@@ -7,11 +7,11 @@ from oslo_config import cfg
 
 from minova import conf as configuration
 from minova import errors
-from minova.objects import required_traits
-from minova.objects.flavor import Flavor
-from minova.objects.image import Image
-from minova.objects.numa import InstanceNUMACell, InstanceNUMATopology
-from minova.objects.request_spec import PlacementFilter, RequestSpec
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
+from minova.objects.hosts.numa import InstanceNUMACell, InstanceNUMATopology
+from minova.objects.requests import required_traits
+from minova.objects.requests.request_spec import PlacementFilter, RequestSpec
 from minova.scheduler.hosts.record import AggregateFacts
 from minova.scheduler.request.filters import Options, apply_request_filters, needs_aggregates, options_of
 

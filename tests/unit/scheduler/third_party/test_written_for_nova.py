@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from minova import errors
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.decide.decision import Decision, decide
 from minova.scheduler.drivers.filter_scheduler import rules_of
 from minova.scheduler.hosts.record import HostRecord

@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from minova.objects.image_properties import InvalidImageProperty
-from minova.objects.pci import PciDevicePool
-from minova.objects.request_spec import Destination
+from minova.objects.catalogue.image_properties import InvalidImageProperty
+from minova.objects.hosts.pci import PciDevicePool
+from minova.objects.requests.request_spec import Destination
 from minova.scheduler.hosts.record import ImageSupport, Metric
 from minova.scheduler.weights import Weigher, parts
 from minova.scheduler.weights.affinity import ServerGroupSoftAffinityWeigher, ServerGroupSoftAntiAffinityWeigher

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from minova.objects.flavor import Flavor
-from minova.objects.instance import Instance
-from minova.objects.numa import InstanceNUMACell, InstanceNUMATopology
-from minova.objects.vif import Vif, VifAddress, VifSubnet
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.hosts.numa import InstanceNUMACell, InstanceNUMATopology
+from minova.objects.network.vif import Vif, VifAddress, VifSubnet
+from minova.objects.servers.instance import Instance
 from minova.virt.config_drive.contents import EC2_VERSIONS, OPENSTACK_VERSIONS, DriveValues, files
 
 UUID = "0b8a5c5e-58a3-4a52-9e56-3a9a4f0f2f11"

@@ -6,7 +6,7 @@ import libvirt
 import pytest
 
 from minova import errors
-from minova.objects.image import Image
+from minova.objects.catalogue.image import Image
 from minova.virt.libvirt import guest_agent
 from tests.fakes.libvirt_errors import libvirt_error
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from minova.errors import HardwareNotOffered
-from minova.objects.flavor import Flavor
-from minova.objects.instance import Instance
-from minova.objects.vif import Vif
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.network.vif import Vif
+from minova.objects.servers.instance import Instance
 from minova.virt.libvirt.driver import LibvirtDriver
 from minova.virt.libvirt.networking.bridges import Bridges
 from minova.virt.libvirt.xml.guest_xml import HostSettings

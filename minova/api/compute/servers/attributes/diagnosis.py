@@ -11,8 +11,8 @@ from minova.api.http import times
 from minova.api.http.call import Call
 from minova.db.api_queries import instances
 from minova.db.api_queries.instances import Attempt
-from minova.objects.diagnosis import Diagnosis, LostHost
-from minova.objects.failures import text_of
+from minova.objects.requests.diagnosis import Diagnosis, LostHost
+from minova.objects.servers.failures import text_of
 
 HOSTS = "minova:servers:diagnosis:hosts"
 # Replaces a host that only administrators may see, so that the number of hosts stays.

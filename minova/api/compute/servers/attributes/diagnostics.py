@@ -18,7 +18,7 @@ from minova.api.http.call import Call
 from minova.api.http.microversions import History, changed
 from minova.db import models
 from minova.db.api_queries import services as read_services
-from minova.objects.diagnostics import GuestDiagnostics, NicUse
+from minova.objects.servers.diagnostics import GuestDiagnostics, NicUse
 
 LOG = logging.getLogger(__name__)
 POLICY = "os_compute_api:os-server-diagnostics"

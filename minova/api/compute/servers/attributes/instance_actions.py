@@ -17,7 +17,7 @@ from minova.api.http.microversions import History, added
 from minova.api.http.structs import Page, page_size
 from minova.db import models
 from minova.db.api_queries import instances
-from minova.objects.failures import text_of
+from minova.objects.servers.failures import text_of
 
 EVENTS = "os_compute_api:os-instance-actions:events"
 DETAILS = "os_compute_api:os-instance-actions:events:details"

@@ -26,10 +26,10 @@ from minova.db.api_queries import instances
 from minova.db.networks import networks as stored_networks
 from minova.db.networks import neutron_ports, ports
 from minova.db.servers import tasks
-from minova.objects import addresses
-from minova.objects.network import AddressRequest, FixedIp, Port
-from minova.objects.server_actions import ATTACH_INTERFACE, DETACH_INTERFACE
-from minova.objects.states import TaskState, VmState
+from minova.objects.actions.server_actions import ATTACH_INTERFACE, DETACH_INTERFACE
+from minova.objects.network import addresses
+from minova.objects.network.network import AddressRequest, FixedIp, Port
+from minova.objects.servers.states import TaskState, VmState
 
 Unset = msgspec.UnsetType
 Id = Annotated[str, msgspec.Meta(pattern="^[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}$")]

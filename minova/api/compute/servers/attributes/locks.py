@@ -13,7 +13,7 @@ from minova.api.http.call import Call
 from minova.api.http.microversions import History, added
 from minova.api.policies.enforcer import Target
 from minova.codecs import Decoder
-from minova.objects.server_changes import ADMIN, OWNER, ServerChanges
+from minova.objects.servers.server_changes import ADMIN, OWNER, ServerChanges
 
 OVERRIDE = "os_compute_api:os-lock-server:unlock:unlock_override"
 RESET_STATE = "os-resetState"

@@ -9,7 +9,7 @@ from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import servers
 from minova.api.compute.servers.create import METADATA_KEY, Text255
 from minova.api.http.call import Call
-from minova.objects.server_changes import ServerChanges
+from minova.objects.servers.server_changes import ServerChanges
 
 
 class ManyItems(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -8,7 +8,7 @@ from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.http.call import Call
 from minova.db.api_queries import instances
-from minova.objects.server_actions import SECRET_TIMEOUT
+from minova.objects.actions.server_actions import SECRET_TIMEOUT
 
 # Seconds between two reads of the action's record: the first and the longest pause.
 FIRST_LOOK, LONGEST_LOOK = 0.05, 0.5

@@ -11,7 +11,7 @@ from minova.api.compute.servers import servers
 from minova.api.compute.servers.create import Tag
 from minova.api.http.call import Call
 from minova.db.servers import tags
-from minova.objects.server_changes import MAX_TAGS, ServerChanges
+from minova.objects.servers.server_changes import MAX_TAGS, ServerChanges
 
 _MAX_LENGTH = 60
 _FORBIDDEN = frozenset(",/")

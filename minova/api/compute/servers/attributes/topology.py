@@ -7,7 +7,7 @@ import msgspec
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import servers
 from minova.api.http.call import Call
-from minova.objects.numa import InstanceNUMACell
+from minova.objects.hosts.numa import InstanceNUMACell
 
 OF_HOST = "compute:server:topology:host:index"
 

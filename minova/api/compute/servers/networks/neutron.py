@@ -14,10 +14,10 @@ from minova.api.compute.collaborators import Collaborators
 from minova.api.http.call import Call
 from minova.api.policies.enforcer import Target
 from minova.db import models
-from minova.objects import addresses
-from minova.objects.port_features import refusal_reason
-from minova.objects.port_marks import mark
-from minova.objects.vif import MAX_NICS, NEUTRON, NewInterface, RequestedNic, device_owner
+from minova.objects.network import addresses
+from minova.objects.network.port_features import refusal_reason
+from minova.objects.network.port_marks import mark
+from minova.objects.network.vif import MAX_NICS, NEUTRON, NewInterface, RequestedNic, device_owner
 
 if TYPE_CHECKING:  # importing it takes time at the start, which clouds without Neutron save
     from minova.neutron_client import Document, NeutronClient

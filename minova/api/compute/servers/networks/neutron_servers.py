@@ -19,7 +19,7 @@ from minova.api.http.call import Call
 from minova.db import models
 from minova.db.networks import neutron_ports
 from minova.db.sql import chunked
-from minova.objects.network import SecurityGroup, SecurityGroupRule
+from minova.objects.network.network import SecurityGroup, SecurityGroupRule
 
 if TYPE_CHECKING:  # importing it takes time at the start, which clouds without Neutron save
     from minova.neutron_client import Document

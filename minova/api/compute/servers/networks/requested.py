@@ -13,10 +13,10 @@ from minova.api.http.call import Call
 from minova.api.http.microversions import History, added, removed
 from minova.api.policies.enforcer import Target
 from minova.db.networks import networks, ports
-from minova.objects import addresses
-from minova.objects.network import Network, Port
-from minova.objects.physical_networks import segment_of_network
-from minova.objects.vif import NewInterface, RequestedNic, Vif
+from minova.objects.network import addresses
+from minova.objects.network.network import Network, Port
+from minova.objects.network.physical_networks import segment_of_network
+from minova.objects.network.vif import NewInterface, RequestedNic, Vif
 
 Text = Annotated[str, msgspec.Meta(max_length=255)]
 _CHOOSES = "create_port:fixed_ips:ip_address"

@@ -12,10 +12,10 @@ import pytest
 from sqlalchemy import select
 
 from minova.db import models
-from minova.objects.capacity import Capacity, HostCapacity
-from minova.objects.diagnosis import Diagnosis, FilterStep, LostHost, ScheduleAnswer, WeighedHost
-from minova.objects.failures import UNKNOWN
-from minova.objects.request_spec import Selection
+from minova.objects.requests.capacity import Capacity, HostCapacity
+from minova.objects.requests.diagnosis import Diagnosis, FilterStep, LostHost, ScheduleAnswer, WeighedHost
+from minova.objects.requests.request_spec import Selection
+from minova.objects.servers.failures import UNKNOWN
 from tests.functional.api.conftest import Cloud
 from tests.unit.api.access.test_auth import basic
 

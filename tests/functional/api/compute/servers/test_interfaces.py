@@ -10,7 +10,7 @@ import pytest
 from minova import errors
 from minova.api.compute.servers.attributes import interfaces
 from minova.api.http.waiting import WaitingRequests
-from minova.objects.port_marks import is_marked
+from minova.objects.network.port_marks import is_marked
 from tests.fakes.neutron import FakeNeutron
 from tests.functional.api.conftest import Cloud, at
 from tests.functional.api.network.test_networks import UNKNOWN, addresses, listed, network, port, subnet

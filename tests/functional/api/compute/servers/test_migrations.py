@@ -10,8 +10,8 @@ import bcrypt
 import pytest
 
 from minova.db.servers import migrations
-from minova.objects.flavor import Flavor
-from minova.objects.migration import Migration, MigrationType
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.servers.migration import Migration, MigrationType
 from tests.functional.api.conftest import Cloud, at
 from tests.unit.api.access.test_auth import basic
 

@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.db import models
-from minova.objects.diagnosis import Diagnosis, FilterStep, LostHost, WeighedHost
-from minova.objects.server_actions import ACTIONS, REBUILD, RESCUE, ServerAction
+from minova.objects.actions.server_actions import ACTIONS, REBUILD, RESCUE, ServerAction
+from minova.objects.requests.diagnosis import Diagnosis, FilterStep, LostHost, WeighedHost
 from tests.fakes.action_arguments import body_of, sent_with
 from tests.functional.api.conftest import Cloud, at
 

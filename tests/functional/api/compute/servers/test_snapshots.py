@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from minova.db import models
 from minova.db.servers import request_specs
-from minova.objects.request_spec import RequestSpec
+from minova.objects.requests.request_spec import RequestSpec
 from tests.functional.api.conftest import Cloud
 
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from minova.objects.numa import NUMACell, NUMAPages, NUMATopology
+from minova.objects.hosts.numa import NUMACell, NUMAPages, NUMATopology
 from minova.virt.libvirt.inventory import capabilities
 
 TWO_CELLS = """\

@@ -1,4 +1,4 @@
-from minova.objects.numa import NUMACell, NUMATopology
+from minova.objects.hosts.numa import NUMACell, NUMATopology
 from minova.virt.libvirt.inventory.domain_capabilities import GuestOffer
 from minova.virt.libvirt.inventory.traits import ALWAYS, offer_traits, traits_of
 

@@ -8,7 +8,7 @@ import libvirt
 import msgspec
 import pytest
 
-from minova.objects.vif import GroupMembers, MemberRanges, Vif, VifRule, filter_name
+from minova.objects.network.vif import GroupMembers, MemberRanges, Vif, VifRule, filter_name
 from minova.virt.libvirt.networking.filters import PortFilters
 from minova.virt.libvirt.xml.filter_xml import filter_xml
 from tests.fakes.libvirt_errors import libvirt_error

@@ -9,7 +9,7 @@ import libvirt
 import pytest
 
 from minova import errors
-from minova.objects.vif import Vif, filter_name
+from minova.objects.network.vif import Vif, filter_name
 from minova.virt.libvirt.networking.filters import PortFilters
 from minova.virt.libvirt.networking.hotplug import Hotplug, interfaces_of_ports
 from minova.virt.libvirt.networking.networks import LocalNetworks

@@ -6,7 +6,7 @@ from xml.etree import ElementTree as ET
 import libvirt
 import pytest
 
-from minova.objects.vif import Vif, VifAddress, VifSubnet, network_name
+from minova.objects.network.vif import Vif, VifAddress, VifSubnet, network_name
 from minova.virt.libvirt.networking.networks import LocalNetworks
 from minova.virt.libvirt.networking.repair import Repair
 from tests.fakes.libvirt_errors import libvirt_error

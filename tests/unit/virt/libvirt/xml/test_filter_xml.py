@@ -5,8 +5,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from minova.objects.network import EGRESS, INGRESS, AddressPair
-from minova.objects.vif import MAX_RANGES, Vif, VifAddress, VifRule, VifSubnet, filter_name
+from minova.objects.network.network import EGRESS, INGRESS, AddressPair
+from minova.objects.network.vif import MAX_RANGES, Vif, VifAddress, VifRule, VifSubnet, filter_name
 from minova.virt.libvirt.xml.filter_xml import filter_xml, filters_of, link_local
 
 MAC = "fa:16:3e:00:00:0f"

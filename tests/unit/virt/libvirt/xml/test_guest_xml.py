@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minova.errors import BadRequest, HardwareNotOffered, ImageUnacceptable
-from minova.objects.flavor import Flavor
-from minova.objects.guest_hardware import DISK_BUSES
-from minova.objects.image import Image
-from minova.objects.image_properties import FIELDS
-from minova.objects.instance import Instance
-from minova.objects.vif import NEUTRON, Vif, tap_name
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.guest_hardware import DISK_BUSES
+from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.image_properties import FIELDS
+from minova.objects.network.vif import NEUTRON, Vif, tap_name
+from minova.objects.servers.instance import Instance
 from minova.virt.libvirt.xml.guest_xml import Disk, HostSettings, domain_name, guest_xml, mark_of
 
 UUID = "0b8a5c5e-58a3-4a52-9e56-3a9a4f0f2f11"

@@ -8,11 +8,11 @@ import pytest
 
 from minova.errors import HypervisorError
 from minova.hardware.errors import RealtimeMaskNotFoundOrInvalid
-from minova.objects.flavor import Flavor
-from minova.objects.image import Image
-from minova.objects.instance import Instance
-from minova.objects.numa import InstanceNUMACell, InstanceNUMATopology
-from minova.objects.pci import PciDevice
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
+from minova.objects.hosts.numa import InstanceNUMACell, InstanceNUMATopology
+from minova.objects.hosts.pci import PciDevice
+from minova.objects.servers.instance import Instance
 from minova.virt.libvirt.xml.guest_xml import HostSettings, guest_xml
 from minova.virt.libvirt.xml.numa_xml import HostCells
 

@@ -1,0 +1,85 @@
+"""Validates rules of security groups. Pure; each refusal is a BadRequest with the reason."""
+
+import ipaddress
+
+from minova import errors
+from minova.objects.network.network import IP_VERSIONS, SecurityGroupRule
+
+# Protocols that hosts can filter, and their other names. libvirt does not support ports of udplite: it would open all
+# of them.
+WITH_PORTS = ("tcp", "udp", "sctp")
+PROTOCOLS = (*WITH_PORTS, "udplite", "icmp", "icmpv6", "ah", "esp")
+NUMBERS = {
+    "1": "icmp",
+    "6": "tcp",
+    "17": "udp",
+    "50": "esp",
+    "51": "ah",
+    "58": "icmpv6",
+    "132": "sctp",
+    "136": "udplite",
+}
+_OTHER_NAMES = {"ipv6-icmp": "icmpv6", "any": None, "": None}
+MAX_PORT, MAX_ICMP = 65535, 255
+
+
+def canonical_protocol(value: str | int | None, ethertype: str) -> str | None:
+    """Returns a name of PROTOCOLS; None: any. Raises BadRequest."""
+    text = "" if value is None else str(value).lower()
+    if text in _OTHER_NAMES:
+        name = _OTHER_NAMES[text]
+    else:
+        name = NUMBERS.get(text, text)
+        if name not in PROTOCOLS:
+            served = ", ".join(PROTOCOLS)
+            raise _invalid("protocol", f"'{text[:64]}' is none of {served}, or their numbers")
+    if name == "icmp" and ethertype == "IPv6":
+        return "icmpv6"
+    if name == "icmpv6" and ethertype == "IPv4":
+        raise _invalid("protocol", "icmpv6 is of IPv6")
+    return name
+
+
+def check(rule: SecurityGroupRule) -> None:
+    """Raises BadRequest."""
+    if rule.remote_ip_prefix is not None and rule.remote_group_id is not None:
+        raise errors.BadRequest("Only remote_ip_prefix or remote_group_id may be provided.")
+    _check_ports(rule)
+
+
+def _check_ports(rule: SecurityGroupRule) -> None:
+    low, high = rule.port_range_min, rule.port_range_max
+    if low is None and high is None:
+        return
+    if rule.protocol is None:
+        raise errors.BadRequest("Must also specify protocol if port range is given.")
+    if rule.protocol in {"icmp", "icmpv6"}:
+        if low is None:
+            raise errors.BadRequest(
+                f"ICMP code (port-range-max) {high} is provided but ICMP type (port-range-min) is missing."
+            )
+        if not all(0 <= number <= MAX_ICMP for number in (low, high) if number is not None):
+            raise _invalid("port_range_min", f"type and code of ICMP are from 0 to {MAX_ICMP}")
+    elif rule.protocol not in WITH_PORTS:
+        raise _invalid("port_range_min", f"ports of {rule.protocol} are not filtered")
+    elif low is None or high is None or not 1 <= low <= high <= MAX_PORT:
+        raise errors.BadRequest("For TCP/UDP protocols, port_range_min must be <= port_range_max, and from 1 to 65535.")
+
+
+def canonical_prefix(text: str | None, ethertype: str) -> str | None:
+    """Raises BadRequest."""
+    if text is None:
+        return None
+    try:
+        block = ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        raise _invalid("remote_ip_prefix", f"'{text[:64]}' is not a range such as 192.0.2.0/24") from None
+    if "%" in text:
+        raise _invalid("remote_ip_prefix", "it has a zone")
+    if block.version != IP_VERSIONS[ethertype]:
+        raise errors.BadRequest(f"Conflicting value ethertype {ethertype} for CIDR {block}")
+    return str(block)
+
+
+def _invalid(field: str, reason: str) -> errors.BadRequest:
+    return errors.BadRequest(f"Invalid input for {field}. Reason: {reason}.")

@@ -1,0 +1,134 @@
+"""A move of an instance to another node, or a resize on the same node: Nova's Migration.
+
+accepted -> pre-migrating (the destination has claimed) -> migrating -> post-migrating -> finished
+                                     finished -> confirming -> confirmed | reverting -> reverted
+                                     any -> error
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.hosts.numa import InstanceNUMATopology
+from minova.objects.hosts.pci import InstancePCIRequest
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import State, TaskState, VmState
+
+
+class MigrationType(StrEnum):
+    MIGRATION = "migration"
+    RESIZE = "resize"
+    LIVE_MIGRATION = "live-migration"
+    EVACUATION = "evacuation"
+
+
+# The task state while a migration of this type is in progress, until the instance has arrived or is back.
+BEGUN: Mapping[MigrationType, TaskState] = {
+    MigrationType.RESIZE: TaskState.RESIZE_PREP,
+    MigrationType.MIGRATION: TaskState.RESIZE_PREP,
+    MigrationType.LIVE_MIGRATION: TaskState.MIGRATING,
+    MigrationType.EVACUATION: TaskState.REBUILDING,
+}
+# The states in which a migration may begin, as in Nova. Audits count instances in other states as not moving
+# (`minova.compute.accounting.migrations.is_moving`).
+MOVABLE: Mapping[MigrationType, frozenset[VmState]] = {
+    MigrationType.RESIZE: frozenset({VmState.ACTIVE, VmState.STOPPED}),
+    MigrationType.MIGRATION: frozenset({VmState.ACTIVE, VmState.STOPPED}),
+    MigrationType.LIVE_MIGRATION: frozenset({VmState.ACTIVE}),
+    MigrationType.EVACUATION: frozenset({VmState.ACTIVE, VmState.STOPPED, VmState.ERROR}),
+}
+
+
+def transitions() -> dict[State, set[State]]:
+    """Returns the states of instances from which and to which migrations lead: begun, arrived, or back."""
+    table: dict[State, set[State]] = {}
+    for kind, vm_states in MOVABLE.items():
+        for vm_state in vm_states:
+            begun = (vm_state, BEGUN[kind])
+            table.setdefault((vm_state, None), set()).add(begun)
+            arrived = {(VmState.RESIZED, None), (VmState.ACTIVE, None), (VmState.STOPPED, None)}
+            table.setdefault(begun, set()).update({(vm_state, None), *arrived})
+    # Confirmed or reverted.
+    table[VmState.RESIZED, None] = {(VmState.ACTIVE, None), (VmState.STOPPED, None)}
+    return table
+
+
+# A migration holds no resources before its destination has claimed, and after it has ended.
+NOT_IN_PROGRESS = frozenset(
+    {"accepted", "queued", "confirmed", "reverted", "error", "failed", "completed", "cancelled", "done"}
+)
+# Statuses of migrations that nothing continues.
+ENDED = NOT_IN_PROGRESS - {"accepted", "queued"}
+# In these statuses the guest runs at the source as before.
+UNTOUCHED = frozenset({"accepted", "queued", "pre-migrating"})
+# From these statuses on, the instance's row has the destination and the new flavor.
+SWITCHED = frozenset({"finished", "confirming", "reverting"})
+
+
+class Place(NamedTuple):
+    """A node of a host; None: not chosen yet."""
+
+    host: str | None
+    node: str | None
+
+
+class Migration(msgspec.Struct, frozen=True, kw_only=True):
+    """Old values are what the source holds, new values what the destination holds; both have the topology that was
+    fitted there.
+
+    `old_vm_state`: the instance's vm_state before the move.
+    """
+
+    uuid: str
+    instance_uuid: str
+    migration_type: MigrationType
+    status: str = "accepted"
+    source_compute: str
+    source_node: str
+    dest_compute: str | None = None
+    dest_node: str | None = None
+    old_flavor: Flavor
+    new_flavor: Flavor
+    old_vm_state: VmState = VmState.ACTIVE
+    old_numa_topology: InstanceNUMATopology | None = None
+    new_numa_topology: InstanceNUMATopology | None = None
+    new_pci_requests: tuple[InstancePCIRequest, ...] = ()
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+
+    @property
+    def in_progress(self) -> bool:
+        return self.status not in NOT_IN_PROGRESS
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it has ended with the instance at its destination."""
+        return self.status in {"confirmed", "completed", "done"}
+
+    @property
+    def new_vm_state(self) -> VmState:
+        """Returns the instance's vm_state after a successful move. A stopped instance stays stopped, as in Nova."""
+        return VmState.STOPPED if self.old_vm_state is VmState.STOPPED else VmState.ACTIVE
+
+    @property
+    def switched(self) -> bool:
+        return self.status in SWITCHED
+
+    @property
+    def source(self) -> Place:
+        return Place(self.source_compute, self.source_node)
+
+    @property
+    def dest(self) -> Place:
+        return Place(self.dest_compute, self.dest_node)
+
+
+class Moved(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a move after a step: the migration, and its instance as its row is now."""
+
+    migration: Migration
+    instance: Instance

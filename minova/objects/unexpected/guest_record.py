@@ -1,0 +1,87 @@
+"""A guest as its host keeps it, and the reports of these records to a conductor."""
+
+from typing import Any
+
+import msgspec
+
+from minova.objects.requests.request_spec import RequestSpec
+from minova.objects.servers.instance import Instance
+
+# The most actions of one guest that its host remembers, the newest.
+MAX_ACTIONS = 64
+
+
+class EndedAction(msgspec.Struct, frozen=True, kw_only=True):
+    """An action that ended on the host. After a restore of the database other actions may get the same ids, so that
+    only `id` and `request_id` together name an action.
+
+    `reason`, `failure`: why it failed, and its kind (`objects/servers/failures.py`); `reason` None: it succeeded.
+    """
+
+    id: int
+    request_id: str
+    kind: str
+    reason: str | None = None
+    failure: str = ""
+    untouched: bool = False
+
+
+class GuestRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """All that the database needs to know a guest again. Its host writes it after the build and after each action.
+
+    `instance`: as it was then, with its state and its interfaces.
+    `attempt`, `node`: of the build that made the guest.
+    `request_spec`, `carried`: of its request; None and empty if the record was made later from the row.
+    `actions`: the last ones that ended on the host, in their order.
+    `accepted`: a conductor has accepted the report that the build succeeded.
+    """
+
+    instance: Instance
+    attempt: int
+    node: str
+    request_spec: RequestSpec | None = None
+    carried: dict[str, Any] = {}
+    actions: tuple[EndedAction, ...] = ()
+    accepted: bool = False
+
+    def action(self, action_id: int, request_id: str) -> EndedAction | None:
+        """Returns the action if it has ended here."""
+        ended = (one for one in reversed(self.actions) if (one.id, one.request_id) == (action_id, request_id))
+        return next(ended, None)
+
+
+class GuestMark(msgspec.Struct, frozen=True, kw_only=True):
+    """What a host has of one guest, for a comparison with the guest's row.
+
+    `attempt` None: not known.
+    `action_id`, `request_id`: the last action that ended on the host; None: none is recorded.
+    `accepted`: see GuestRecord.
+    `has_domain` False: only disks are left. `has_record`: the host can send a GuestRecord.
+    """
+
+    uuid: str
+    name: str = ""
+    node: str = ""
+    memory_mb: int = 0
+    vcpus: int = 0
+    disk_gb: int = 0
+    power_state: int = 0
+    attempt: int | None = None
+    action_id: int | None = None
+    request_id: str | None = None
+    has_domain: bool = True
+    has_record: bool = False
+    accepted: bool = False
+
+
+class GuestsAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The conductor's answer to the marks of all guests of a host.
+
+    `newer`: guests that are newer than their rows. The host leaves them as they are.
+    `wanted`: guests whose records the conductor wants.
+    `remove`: guests that an operator has decided to remove.
+    """
+
+    newer: tuple[str, ...] = ()
+    wanted: tuple[str, ...] = ()
+    remove: tuple[str, ...] = ()

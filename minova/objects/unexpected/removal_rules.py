@@ -1,0 +1,110 @@
+"""Rules for domains that rows do not expect on their host: which of them may be removed. Pure.
+
+A domain is removed only if the database proves that it is not wanted any more, and not because the database does not
+know it: the database may be older than the domain (a restored backup, a replica that lagged), or that of another cloud.
+
+    the row or the tasks say                                    a domain of
+    the instance is deleted                                     this attempt or an earlier one: remove
+    a later attempt was committed                               an earlier attempt: remove
+    the last attempt was given up (its task schedules again,    this attempt: remove
+    or the instance is in ERROR on no host)
+    the instance left its host (SHELVED_OFFLOADED)              this attempt, and off: remove
+    an ended migration took it from or to this host             this attempt: remove
+    anything else                                               this attempt: MISPLACED, left as it is
+    a later attempt, or that this one was given up, and its     MISPLACED, too
+    host knows that the report of its success was accepted
+    anything                                                    a later attempt than the row knows: NEWER, left as it is
+    nothing                                                     any attempt: NO_ROW, left as it is
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from minova.objects.actions.power_rules import OFF
+from minova.objects.servers.states import RESOURCE_FREE, PowerState, VmState
+
+
+class Verdict(StrEnum):
+    """EXPECTED domains are where their rows say. REMOVE: there is proof that the domain may be removed. NO_GUEST: the
+    host of a server has neither a domain nor disks of it.
+    """
+
+    EXPECTED = "expected"
+    REMOVE = "remove"
+    NO_ROW = "no_row"
+    NEWER = "newer"
+    MISPLACED = "misplaced"
+    NO_GUEST = "no_guest"
+
+
+WHY = {
+    Verdict.EXPECTED: "its row names this host",
+    Verdict.NO_ROW: "the database does not know it",
+    Verdict.NEWER: "it is newer than its row",
+    Verdict.MISPLACED: "its row names another host",
+    Verdict.NO_GUEST: "its host has neither domain nor disks of this server",
+    Verdict.REMOVE: "it is to be removed, with more others than [conductor] max_automatic_removals",
+}
+
+
+class DomainRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What the database knows of the instance of a domain.
+
+    `attempt`: the last one that was committed, by the row or by the task.
+    `is_here`: the row or the task names the domain's host, or a migration in progress does.
+    `schedules`: a task looks for a host now, so that every earlier attempt was given up.
+    `was_moved`: an ended migration took the instance from the domain's host, or did not bring it there.
+    `knows_action`: the last action that ended on the domain's host is recorded.
+    """
+
+    attempt: int
+    host: str | None
+    vm_state: VmState
+    idle: bool = True
+    deleted: bool = False
+    is_here: bool = False
+    schedules: bool = False
+    was_moved: bool = False
+    knows_action: bool = True
+
+
+def verdict(attempt: int | None, power_state: int, row: DomainRow | None, *, accepted: bool = False) -> Verdict:
+    """Judges a domain of this attempt. `attempt` None: its mark names none, so nothing but a deletion proves anything.
+
+    `accepted`: a conductor has accepted the report that the attempt succeeded. Then it was not given up, whatever a
+    database says that was restored from before that report.
+    """
+    if row is None:
+        return Verdict.NO_ROW
+    if not row.deleted and not row.knows_action:
+        return Verdict.NEWER
+    if attempt is not None and attempt > row.attempt:
+        return Verdict.NEWER
+    if row.deleted:
+        return Verdict.REMOVE
+    if row.is_here:
+        # A guest in use, and a row that has it built a second time.
+        return Verdict.NEWER if accepted and attempt is not None and attempt < row.attempt else Verdict.EXPECTED
+    if attempt is None:
+        return Verdict.MISPLACED
+    has_left = row.was_moved or _was_offloaded(power_state, row)
+    was_given_up = not accepted and (attempt < row.attempt or _was_given_up(row))
+    return Verdict.REMOVE if has_left or was_given_up else Verdict.MISPLACED
+
+
+def _was_offloaded(power_state: int, row: DomainRow) -> bool:
+    """The guest of an offloaded server is off. One that runs may be newer than the row."""
+    return row.vm_state in RESOURCE_FREE and (power_state in OFF or power_state == PowerState.NOSTATE)
+
+
+def _was_given_up(row: DomainRow) -> bool:
+    """Whether the last attempt of the row is known to have failed."""
+    if row.vm_state in RESOURCE_FREE:
+        return False
+    return row.schedules or (row.vm_state is VmState.ERROR and row.host is None and row.idle)
+
+
+def too_many(count: int, most: int) -> bool:
+    """Whether so many removals at once need the word of an operator. `most` 0: none do."""
+    return bool(most) and count > most

@@ -1,0 +1,126 @@
+"""Which domains may be removed: a table of sentences, and the law that no domain is removed without proof."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minova.objects.servers.states import PowerState, VmState
+from minova.objects.unexpected.removal_rules import DomainRow, Verdict, verdict
+
+EXPECTED, REMOVE, NO_ROW, NEWER, MISPLACED, _ = Verdict
+
+
+def row(vm_state: VmState = VmState.ACTIVE, host: str | None = "other", **more: bool) -> DomainRow:
+    return DomainRow(attempt=2, host=host, vm_state=vm_state, **more)
+
+
+# (sentence, the domain's attempt, is it on?, row, verdict)
+CASES: list[tuple[str, int | None, bool, DomainRow | None, Verdict]] = [
+    ("no row proves nothing", 2, True, None, NO_ROW),
+    ("on the host of its row", 2, True, row(is_here=True), EXPECTED),
+    ("a later attempt than its row on the same host", 3, True, row(is_here=True), NEWER),
+    ("deleted", 2, True, row(deleted=True), REMOVE),
+    ("an earlier attempt of a deleted instance", 1, True, row(deleted=True), REMOVE),
+    ("a later attempt of a deleted instance", 3, True, row(deleted=True), NEWER),
+    ("deleted, and the mark names no attempt", None, True, row(deleted=True), REMOVE),
+    ("a later attempt runs elsewhere", 1, True, row(), REMOVE),
+    ("a later attempt is being built elsewhere", 1, True, row(VmState.BUILDING, idle=False), REMOVE),
+    ("the same attempt runs elsewhere, as the row says", 2, True, row(), MISPLACED),
+    ("an action goes on elsewhere", 2, True, row(idle=False), MISPLACED),
+    ("a migration took it away", 2, True, row(was_moved=True), REMOVE),
+    ("the mark names no attempt", None, True, row(), MISPLACED),
+    ("building, and never tried when the row was written", 3, True, row(VmState.BUILDING, None, idle=False), NEWER),
+    ("building elsewhere by the same attempt", 2, True, row(VmState.BUILDING, None, idle=False), MISPLACED),
+    (
+        "the attempt failed, and the next host is looked for",
+        2,
+        True,
+        row(VmState.BUILDING, None, schedules=True),
+        REMOVE,
+    ),
+    (
+        "a build after the backup, and the row looks for a host",
+        3,
+        True,
+        row(VmState.BUILDING, None, schedules=True),
+        NEWER,
+    ),
+    ("every attempt failed", 2, True, row(VmState.ERROR, None), REMOVE),
+    ("a failed instance is being deleted", 2, True, row(VmState.ERROR, None, idle=False), MISPLACED),
+    ("offloaded", 2, False, row(VmState.SHELVED_OFFLOADED, None), REMOVE),
+    ("offloaded, as the row says, and it runs", 2, True, row(VmState.SHELVED_OFFLOADED, None), MISPLACED),
+    ("unshelved since", 3, True, row(VmState.SHELVED_OFFLOADED, None), NEWER),
+    (
+        "being unshelved, and the old guest runs",
+        2,
+        True,
+        row(VmState.SHELVED_OFFLOADED, None, schedules=True),
+        MISPLACED,
+    ),
+    ("its last action is not recorded", 2, True, row(is_here=True, knows_action=False), NEWER),
+    ("deleted after an action that is not recorded", 2, True, row(deleted=True, knows_action=False), REMOVE),
+]
+
+
+@pytest.mark.parametrize(
+    ("attempt", "is_on", "row", "expected"), [case[1:] for case in CASES], ids=[c[0] for c in CASES]
+)
+def test_verdicts(attempt: int | None, is_on: bool, row: DomainRow | None, expected: Verdict) -> None:
+    state = PowerState.RUNNING if is_on else PowerState.SHUTDOWN
+    assert verdict(attempt, state, row) is expected
+
+
+ACCEPTED: list[tuple[str, int, bool, DomainRow, Verdict]] = [
+    (
+        "a later attempt is being built on the same host",
+        1,
+        True,
+        row(VmState.BUILDING, is_here=True, idle=False),
+        NEWER,
+    ),
+    ("on the host of its row", 2, True, row(is_here=True), EXPECTED),
+    ("a later attempt is being built elsewhere", 1, True, row(VmState.BUILDING, idle=False), MISPLACED),
+    ("the row was restored to its scheduling", 2, True, row(VmState.BUILDING, None, schedules=True), MISPLACED),
+    ("the row was restored to an error", 2, True, row(VmState.ERROR, None), MISPLACED),
+    ("deleted", 1, True, row(deleted=True), REMOVE),
+    ("offloaded since", 2, False, row(VmState.SHELVED_OFFLOADED, None), REMOVE),
+    ("a migration took it away", 2, True, row(was_moved=True), REMOVE),
+]
+
+
+@pytest.mark.parametrize(
+    ("attempt", "is_on", "row", "expected"), [case[1:] for case in ACCEPTED], ids=[case[0] for case in ACCEPTED]
+)
+def test_an_attempt_whose_success_was_accepted_was_not_given_up(
+    attempt: int, is_on: bool, row: DomainRow, expected: Verdict
+) -> None:
+    state = PowerState.RUNNING if is_on else PowerState.SHUTDOWN
+    assert verdict(attempt, state, row, accepted=True) is expected
+
+
+ROWS = st.builds(
+    DomainRow,
+    attempt=st.integers(0, 3),
+    host=st.sampled_from([None, "other"]),
+    vm_state=st.sampled_from(list(VmState)),
+    idle=st.booleans(),
+    deleted=st.booleans(),
+    is_here=st.booleans(),
+    schedules=st.booleans(),
+    was_moved=st.booleans(),
+    knows_action=st.booleans(),
+)
+
+
+@given(attempt=st.integers(0, 3), state=st.sampled_from(list(PowerState)), row=ROWS)
+def test_a_domain_that_is_newer_than_its_row_is_never_removed(attempt: int, state: PowerState, row: DomainRow) -> None:
+    if attempt > row.attempt:
+        assert verdict(attempt, state, row) is NEWER
+
+
+@given(attempt=st.integers(0, 3), state=st.sampled_from(list(PowerState)), row=ROWS)
+def test_a_domain_where_its_row_says_is_removed_only_after_a_deletion(
+    attempt: int, state: PowerState, row: DomainRow
+) -> None:
+    if row.is_here and not row.deleted:
+        assert verdict(attempt, state, row) in {EXPECTED, NEWER}
