@@ -210,6 +210,14 @@ class Driver(Protocol):
         """
         ...
 
+    def has_saved_memory(self, instance_uuid: str) -> bool:
+        """Whether the guest is off and its memory is saved on this host."""
+        ...
+
+    def has_open_snapshot(self, instance_uuid: str) -> bool:
+        """Whether an overlay beside the instance's disk may have its last writes, with or without a domain."""
+        ...
+
     def open_snapshots(self) -> tuple[str, ...]:
         """Returns instances of this host whose last writes are in an overlay beside their disks, because of a snapshot
         in progress or an interrupted one.

@@ -353,6 +353,16 @@ class FakeDriver:
         check()
         path.write_bytes(empty_qcow2(max(instance.flavor.root_gb, 1) << 30))
 
+    def has_saved_memory(self, instance_uuid: str) -> bool:
+        with self._lock:
+            self._begin("has_saved_memory")
+            domain = self._domains.get(instance_uuid)
+            return domain is not None and domain.saved
+
+    def has_open_snapshot(self, instance_uuid: str) -> bool:
+        """Returns False: fake guests have no disks."""
+        return False
+
     def open_snapshots(self) -> tuple[str, ...]:
         """Returns nothing: fake guests have no disks."""
         return ()

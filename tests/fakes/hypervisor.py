@@ -57,6 +57,8 @@ class Hypervisor:
         self.vifs: dict[str, tuple[Vif, ...]] = {}
         self.members: list[GroupMembers] = []
         self.differing: tuple[str, ...] = ()
+        # Instances whose memory is saved.
+        self.saved: set[str] = set()
         # Instances whose snapshot is open.
         self.aside: set[str] = set()
         self.destroyed: list[tuple[str, RowHost]] = []
@@ -218,6 +220,14 @@ class Hypervisor:
         if instance.uuid not in self._domains:
             raise errors.NotFound(f"Domain of instance {instance.uuid}")
         path.write_bytes(b"the disk")
+
+    def has_saved_memory(self, instance_uuid: str) -> bool:
+        self._note("has_saved_memory")
+        return instance_uuid in self.saved
+
+    def has_open_snapshot(self, instance_uuid: str) -> bool:
+        self._note("has_open_snapshot")
+        return instance_uuid in self.aside
 
     def open_snapshots(self) -> tuple[str, ...]:
         self._note("open_snapshots")

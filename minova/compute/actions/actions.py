@@ -423,6 +423,7 @@ class InstanceActions:
             id=result.action_id,
             request_id=ctx.request_id,
             kind=action.kind,
+            vm_state=instance.vm_state.value,
             reason=result.reason,
             failure=result.kind,
             untouched=result.untouched,

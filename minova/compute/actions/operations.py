@@ -63,6 +63,10 @@ class Disks(Protocol):
         """
         ...
 
+    def was_shelved_suspended(self, instance_uuid: str) -> bool:
+        """Whether the user has shelved the server while it was suspended: its saved memory may go with its disk."""
+        ...
+
 
 class Operations:
     """Safe for threads."""
@@ -195,7 +199,8 @@ class Operations:
 
     def _shelve(self, order: Order) -> PowerState:
         """Power off first, as in Nova, so that the image contains everything. A paused guest cannot shut itself
-        down.
+        down. Raises SavedMemoryKept if the guest's memory is saved although the server is not suspended: a suspend has
+        ended late.
         """
         begun, pending, uploading = known.SHELVE.progress
         if order.instance.vm_state is VmState.PAUSED:
@@ -203,23 +208,37 @@ class Operations:
         else:
             self._power_off(order, begun)
         order.confirm(begun)
+        if order.instance.vm_state is not VmState.SUSPENDED:
+            with order.preparing():
+                self._require_no_saved_memory(order.instance.uuid)
         return self._snapshots.take(order, Steps(pending, uploading))
 
     def _offload(self, order: Order) -> PowerState:
         """Remove everything of the guest but its image. Raises Conflict if the guest runs: its disk is newer then. Raises
-        SavedMemoryKept if an overlay of a snapshot is open beside its disk: the image may lack what is in it.
+        SavedMemoryKept if an overlay of a snapshot is open beside its disk, which may have later writes than the image.
+        Raises SavedMemoryKept if its memory is saved, unless the user has shelved it while it was suspended.
         """
         uuid = order.instance.uuid
-        if self._driver.power_state(uuid) in ON:
-            raise errors.Conflict(f"instance {uuid} runs, so its disk is newer than the image of its shelving")
-        if uuid in self._driver.open_snapshots():
-            raise errors.SavedMemoryKept(
-                f"A snapshot of instance {uuid} is not committed to its disk, and the image of its shelving may be older. "
-                "Unshelve the server to go on from it"
-            )
-        self._driver.power_off(order.instance.uuid)
-        self._disks.remove_disks(order.ctx, order.instance.uuid)
+        with order.preparing():
+            if self._driver.power_state(uuid) in ON:
+                raise errors.Conflict(f"instance {uuid} runs, so its disk is newer than the image of its shelving")
+            if self._driver.has_open_snapshot(uuid):
+                raise errors.SavedMemoryKept(
+                    f"A snapshot of instance {uuid} is not committed to its disk, and the image of its shelving may be older. "
+                    "Unshelve the server to go on from it"
+                )
+            if not self._disks.was_shelved_suspended(uuid):
+                self._require_no_saved_memory(uuid)
+        self._driver.power_off(uuid)
+        self._disks.remove_disks(order.ctx, uuid)
         return PowerState.SHUTDOWN
+
+    def _require_no_saved_memory(self, instance_uuid: str) -> None:
+        if self._driver.has_saved_memory(instance_uuid):
+            raise errors.SavedMemoryKept(
+                f"The memory of instance {instance_uuid} is saved, and the server is not suspended. Start or unshelve the "
+                "server to go on from it, or delete it"
+            )
 
     def _change_password(self, order: Order) -> PowerState:
         """As in Nova, refuse a guest that was paused or powered off outside minova."""

@@ -326,6 +326,10 @@ class Builder:
         self.domains.records.forget(instance_uuid)
         self._nodes.release(ctx, instance_uuid)
 
+    def was_shelved_suspended(self, instance_uuid: str) -> bool:
+        record = self.domains.records.of(instance_uuid)
+        return record is not None and record.was_shelved_suspended
+
     def remove_left(self, ctx: RequestContext, instance_uuid: str) -> None:
         """Try again to remove a domain that could not be removed, unless a build has created it anew."""
         with self.domains.locked(instance_uuid):

@@ -4,8 +4,10 @@ from typing import Any
 
 import msgspec
 
+from minova.objects.actions.server_actions import SHELVE
 from minova.objects.requests.request_spec import RequestSpec
 from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import VmState
 
 # The most actions of one guest that its host remembers, the newest.
 MAX_ACTIONS = 64
@@ -15,12 +17,14 @@ class EndedAction(msgspec.Struct, frozen=True, kw_only=True):
     """An action that ended on the host. After a restore of the database other actions may get the same ids, so that
     only `id` and `request_id` together name an action.
 
+    `vm_state`: of the instance before the action; empty: an earlier release has not recorded it.
     `reason`, `failure`: why it failed, and its kind (`objects/servers/failures.py`); `reason` None: it succeeded.
     """
 
     id: int
     request_id: str
     kind: str
+    vm_state: str = ""
     reason: str | None = None
     failure: str = ""
     untouched: bool = False
@@ -48,6 +52,12 @@ class GuestRecord(msgspec.Struct, frozen=True, kw_only=True):
         """Returns the action if it has ended here."""
         ended = (one for one in reversed(self.actions) if (one.id, one.request_id) == (action_id, request_id))
         return next(ended, None)
+
+    @property
+    def was_shelved_suspended(self) -> bool:
+        """Whether the last action that succeeded has shelved the server while it was suspended."""
+        last = next((action for action in reversed(self.actions) if action.reason is None), None)
+        return last is not None and (last.kind, last.vm_state) == (SHELVE.kind, VmState.SUSPENDED)
 
 
 class GuestMark(msgspec.Struct, frozen=True, kw_only=True):

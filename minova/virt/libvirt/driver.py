@@ -300,7 +300,7 @@ class LibvirtDriver:
                 if _runs(domain):
                     saved_memory.forget_used(domain)
                     return power.state_of(domain.state()[0])
-                if not domain.isActive() and domain.hasManagedSaveImage():
+                if saved_memory.is_saved(domain):
                     return self.power_on(instance)
         return self._run_anew(instance, drop_memory=False)
 
@@ -372,6 +372,14 @@ class LibvirtDriver:
                 self._snapshots.set_aside(
                     domain, lambda xml, flags: guest_agent.take_snapshot(domain, xml, flags, instance.image)
                 )
+
+    def has_saved_memory(self, instance_uuid: str) -> bool:
+        with self._host.asked("Reading the saved memory", domain_name(instance_uuid)) as connection:
+            domain = lookup(connection, instance_uuid)
+            return domain is not None and saved_memory.is_saved(domain)
+
+    def has_open_snapshot(self, instance_uuid: str) -> bool:
+        return self._real and self._snapshots.is_open(instance_uuid)
 
     def open_snapshots(self) -> tuple[str, ...]:
         overlays = self._snapshots.open_ones() if self._real else ()

@@ -11,9 +11,14 @@ from minova.virt.libvirt.guest_state import jobs
 LOG = logging.getLogger(__name__)
 
 
+def is_saved(domain: Any) -> bool:
+    """Whether the guest is off and its memory is saved."""
+    return not domain.isActive() and bool(domain.hasManagedSaveImage())
+
+
 def require_none(domain: Any) -> None:
     """Raises SavedMemoryKept if the guest is off and its memory is saved."""
-    if not domain.isActive() and domain.hasManagedSaveImage():
+    if is_saved(domain):
         raise errors.SavedMemoryKept(
             f"The memory of domain {domain.name()} is saved. Start the server to go on from it, or reboot it hard to lose it"
         )

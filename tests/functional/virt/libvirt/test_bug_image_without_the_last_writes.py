@@ -1,5 +1,5 @@
-"""Bug: an image of a suspended guest whose earlier snapshot was still open lacked what its overlay had, and the offload of a shelved
-server then removed the only copy.
+"""Bugs: an image of a suspended guest whose earlier snapshot was still open lacked what its overlay had, and the offload of a shelved
+server then removed the only copy. It did so, too, once the domain was lost.
 """
 
 from pathlib import Path
@@ -11,7 +11,7 @@ from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
 from minova.virt.libvirt.driver import LibvirtDriver
 from minova.virt.libvirt.storage.disks import OVERLAY
-from tests.functional.virt.libvirt.test_driver import running
+from tests.functional.virt.libvirt.test_driver import domain_of, running
 
 __all__ = ["running"]
 
@@ -31,3 +31,13 @@ def test_guest_with_saved_memory_and_an_open_overlay_gets_no_image(
     overlay.unlink()
     driver.snapshot(one, tmp_path / "copy", lambda: None)
     assert driver.power_state(one.uuid) is PowerState.SHUTDOWN
+
+
+def test_open_overlay_is_known_though_the_domain_is_lost(running: tuple[LibvirtDriver, Instance]) -> None:
+    driver, one = running
+    assert not driver.has_open_snapshot(one.uuid)
+    (driver._disks.folder(one.uuid) / OVERLAY).touch()
+    domain = domain_of(driver, one.uuid)
+    domain.destroy()
+    domain.undefine()
+    assert driver.has_open_snapshot(one.uuid)

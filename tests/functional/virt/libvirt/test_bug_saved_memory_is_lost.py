@@ -64,7 +64,9 @@ def test_start_runs_the_guest_and_ends_none(driver: Driver, guest: Instance, bef
 
 
 def test_rescue_keeps_saved_memory_and_says_how_to_go_on(driver: Driver, guest: Instance) -> None:
+    assert not driver.has_saved_memory(guest.uuid)
     driver.suspend(guest.uuid)
+    assert driver.has_saved_memory(guest.uuid)
     for act in (lambda: driver.prepare_rescue(guest, Image(id="rescuer"), None), lambda: driver.rescue(guest)):
         with pytest.raises(SavedMemoryKept, match="Start the server"):
             act()
