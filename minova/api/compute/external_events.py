@@ -12,6 +12,7 @@ import msgspec
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.api.http.microversions import History, changed, text
 from minova.db.api_queries import instances
 
@@ -93,3 +94,16 @@ def _code(event: NewEvent, *, known: bool, host: str | None) -> int:
 def _answer(event: NewEvent, code: int) -> dict[str, Any]:
     shown = {key: value for key, value in msgspec.structs.asdict(event).items() if value is not None}
     return shown | {"status": "completed" if code == 200 else "failed", "code": code}
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="POST",
+        path="/v2.1/os-server-external-events",
+        rule="os_compute_api:os-server-external-events:create",
+        handler=create,
+        answer={"events": list[dict[str, Any]]},
+        body=CreateEvents,
+        set_by_handler={200: "", 207: "where an event is not taken"},
+    ),
+)

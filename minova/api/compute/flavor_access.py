@@ -8,6 +8,7 @@ from minova import errors
 from minova.api.compute import flavors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.codecs import Decoder
 from minova.db.catalogue import flavors as rows
 
@@ -58,3 +59,22 @@ def act(api: Collaborators, call: Call) -> dict[str, Any]:
 
 def _shown(flavorid: str, projects: tuple[str, ...]) -> dict[str, Any]:
     return {"flavor_access": [{"flavor_id": flavorid, "tenant_id": project_id} for project_id in projects]}
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/v2.1/flavors/{flavor_id}/os-flavor-access",
+        rule="os_compute_api:os-flavor-access",
+        handler=index,
+        answer={"flavor_access": list[dict[str, str]]},
+    ),
+    Route(
+        method="POST",
+        path="/v2.1/flavors/{flavor_id}/action",
+        actions=POLICIES,
+        handler=act,
+        answer={"flavor_access": list[dict[str, str]]},
+        body=dict[str, Any],
+    ),
+)

@@ -12,8 +12,11 @@ from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.http import links, names
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
+from minova.api.http.links import Link
 from minova.api.http.microversions import History, added, changed, removed
 from minova.api.http.structs import Boolean, Int64, Page, is_true, page_size
+from minova.api.policies.base import AUTHENTICATED
 from minova.db.api_queries import flavors
 from minova.db.api_queries.patterns import parse
 from minova.objects.catalogue import flavor_extra_specs
@@ -353,3 +356,84 @@ def _check_specs(call: Call, extra_specs: Mapping[str, object]) -> None:
     if call.since(CHECKED_SINCE) or call.shows_all:
         for key, value in extra_specs.items():
             flavor_extra_specs.check(key, str(value))
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/v2.1/flavors",
+        rule=AUTHENTICATED,
+        handler=list_flavors,
+        answer={"flavors": list[FlavorBrief], "flavors_links?": list[Link]},
+        query=FlavorsQuery,
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/flavors/detail",
+        rule=AUTHENTICATED,
+        handler=list_detail,
+        answer={"flavors": list[FlavorView], "flavors_links?": list[Link]},
+        query=FlavorsQuery,
+    ),
+    Route(
+        method="POST",
+        path="/v2.1/flavors",
+        rule="os_compute_api:os-flavor-manage:create",
+        handler=create,
+        answer={"flavor": FlavorView},
+        body=CreateFlavor,
+    ),
+    Route(
+        method="PUT",
+        path="/v2.1/flavors/{flavor_id}",
+        rule="os_compute_api:os-flavor-manage:update",
+        handler=update,
+        answer={"flavor": FlavorView},
+        body=UpdateFlavor,
+        since=(2, 55),
+    ),
+    Route(
+        method="GET", path="/v2.1/flavors/{flavor_id}", rule=AUTHENTICATED, handler=show, answer={"flavor": FlavorView}
+    ),
+    Route(
+        method="DELETE",
+        path="/v2.1/flavors/{flavor_id}",
+        rule="os_compute_api:os-flavor-manage:delete",
+        handler=delete,
+        status=202,
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/flavors/{flavor_id}/os-extra_specs",
+        rule="os_compute_api:os-flavor-extra-specs:index",
+        handler=list_specs,
+        answer={"extra_specs": dict[str, str]},
+    ),
+    Route(
+        method="POST",
+        path="/v2.1/flavors/{flavor_id}/os-extra_specs",
+        rule="os_compute_api:os-flavor-extra-specs:create",
+        handler=create_specs,
+        answer={"extra_specs": dict[str, str]},
+        body=CreateSpecs,
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/flavors/{flavor_id}/os-extra_specs/{key}",
+        rule="os_compute_api:os-flavor-extra-specs:show",
+        handler=show_spec,
+    ),
+    Route(
+        method="PUT",
+        path="/v2.1/flavors/{flavor_id}/os-extra_specs/{key}",
+        rule="os_compute_api:os-flavor-extra-specs:update",
+        handler=update_spec,
+        body=ExtraSpecs,
+    ),
+    Route(
+        method="DELETE",
+        path="/v2.1/flavors/{flavor_id}/os-extra_specs/{key}",
+        rule="os_compute_api:os-flavor-extra-specs:delete",
+        handler=delete_spec,
+    ),
+)

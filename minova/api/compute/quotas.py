@@ -8,6 +8,7 @@ import msgspec
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.api.http.microversions import History, added, removed
 from minova.api.http.structs import Boolean, is_true
 from minova.api.policies.enforcer import Target
@@ -248,3 +249,70 @@ def _wanted(body: NewLimits) -> dict[str, int]:
         if not UNLIMITED <= value <= 0x7FFFFFFF:
             raise errors.BadRequest(f"Quota limit for {name} must be from -1 to 2147483647, and is {value}.")
     return given
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/v2.1/limits",
+        rule="os_compute_api:limits",
+        handler=limits,
+        answer={"limits": LimitsView},
+        query=LimitsQuery,
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/os-quota-sets/{name}",
+        rule="os_compute_api:os-quota-sets:show",
+        handler=show,
+        answer={"quota_set": dict[str, int | str]},
+        query=QuotaQuery,
+    ),
+    Route(
+        method="PUT",
+        path="/v2.1/os-quota-sets/{name}",
+        rule="os_compute_api:os-quota-sets:update",
+        handler=update,
+        answer={"quota_set": dict[str, int | str]},
+        query=QuotaQuery,
+        body=UpdateQuotaSet,
+    ),
+    Route(
+        method="DELETE",
+        path="/v2.1/os-quota-sets/{name}",
+        rule="os_compute_api:os-quota-sets:delete",
+        handler=delete,
+        query=QuotaQuery,
+        status=202,
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/os-quota-sets/{name}/detail",
+        rule="os_compute_api:os-quota-sets:detail",
+        handler=detail,
+        answer={"quota_set": dict[str, QuotaDetail | str]},
+        query=QuotaQuery,
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/os-quota-sets/{name}/defaults",
+        rule="os_compute_api:os-quota-sets:defaults",
+        handler=show_defaults,
+        answer={"quota_set": dict[str, int | str]},
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/os-quota-class-sets/{name}",
+        rule="os_compute_api:os-quota-class-sets:show",
+        handler=show_class,
+        answer={"quota_class_set": dict[str, int | str]},
+    ),
+    Route(
+        method="PUT",
+        path="/v2.1/os-quota-class-sets/{name}",
+        rule="os_compute_api:os-quota-class-sets:update",
+        handler=update_class,
+        answer={"quota_class_set": dict[str, int | str]},
+        body=UpdateQuotaClassSet,
+    ),
+)

@@ -8,6 +8,7 @@ from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.http import names
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.api.http.microversions import History, added, changed, removed, required
 from minova.api.http.structs import Int64, page_size
 from minova.api.policies.enforcer import Target
@@ -152,3 +153,37 @@ def view(call: Call, group: InstanceGroup) -> GroupView:
         rules=group.rules,
     )
     return call.shown(SHOWN, complete)
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/v2.1/os-server-groups",
+        rule="os_compute_api:os-server-groups:index",
+        handler=list_groups,
+        answer={"server_groups": list[GroupView]},
+        query=GroupsQuery,
+    ),
+    Route(
+        method="POST",
+        path="/v2.1/os-server-groups",
+        rule="os_compute_api:os-server-groups:create",
+        handler=create,
+        answer={"server_group": GroupView},
+        body=CreateGroup,
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/os-server-groups/{group_id}",
+        rule="os_compute_api:os-server-groups:show",
+        handler=show,
+        answer={"server_group": GroupView},
+    ),
+    Route(
+        method="DELETE",
+        path="/v2.1/os-server-groups/{group_id}",
+        rule="os_compute_api:os-server-groups:delete",
+        handler=delete,
+        status=204,
+    ),
+)

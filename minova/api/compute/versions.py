@@ -8,7 +8,9 @@ import falcon
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.api.http.microversions import FIELDS, HEADER, Version, VersionNotSupported, requested, text
+from minova.api.image import versions as image_versions
 
 MIN: Version = (2, 1)
 # The newest microversion of Nova 34.
@@ -95,3 +97,12 @@ def identity(api: Collaborators, call: Call) -> dict[str, Any]:
             "media-types": [{"base": "application/json", "type": "application/vnd.openstack.identity-v3+json"}],
         }
     }
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(method="GET", path="/", handler=versions),
+    Route(method="GET", path="/compute", handler=versions),
+    Route(method="GET", path="/v2.1", handler=version),
+    Route(method="GET", path="/v3", handler=identity),
+    Route(method="GET", path="/versions", handler=image_versions.versions),
+)

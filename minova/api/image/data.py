@@ -11,6 +11,7 @@ import msgspec
 from minova import errors
 from minova.api.http.body import media_type
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.api.image import images
 from minova.api.image.changes import records
 from minova.api.image.collaborators import Collaborators
@@ -313,3 +314,9 @@ class _Part:
 
     def close(self) -> None:
         self._file.close()
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(method="PUT", path="/v2/images/{image_id}/file", rule="upload_image", handler=upload, status=204),
+    Route(method="GET", path="/v2/images/{image_id}/file", rule="download_image", handler=download),
+)

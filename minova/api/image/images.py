@@ -10,10 +10,11 @@ import msgspec
 from minova import errors
 from minova.api.http import links, names
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.api.http.structs import page_size
 from minova.api.image.collaborators import Collaborators
 from minova.api.image.filters import ImagesQuery, any_of, matcher, order
-from minova.api.image.view import find_visible, is_visible, view
+from minova.api.image.view import ImageAnswer, find_visible, is_visible, view
 from minova.api.policies.enforcer import Target
 from minova.codecs import Decoder
 from minova.db.api_queries import images
@@ -246,3 +247,17 @@ def _too_many(what: str, attempted: int, maximum: int) -> str:
     return (
         f"The limit has been exceeded on the number of allowed image {what}. Attempted: {attempted}, Maximum: {maximum}"
     )
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/v2/images",
+        rule="get_images",
+        handler=list_images,
+        answer={"images": list[ImageAnswer], "first": str, "schema": str, "next?": str},
+        query=ImagesQuery,
+    ),
+    Route(method="GET", path="/v2/images/{image_id}", rule="get_image", handler=show, answer=ImageAnswer),
+    Route(method="DELETE", path="/v2/images/{image_id}", rule="delete_image", handler=delete, status=204),
+)

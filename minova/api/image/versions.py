@@ -3,6 +3,7 @@
 from typing import Any
 
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 
 # Later versions of Glance promise stores, which are not served.
 VERSIONS = tuple(f"v2.{minor}" for minor in range(7, -1, -1))
@@ -17,3 +18,9 @@ def versions(_: Any, call: Call) -> dict[str, Any]:
             for version, status in zip(VERSIONS, statuses, strict=True)
         ]
     }
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(method="GET", path="/image", handler=versions, status=300),
+    Route(method="GET", path="/v2", handler=versions, status=300),
+)

@@ -7,6 +7,8 @@ from sqlalchemy.orm import Session
 
 from minova.api.http import times
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
+from minova.api.policies.base import AUTHENTICATED
 from minova.db.api_queries import images
 from minova.db.api_queries.images import Seen
 from minova.objects.catalogue.image import Image, ImageMember
@@ -189,3 +191,11 @@ def member_schema(_: Any, call: Call) -> dict[str, Any]:
 
 def members_schema(_: Any, call: Call) -> dict[str, Any]:
     return _MEMBERS
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(method="GET", path="/v2/schemas/image", rule=AUTHENTICATED, handler=image_schema),
+    Route(method="GET", path="/v2/schemas/images", rule=AUTHENTICATED, handler=images_schema),
+    Route(method="GET", path="/v2/schemas/member", rule=AUTHENTICATED, handler=member_schema),
+    Route(method="GET", path="/v2/schemas/members", rule=AUTHENTICATED, handler=members_schema),
+)

@@ -7,11 +7,14 @@ import msgspec
 
 from minova import errors
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.api.http.structs import Int64
 from minova.api.network import common
+from minova.api.network.answers import NetworkAnswer
 from minova.api.network.collaborators import Collaborators
 from minova.api.network.common import Text, Unset
 from minova.api.network.removal import delete_once_free
+from minova.api.network.resource import Resource
 from minova.api.policies.enforcer import Target
 from minova.db.networks import networks, ports
 from minova.objects.network.network import DEFAULT_MTU, FLAT, LOCAL, VLAN, Network
@@ -194,3 +197,17 @@ def view(call: Call, network: Network) -> dict[str, Any]:
         "subnets": network.subnets,
         **{name: value for name, value in provider.items() if call.permits(f"get_network:{name}")},
     }
+
+
+ROUTES: tuple[Route, ...] = Resource(
+    name="network",
+    answer=NetworkAnswer,
+    index=list_networks,
+    query=NetworksQuery,
+    create=create,
+    body=CreateNetwork,
+    show=show,
+    update=update,
+    changes=UpdateNetwork,
+    delete=delete,
+).routes()

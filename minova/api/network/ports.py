@@ -7,9 +7,12 @@ import msgspec
 
 from minova import errors
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.api.network import common, networks, security_groups
+from minova.api.network.answers import PortAnswer
 from minova.api.network.collaborators import Collaborators
 from minova.api.network.common import Text, Unset
+from minova.api.network.resource import Resource
 from minova.api.policies.enforcer import Target
 from minova.db.networks import networks as stored_networks
 from minova.db.networks import ports
@@ -301,3 +304,17 @@ def view(call: Call, port: Port) -> dict[str, Any]:
         ],
         **({_HOST: port.host} if call.permits(f"get_port:{_HOST}") else {}),
     }
+
+
+ROUTES: tuple[Route, ...] = Resource(
+    name="port",
+    answer=PortAnswer,
+    index=list_ports,
+    query=PortsQuery,
+    create=create,
+    body=CreatePort,
+    show=show,
+    update=update,
+    changes=UpdatePort,
+    delete=delete,
+).routes()

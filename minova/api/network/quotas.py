@@ -10,6 +10,8 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
+from minova.api.network.answers import LimitsAnswer, ProjectLimitsAnswer, UsageAnswer
 from minova.api.network.collaborators import Collaborators
 from minova.api.policies.enforcer import Target
 from minova.db import models, quotas
@@ -106,3 +108,40 @@ def _project(call: Call) -> str:
         raise errors.BadRequest(f"Invalid project id: it must have {LONGEST_ID} printable characters at most.")
     call.require_for(Target(project_id=project_id))
     return project_id
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/v2.0/quotas",
+        rule="get_quota",
+        handler=list_quotas,
+        answer={"quotas": list[ProjectLimitsAnswer]},
+    ),
+    Route(
+        method="GET", path="/v2.0/quotas/{project_id}", rule="get_quota", handler=show, answer={"quota": LimitsAnswer}
+    ),
+    Route(
+        method="GET",
+        path="/v2.0/quotas/{project_id}/default",
+        rule="get_quota",
+        handler=show_default,
+        answer={"quota": LimitsAnswer},
+    ),
+    Route(
+        method="GET",
+        path="/v2.0/quotas/{project_id}/details.json",
+        rule="get_quota",
+        handler=details,
+        answer={"quota": dict[str, UsageAnswer]},
+    ),
+    Route(
+        method="PUT",
+        path="/v2.0/quotas/{project_id}",
+        rule="update_quota",
+        handler=update,
+        answer={"quota": LimitsAnswer},
+        body=UpdateQuota,
+    ),
+    Route(method="DELETE", path="/v2.0/quotas/{project_id}", rule="delete_quota", handler=delete, status=204),
+)

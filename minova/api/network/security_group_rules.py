@@ -7,10 +7,13 @@ import msgspec
 
 from minova import errors
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.api.http.structs import Int64
 from minova.api.network import common, security_groups
+from minova.api.network.answers import SecurityGroupRuleAnswer
 from minova.api.network.collaborators import Collaborators
 from minova.api.network.common import Text
+from minova.api.network.resource import Resource
 from minova.api.network.security_groups import rule_view
 from minova.api.policies.enforcer import Target
 from minova.db.networks import security_groups as stored
@@ -114,3 +117,15 @@ def _find(api: Collaborators, call: Call) -> SecurityGroupRule:
     if rule is None or not (call.ctx.is_admin or rule.project_id == call.ctx.project_id):
         raise errors.SecurityGroupRuleNotFound(f"Security group rule {wanted[:255]} does not exist")
     return rule
+
+
+ROUTES: tuple[Route, ...] = Resource(
+    name="security_group_rule",
+    answer=SecurityGroupRuleAnswer,
+    index=list_rules,
+    query=RulesQuery,
+    create=create,
+    body=CreateRule,
+    show=show,
+    delete=delete,
+).routes()

@@ -7,10 +7,13 @@ import msgspec
 
 from minova import errors
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.api.network import common
+from minova.api.network.answers import SecurityGroupAnswer
 from minova.api.network.collaborators import Collaborators
-from minova.api.network.common import Text, Unset
+from minova.api.network.common import ListQuery, Text, Unset
 from minova.api.network.removal import delete_once_free
+from minova.api.network.resource import Resource
 from minova.api.policies.enforcer import Target
 from minova.db.networks import ports, security_groups
 from minova.objects.network.network import DEFAULT_GROUP, SecurityGroup, SecurityGroupRule
@@ -145,3 +148,17 @@ def rule_view(rule: SecurityGroupRule) -> dict[str, Any]:
         "remote_group_id": rule.remote_group_id,
         "remote_address_group_id": None,
     }
+
+
+ROUTES: tuple[Route, ...] = Resource(
+    name="security_group",
+    answer=SecurityGroupAnswer,
+    index=list_groups,
+    query=ListQuery,
+    create=create,
+    body=CreateSecurityGroup,
+    show=show,
+    update=update,
+    changes=UpdateSecurityGroup,
+    delete=delete,
+).routes()

@@ -8,11 +8,14 @@ import msgspec
 
 from minova import errors
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.api.http.structs import Int64
 from minova.api.network import common, networks
+from minova.api.network.answers import SubnetAnswer
 from minova.api.network.collaborators import Collaborators
 from minova.api.network.common import Text, Unset
 from minova.api.network.removal import delete_once_free
+from minova.api.network.resource import Resource
 from minova.api.policies.enforcer import Target
 from minova.db.networks import ports, subnets
 from minova.objects.network import addresses
@@ -249,3 +252,17 @@ def view(subnet: Subnet) -> dict[str, Any]:
         "ipv6_ra_mode": subnet.ipv6_ra_mode,
         "subnetpool_id": None,
     }
+
+
+ROUTES: tuple[Route, ...] = Resource(
+    name="subnet",
+    answer=SubnetAnswer,
+    index=list_subnets,
+    query=SubnetsQuery,
+    create=create,
+    body=CreateSubnet,
+    show=show,
+    update=update,
+    changes=UpdateSubnet,
+    delete=delete,
+).routes()

@@ -4,6 +4,8 @@ from typing import Any
 
 from minova import errors
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
+from minova.api.network.answers import ExtensionAnswer
 
 RESOURCES = ("network", "subnet", "port", "security_group", "security_group_rule")
 # (alias, name, what it adds). Only extensions that are served completely.
@@ -55,3 +57,23 @@ def show_extension(_: Any, call: Call) -> dict[str, Any]:
 
 def _view(alias: str, name: str, description: str) -> dict[str, Any]:
     return {"alias": alias, "name": name, "description": description, "updated": _UPDATED, "links": []}
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(method="GET", path="/", handler=versions),
+    Route(method="GET", path="/v2.0", handler=resources),
+    Route(
+        method="GET",
+        path="/v2.0/extensions",
+        rule="get_extension",
+        handler=list_extensions,
+        answer={"extensions": list[ExtensionAnswer]},
+    ),
+    Route(
+        method="GET",
+        path="/v2.0/extensions/{alias}",
+        rule="get_extension",
+        handler=show_extension,
+        answer={"extension": ExtensionAnswer},
+    ),
+)

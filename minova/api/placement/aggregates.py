@@ -4,6 +4,8 @@ from uuid import UUID
 
 from sqlalchemy.orm import Session
 
+from minova.api.http.definition import Route
+from minova.api.placement import schemas
 from minova.api.placement.call import Answer, Call, Placement, latest
 from minova.api.placement.inventories import check_generation
 from minova.placement.providers import aggregates, queries
@@ -37,3 +39,26 @@ def _answer(call: Call, uuids: list[str], generation: int) -> Answer:
     if call.version >= _WITH_GENERATION:
         shown["resource_provider_generation"] = generation
     return Answer(body=shown, changed=latest([]))
+
+
+_AGGREGATES = {"resource_provider_generation": int, "aggregates": list[str]}
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/resource_providers/{uuid}/aggregates",
+        rule="placement:resource_providers:aggregates:list",
+        handler=show,
+        answer=_AGGREGATES,
+        since=(1, 1),
+        accepts_json=True,
+    ),
+    Route(
+        method="PUT",
+        path="/resource_providers/{uuid}/aggregates",
+        rule="placement:resource_providers:aggregates:update",
+        handler=replace,
+        answer=_AGGREGATES,
+        since=(1, 1),
+        body=schemas.SET_AGGREGATES,
+    ),
+)

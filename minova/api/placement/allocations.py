@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+from minova.api.http.definition import Route
 from minova.api.http.microversions import Version
+from minova.api.placement import answers, schemas
 from minova.api.placement.call import Answer, Call, Placement, latest
 from minova.api.placement.inventories import numbers_of
 from minova.placement import errors
@@ -103,3 +105,62 @@ def new_allocations(documents: Mapping[str, Any], version: Version) -> list[Want
         )
         for uuid, document in documents.items()
     ]
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/resource_providers/{uuid}/allocations",
+        rule="placement:resource_providers:allocations:list",
+        handler=of_provider,
+        answer={"resource_provider_generation": int, "allocations": dict[str, answers.HeldByConsumer]},
+        accepts_json=True,
+    ),
+    Route(
+        method="POST",
+        path="/allocations",
+        rule="placement:allocations:manage",
+        handler=replace_many,
+        status=204,
+        since=(1, 13),
+        body=schemas.MANY_ALLOCATIONS,
+    ),
+    Route(
+        method="GET",
+        path="/allocations/{consumer_uuid}",
+        rule="placement:allocations:list",
+        handler=show,
+        answer={
+            "allocations": dict[str, answers.HeldOfProvider],
+            "project_id?": str,
+            "user_id?": str,
+            "consumer_generation?": int | None,
+            "consumer_type?": str,
+        },
+        accepts_json=True,
+    ),
+    Route(
+        method="PUT",
+        path="/allocations/{consumer_uuid}",
+        rule="placement:allocations:update",
+        handler=replace,
+        status=204,
+        body=schemas.SET_ALLOCATIONS,
+    ),
+    Route(
+        method="DELETE",
+        path="/allocations/{consumer_uuid}",
+        rule="placement:allocations:delete",
+        handler=delete,
+        status=204,
+    ),
+    Route(
+        method="POST",
+        path="/reshaper",
+        rule="placement:reshaper:reshape",
+        handler=reshape,
+        status=204,
+        since=(1, 30),
+        body=schemas.RESHAPE,
+    ),
+)

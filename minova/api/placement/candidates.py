@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from minova.api.http.definition import Route
 from minova.api.http.microversions import Version
+from minova.api.placement import answers
 from minova.api.placement.call import Answer, Call, Placement, latest
 from minova.placement.candidates import query, search
 from minova.placement.candidates.combine import Candidate
@@ -68,3 +70,19 @@ def _summary(
         summary["parent_provider_uuid"] = node.parent_uuid
         summary["root_provider_uuid"] = node.root_uuid
     return summary
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/allocation_candidates",
+        rule="placement:allocation_candidates:list",
+        handler=list_candidates,
+        answer={
+            "allocation_requests": list[answers.CandidateAnswer],
+            "provider_summaries": dict[str, answers.ProviderSummary],
+        },
+        since=(1, 10),
+        accepts_json=True,
+    ),
+)

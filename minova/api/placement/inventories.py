@@ -6,6 +6,8 @@ from typing import Any
 import msgspec
 from sqlalchemy.orm import Session
 
+from minova.api.http.definition import Route
+from minova.api.placement import answers, schemas
 from minova.api.placement.call import Answer, Call, Placement, latest
 from minova.api.placement.providers import href
 from minova.codecs import Decoder
@@ -137,3 +139,65 @@ def _all(generation: int, inventories: Mapping[str, Numbers], known: Any) -> Ans
     shown = {name: msgspec.structs.asdict(numbers) for name, numbers in inventories.items()}
     body = {"resource_provider_generation": generation, "inventories": shown}
     return Answer(body=body, changed=latest(record.updated_at for record in known))
+
+
+_ALL_INVENTORIES = {"resource_provider_generation": int, "inventories": dict[str, answers.InventoryAnswer]}
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/resource_providers/{uuid}/inventories",
+        rule="placement:resource_providers:inventories:list",
+        handler=list_inventories,
+        answer=_ALL_INVENTORIES,
+        accepts_json=True,
+    ),
+    Route(
+        method="POST",
+        path="/resource_providers/{uuid}/inventories",
+        rule="placement:resource_providers:inventories:create",
+        handler=create,
+        status=201,
+        answer=answers.OneInventoryAnswer,
+        body=schemas.ADD_INVENTORY,
+    ),
+    Route(
+        method="PUT",
+        path="/resource_providers/{uuid}/inventories",
+        rule="placement:resource_providers:inventories:update",
+        handler=replace,
+        answer=_ALL_INVENTORIES,
+        body=schemas.SET_INVENTORIES,
+    ),
+    Route(
+        method="DELETE",
+        path="/resource_providers/{uuid}/inventories",
+        rule="placement:resource_providers:inventories:delete",
+        handler=delete_all,
+        status=204,
+        since=(1, 5),
+        absent=405,
+    ),
+    Route(
+        method="GET",
+        path="/resource_providers/{uuid}/inventories/{resource_class}",
+        rule="placement:resource_providers:inventories:show",
+        handler=show,
+        answer=answers.OneInventoryAnswer,
+        accepts_json=True,
+    ),
+    Route(
+        method="PUT",
+        path="/resource_providers/{uuid}/inventories/{resource_class}",
+        rule="placement:resource_providers:inventories:update",
+        handler=change,
+        answer=answers.OneInventoryAnswer,
+        body=schemas.CHANGE_INVENTORY,
+    ),
+    Route(
+        method="DELETE",
+        path="/resource_providers/{uuid}/inventories/{resource_class}",
+        rule="placement:resource_providers:inventories:delete",
+        handler=delete,
+        status=204,
+    ),
+)

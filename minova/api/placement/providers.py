@@ -3,6 +3,8 @@
 from typing import Any
 from uuid import UUID, uuid4
 
+from minova.api.http.definition import Route
+from minova.api.placement import answers, schemas
 from minova.api.placement.call import Answer, Call, Placement, latest
 from minova.placement.errors import BadRequest, NotFound
 from minova.placement.limits.query_values import read_aggregates, read_resources, read_traits
@@ -119,3 +121,49 @@ def delete(placement: Placement, call: Call) -> Answer:
 
     placement.change(work)
     return Answer()
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/resource_providers",
+        rule="placement:resource_providers:list",
+        handler=list_providers,
+        answer={"resource_providers": list[answers.ProviderAnswer]},
+        query=schemas.LIST_PROVIDERS,
+        accepts_json=True,
+    ),
+    Route(
+        method="POST",
+        path="/resource_providers",
+        rule="placement:resource_providers:create",
+        handler=create,
+        status=201,
+        statuses=(((1, 20), 200),),
+        answer=answers.ProviderAnswer,
+        body=schemas.MAKE_PROVIDER,
+    ),
+    Route(
+        method="GET",
+        path="/resource_providers/{uuid}",
+        rule="placement:resource_providers:show",
+        handler=show,
+        answer=answers.ProviderAnswer,
+        accepts_json=True,
+    ),
+    Route(
+        method="PUT",
+        path="/resource_providers/{uuid}",
+        rule="placement:resource_providers:update",
+        handler=change,
+        answer=answers.ProviderAnswer,
+        body=schemas.CHANGE_PROVIDER,
+    ),
+    Route(
+        method="DELETE",
+        path="/resource_providers/{uuid}",
+        rule="placement:resource_providers:delete",
+        handler=delete,
+        status=204,
+    ),
+)

@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from minova.api.http.definition import Route
 from minova.api.http.json_schema import check, newest
-from minova.api.placement import schemas
+from minova.api.placement import answers, schemas
 from minova.api.placement.call import Answer, Call, Placement, latest
 from minova.placement import errors
 from minova.placement.providers import resource_classes
@@ -55,3 +56,59 @@ def ensure(placement: Placement, call: Call) -> Answer:
 def delete(placement: Placement, call: Call) -> Answer:
     placement.change(lambda session: resource_classes.remove(session, call.path["name"]))
     return Answer()
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/resource_classes",
+        rule="placement:resource_classes:list",
+        handler=list_classes,
+        answer={"resource_classes": list[answers.ClassAnswer]},
+        since=(1, 2),
+        accepts_json=True,
+    ),
+    Route(
+        method="POST",
+        path="/resource_classes",
+        rule="placement:resource_classes:create",
+        handler=create,
+        status=201,
+        since=(1, 2),
+        body=schemas.RESOURCE_CLASS,
+    ),
+    Route(
+        method="GET",
+        path="/resource_classes/{name}",
+        rule="placement:resource_classes:show",
+        handler=show,
+        answer=answers.ClassAnswer,
+        since=(1, 2),
+        accepts_json=True,
+    ),
+    Route(
+        method="PUT",
+        path="/resource_classes/{name}",
+        rule="placement:resource_classes:update",
+        handler=rename,
+        since=(1, 2),
+        until=(1, 6),
+        body=schemas.RESOURCE_CLASS,
+    ),
+    Route(
+        method="PUT",
+        path="/resource_classes/{name}",
+        rule="placement:resource_classes:update",
+        handler=ensure,
+        set_by_handler={201: "", 204: "for a class that there is"},
+        since=(1, 7),
+    ),
+    Route(
+        method="DELETE",
+        path="/resource_classes/{name}",
+        rule="placement:resource_classes:delete",
+        handler=delete,
+        status=204,
+        since=(1, 2),
+    ),
+)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from sqlalchemy.orm import Session
 
+from minova.api.http.definition import Route
 from minova.api.http.json_schema import InvalidDocument, check
 from minova.api.placement import schemas
 from minova.api.placement.call import Answer, Call, Placement, latest
@@ -116,3 +117,61 @@ def _changed(records: Iterable[Named]) -> float:
     current time.
     """
     return latest([trait.updated_at for trait in records if trait.updated_at is not None])
+
+
+_TRAITS = {"resource_provider_generation": int, "traits": list[str]}
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/resource_providers/{uuid}/traits",
+        rule="placement:resource_providers:traits:list",
+        handler=of_provider,
+        answer=_TRAITS,
+        since=(1, 6),
+        accepts_json=True,
+    ),
+    Route(
+        method="PUT",
+        path="/resource_providers/{uuid}/traits",
+        rule="placement:resource_providers:traits:update",
+        handler=replace,
+        answer=_TRAITS,
+        since=(1, 6),
+        body=schemas.SET_TRAITS,
+    ),
+    Route(
+        method="DELETE",
+        path="/resource_providers/{uuid}/traits",
+        rule="placement:resource_providers:traits:delete",
+        handler=delete_all,
+        status=204,
+        since=(1, 6),
+    ),
+    Route(
+        method="GET",
+        path="/traits",
+        rule="placement:traits:list",
+        handler=list_traits,
+        answer={"traits": list[str]},
+        since=(1, 6),
+        query=schemas.LIST_TRAITS,
+        accepts_json=True,
+    ),
+    Route(method="GET", path="/traits/{name}", rule="placement:traits:show", handler=show, status=204, since=(1, 6)),
+    Route(
+        method="PUT",
+        path="/traits/{name}",
+        rule="placement:traits:update",
+        handler=create,
+        set_by_handler={201: "", 204: "for a trait that there is"},
+        since=(1, 6),
+    ),
+    Route(
+        method="DELETE",
+        path="/traits/{name}",
+        rule="placement:traits:delete",
+        handler=delete,
+        status=204,
+        since=(1, 6),
+    ),
+)

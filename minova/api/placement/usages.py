@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from minova.api.http.definition import Route
+from minova.api.placement import schemas
 from minova.api.placement.call import Answer, Call, Placement, latest
 from minova.api.policies.enforcer import Target
 from minova.placement.allocations import usages
@@ -26,3 +28,25 @@ def of_project(placement: Placement, call: Call) -> Answer:
         else:
             used = usages.of_project(session, project_id, user_id)
     return Answer(body={"usages": used}, changed=latest([]))
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/resource_providers/{uuid}/usages",
+        rule="placement:resource_providers:usages",
+        handler=of_provider,
+        answer={"resource_provider_generation": int, "usages": dict[str, int]},
+        accepts_json=True,
+    ),
+    Route(
+        method="GET",
+        path="/usages",
+        rule="placement:usages",
+        handler=of_project,
+        answer={"usages": dict[str, dict[str, int]]},
+        since=(1, 9),
+        query=schemas.LIST_USAGES,
+        accepts_json=True,
+    ),
+)

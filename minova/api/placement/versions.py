@@ -6,6 +6,7 @@ from typing import Any
 import falcon
 
 from minova import errors
+from minova.api.http.definition import Route
 from minova.api.http.microversions import HEADER, Version, VersionNotSupported, requested, text
 from minova.api.placement.call import Answer, Call, Placement, latest
 
@@ -50,3 +51,6 @@ def show(placement: Placement, call: Call) -> Answer:
         "links": [{"rel": "self", "href": ""}],
     }
     return Answer(body={"versions": [version]}, changed=latest([]))
+
+
+ROUTES: tuple[Route, ...] = (Route(method="GET", path="/", handler=show),)

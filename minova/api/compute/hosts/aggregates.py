@@ -10,6 +10,7 @@ from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.http import names, times
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.api.http.microversions import History, added
 from minova.codecs import Decoder
 from minova.db.catalogue import aggregates
@@ -189,3 +190,51 @@ def _id(call: Call) -> int:
     if not 0 <= int(wanted) <= 0x7FFFFFFF:
         raise errors.NotFound(f"Aggregate {wanted} could not be found.")
     return int(wanted)
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/v2.1/os-aggregates",
+        rule="os_compute_api:os-aggregates:index",
+        handler=list_aggregates,
+        answer={"aggregates": list[AggregateView]},
+    ),
+    Route(
+        method="POST",
+        path="/v2.1/os-aggregates",
+        rule="os_compute_api:os-aggregates:create",
+        handler=create,
+        answer={"aggregate": AggregateBrief},
+        body=CreateAggregate,
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/os-aggregates/{aggregate_id}",
+        rule="os_compute_api:os-aggregates:show",
+        handler=show,
+        answer={"aggregate": AggregateView},
+    ),
+    Route(
+        method="PUT",
+        path="/v2.1/os-aggregates/{aggregate_id}",
+        rule="os_compute_api:os-aggregates:update",
+        handler=update,
+        answer={"aggregate": AggregateView},
+        body=UpdateAggregate,
+    ),
+    Route(
+        method="DELETE",
+        path="/v2.1/os-aggregates/{aggregate_id}",
+        rule="os_compute_api:os-aggregates:delete",
+        handler=delete,
+    ),
+    Route(
+        method="POST",
+        path="/v2.1/os-aggregates/{aggregate_id}/action",
+        actions=POLICIES,
+        handler=act,
+        answer={"aggregate": AggregateView},
+        body=dict[str, Any],
+    ),
+)

@@ -9,6 +9,7 @@ from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.hosts.services import shown_binary, zone_of
 from minova.api.http import times
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.db.api_queries import availability_zones
 from minova.db.api_queries import services as read_services
 
@@ -76,3 +77,21 @@ def _gathered(api: Collaborators) -> ServicesInZones:
         by_host = availability_zones.by_host(session)
     default = api.conf.scheduler.default_availability_zone
     return ServicesInZones(services, {row.id: zone_of(row, by_host, default) for row in services.rows})
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/v2.1/os-availability-zone",
+        rule="os_compute_api:os-availability-zone:list",
+        handler=list_zones,
+        answer={"availabilityZoneInfo": list[ZoneView]},
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/os-availability-zone/detail",
+        rule="os_compute_api:os-availability-zone:detail",
+        handler=list_detail,
+        answer={"availabilityZoneInfo": list[ZoneView]},
+    ),
+)

@@ -8,6 +8,7 @@ from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.hosts import services
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.db.api_queries import availability_zones
 from minova.db.api_queries import services as read_services
 from minova.objects.catalogue.flavor import Flavor
@@ -136,3 +137,44 @@ def _sums(flavors: list[Flavor]) -> tuple[int, int, int]:
 def _resource(host: str, project: str, cpu: int, memory_mb: int, disk_gb: int) -> Resource:
     amounts = Amounts(host=host, project=project, cpu=cpu, memory_mb=memory_mb, disk_gb=disk_gb)
     return Resource(resource=amounts)
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/v2.1/os-hosts",
+        rule="os_compute_api:os-hosts:list",
+        handler=list_hosts,
+        answer={"hosts": list[HostBrief]},
+        query=HostsQuery,
+        until=(2, 42),
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/os-hosts/{host_name}",
+        rule="os_compute_api:os-hosts:show",
+        handler=show,
+        answer={"host": list[Resource]},
+        until=(2, 42),
+    ),
+    Route(
+        method="PUT",
+        path="/v2.1/os-hosts/{host_name}",
+        rule="os_compute_api:os-hosts:update",
+        handler=update,
+        body=HostChanges,
+        set_by_handler={501: ""},
+        until=(2, 42),
+    ),
+    *(
+        Route(
+            method="GET",
+            path=f"/v2.1/os-hosts/{{host_name}}/{action}",
+            rule=f"os_compute_api:os-hosts:{rule}",
+            handler=switch_power,
+            set_by_handler={501: ""},
+            until=(2, 42),
+        )
+        for action, rule in (("startup", "start"), ("shutdown", "shutdown"), ("reboot", "reboot"))
+    ),
+)

@@ -14,6 +14,7 @@ from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.hosts import hypervisors
 from minova.api.http import times
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.db import models
 from minova.db.api_queries import services as read_services
 from minova.db.hosts import compute_nodes, node_audits
@@ -283,3 +284,26 @@ def _ports(session: Session, server_ids: Sequence[str]) -> tuple[PortOnHost, ...
         for server_id in server_ids
         for vif in found.get(server_id, ())
     )
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/v2.1/os-hypervisors/audits",
+        rule="minova:os-hypervisors:audits",
+        handler=list_audits,
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/os-hypervisors/{hypervisor_id}/overview",
+        rule="minova:os-hypervisors:overview",
+        handler=show,
+    ),
+    Route(
+        method="POST",
+        path="/v2.1/os-hypervisors/{hypervisor_id}/action",
+        rule="minova:os-hypervisors:audit",
+        handler=act,
+        body=dict[str, Any],
+    ),
+)

@@ -11,6 +11,8 @@ from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.http import links
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
+from minova.api.http.links import Link
 from minova.api.http.microversions import History, added, changed, removed
 from minova.api.http.structs import Boolean, Page, is_true, page_size
 from minova.codecs import parse_json
@@ -315,3 +317,63 @@ def _state(service: read_services.ServiceRow | None, services: read_services.Ser
     up = service is not None and services.is_up(service)
     enabled = service is not None and not service.disabled
     return {"state": "up" if up else "down", "status": "enabled" if enabled else "disabled"}
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/v2.1/os-hypervisors",
+        rule="os_compute_api:os-hypervisors:list",
+        handler=list_hypervisors,
+        answer={"hypervisors": list[HypervisorBrief], "hypervisors_links?": list[Link]},
+        query=HypervisorsQuery,
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/os-hypervisors/detail",
+        rule="os_compute_api:os-hypervisors:list-detail",
+        handler=list_detail,
+        answer={"hypervisors": list[HypervisorView], "hypervisors_links?": list[Link]},
+        query=HypervisorsQuery,
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/os-hypervisors/statistics",
+        rule="os_compute_api:os-hypervisors:statistics",
+        handler=statistics,
+        answer={"hypervisor_statistics": dict[str, int]},
+        until=(2, 87),
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/os-hypervisors/{hypervisor_id}",
+        rule="os_compute_api:os-hypervisors:show",
+        handler=show,
+        answer={"hypervisor": HypervisorView},
+        query=OneQuery,
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/os-hypervisors/{hypervisor_id}/search",
+        rule="os_compute_api:os-hypervisors:search",
+        handler=search,
+        answer={"hypervisors": list[HypervisorBrief]},
+        until=(2, 52),
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/os-hypervisors/{hypervisor_id}/servers",
+        rule="os_compute_api:os-hypervisors:servers",
+        handler=servers_of,
+        answer={"hypervisors": list[HypervisorBrief]},
+        until=(2, 52),
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/os-hypervisors/{hypervisor_id}/uptime",
+        rule="os_compute_api:os-hypervisors:uptime",
+        handler=uptime,
+        set_by_handler={501: ""},
+        until=(2, 87),
+    ),
+)

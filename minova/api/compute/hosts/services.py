@@ -11,6 +11,7 @@ from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.http import times
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.api.http.microversions import History, added, changed, removed
 from minova.api.http.structs import Boolean, is_true
 from minova.db.api_queries import availability_zones
@@ -228,3 +229,29 @@ def view(
         forced_down=row.forced_down,
     )
     return call.shown(SHOWN, complete)
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/v2.1/os-services",
+        rule="os_compute_api:os-services:list",
+        handler=list_services,
+        answer={"services": list[ServiceView]},
+        query=ServicesQuery,
+    ),
+    Route(
+        method="DELETE",
+        path="/v2.1/os-services/{id_or_action}",
+        rule="os_compute_api:os-services:delete",
+        handler=delete,
+        status=204,
+    ),
+    Route(
+        method="PUT",
+        path="/v2.1/os-services/{id_or_action}",
+        rule="os_compute_api:os-services:update",
+        handler=switch,
+        body=Switch,
+    ),
+)

@@ -10,6 +10,8 @@ from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.keypairs import public_keys
 from minova.api.http import links, times
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
+from minova.api.http.links import Link
 from minova.api.http.microversions import History, added, changed, required
 from minova.api.http.structs import Int64, page_size
 from minova.api.policies.enforcer import Target
@@ -183,3 +185,41 @@ def _unknown(name: str, user_id: str) -> errors.NotFound:
 
 def _brief(key_pair: KeyPair) -> dict[str, Any]:
     return {name: getattr(key_pair, name) for name in KeyPairBrief.__struct_fields__}
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/v2.1/os-keypairs",
+        rule="os_compute_api:os-keypairs:index",
+        handler=list_key_pairs,
+        answer={"keypairs": list[Wrapped], "keypairs_links?": list[Link]},
+        query=ListQuery,
+    ),
+    Route(
+        method="POST",
+        path="/v2.1/os-keypairs",
+        rule="os_compute_api:os-keypairs:create",
+        handler=create,
+        answer={"keypair": CreatedKeyPair},
+        body=CreateKeyPair,
+        statuses=(CREATED_SINCE,),
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/os-keypairs/{keypair_name}",
+        rule="os_compute_api:os-keypairs:show",
+        handler=show,
+        answer={"keypair": KeyPairView},
+        query=OneQuery,
+    ),
+    Route(
+        method="DELETE",
+        path="/v2.1/os-keypairs/{keypair_name}",
+        rule="os_compute_api:os-keypairs:delete",
+        handler=delete,
+        query=OneQuery,
+        status=202,
+        statuses=(DELETED_SINCE,),
+    ),
+)

@@ -9,6 +9,7 @@ import msgspec
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 
 # Nova has one date and one namespace for all extensions.
 _UPDATED, _NAMESPACE = "2014-12-03T00:00:00Z", "http://docs.openstack.org/compute/ext/fake_xml"
@@ -112,3 +113,21 @@ def show(_: Collaborators, call: Call) -> dict[str, Any]:
     if alias not in EXTENSIONS:
         raise errors.NotFound("The resource could not be found.")
     return {"extension": Extension(alias=alias, name=EXTENSIONS[alias])}
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/v2.1/extensions",
+        rule="os_compute_api:extensions",
+        handler=list_extensions,
+        answer={"extensions": list[Extension]},
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/extensions/{extension}",
+        rule="os_compute_api:extensions",
+        handler=show,
+        answer={"extension": Extension},
+    ),
+)

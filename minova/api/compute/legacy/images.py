@@ -7,12 +7,14 @@ import msgspec
 
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
-from minova.api.compute.servers.attributes.metadata import checked_items, required_item
+from minova.api.compute.servers.attributes.metadata import ManyItems, OneItem, checked_items, required_item
 from minova.api.http import links, times
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.api.http.links import Link, LinkBases
 from minova.api.http.structs import Int64, Page, is_true, page_size
 from minova.api.image.proxy import Filters, Properties
+from minova.api.policies.base import AUTHENTICATED
 from minova.db import quotas
 from minova.objects.catalogue.image import Image
 
@@ -205,3 +207,58 @@ def _set(api: Collaborators, call: Call, items: Properties, *, keep: bool) -> Pr
         return after
 
     return api.image_proxy.set_properties(call, made)
+
+
+_ITEMS = {"metadata": dict[str, str]}
+_ITEM = {"meta": dict[str, str]}
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/v2.1/images",
+        rule=AUTHENTICATED,
+        handler=list_images,
+        answer={"images": list[ImageBrief], "images_links?": list[Link]},
+        query=ImagesQuery,
+        until=(2, 35),
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/images/detail",
+        rule=AUTHENTICATED,
+        handler=list_detail,
+        answer={"images": list[ImageView], "images_links?": list[Link]},
+        query=ImagesQuery,
+        until=(2, 35),
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/images/{image_id}",
+        rule=AUTHENTICATED,
+        handler=show,
+        answer={"image": ImageView},
+        until=(2, 35),
+    ),
+    Route(
+        method="DELETE", path="/v2.1/images/{image_id}", rule=AUTHENTICATED, handler=delete, status=204, until=(2, 35)
+    ),
+    *(
+        Route(
+            method=method,
+            path=path,
+            rule=AUTHENTICATED,
+            handler=handler,
+            body=body,
+            answer=answer,
+            status=204 if handler is delete_item else 200,
+            until=(2, 38),
+        )
+        for method, path, handler, body, answer in (
+            ("GET", "/v2.1/images/{image_id}/metadata", list_metadata, None, _ITEMS),
+            ("POST", "/v2.1/images/{image_id}/metadata", create_metadata, ManyItems, _ITEMS),
+            ("PUT", "/v2.1/images/{image_id}/metadata", replace_metadata, ManyItems, _ITEMS),
+            ("GET", "/v2.1/images/{image_id}/metadata/{key}", show_item, None, _ITEM),
+            ("PUT", "/v2.1/images/{image_id}/metadata/{key}", update_item, OneItem, _ITEM),
+            ("DELETE", "/v2.1/images/{image_id}/metadata/{key}", delete_item, None, {}),
+        )
+    ),
+)

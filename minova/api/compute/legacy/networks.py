@@ -9,6 +9,7 @@ from typing import Any
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.api.network.common import identifier
 from minova.db.networks import networks
 from minova.db.networks.pages import Page
@@ -64,3 +65,21 @@ def _view(call: Call, network: Network) -> dict[str, Any]:
 def _brief(network: Network) -> dict[str, Any]:
     """As Nova does for an unknown range, writes "None"."""
     return {"id": network.id, "label": network.name, "cidr": "None"}
+
+
+ROUTES: tuple[Route, ...] = tuple(
+    Route(
+        method="GET",
+        path=f"/v2.1/{resource}{item}",
+        rule=f"os_compute_api:{resource}:{verb}",
+        handler=handler,
+        answer={"network": dict[str, Any]} if item else {"networks": list[dict[str, Any]]},
+        until=(2, 35),
+    )
+    for resource, item, verb, handler in (
+        ("os-networks", "", "list", list_networks),
+        ("os-networks", "/{network_id}", "show", show),
+        ("os-tenant-networks", "", "list", list_of_project),
+        ("os-tenant-networks", "/{network_id}", "show", show_of_project),
+    )
+)

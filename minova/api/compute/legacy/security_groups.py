@@ -16,6 +16,7 @@ from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers.security_groups import shown_groups, shown_rule
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.api.http.structs import Int64, page_size
 from minova.api.network import security_group_rules, security_groups
 from minova.api.network.collaborators import Collaborators as NetworkCollaborators
@@ -225,3 +226,44 @@ def _in_novas_codes() -> Iterator[None]:
         yield
     except errors.Conflict as error:
         raise errors.BadRequest(str(error)) from None
+
+
+_GROUP = {"security_group": dict[str, Any]}
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/v2.1/os-security-groups",
+        rule="os_compute_api:os-security-groups:get",
+        handler=list_groups,
+        answer={"security_groups": list[dict[str, Any]]},
+        query=GroupsQuery,
+        until=(2, 35),
+    ),
+    *(
+        Route(
+            method=method,
+            path=path,
+            rule=f"os_compute_api:os-security-groups:{verb}",
+            handler=handler,
+            body=body,
+            answer=answer,
+            status=202 if method == "DELETE" else 200,
+            until=(2, 35),
+        )
+        for method, path, verb, handler, body, answer in (
+            ("POST", "/v2.1/os-security-groups", "create", create, GroupBody, _GROUP),
+            ("GET", "/v2.1/os-security-groups/{security_group_id}", "show", show, None, _GROUP),
+            ("PUT", "/v2.1/os-security-groups/{security_group_id}", "update", update, GroupBody, _GROUP),
+            ("DELETE", "/v2.1/os-security-groups/{security_group_id}", "delete", delete, None, {}),
+            (
+                "POST",
+                "/v2.1/os-security-group-rules",
+                "rule:create",
+                create_rule,
+                RuleBody,
+                {"security_group_rule": dict[str, Any]},
+            ),
+            ("DELETE", "/v2.1/os-security-group-rules/{security_group_rule_id}", "rule:delete", delete_rule, None, {}),
+        )
+    ),
+)

@@ -25,6 +25,7 @@ from minova.api.compute.servers import (
 from minova.api.compute.servers.attributes import interfaces, locks, passwords
 from minova.api.compute.servers.guest_data import new_password
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.api.http.microversions import History, added, removed
 from minova.codecs import Decoder
 from minova.db import models
@@ -242,3 +243,16 @@ def requested(key: str, body: Any) -> tuple[ServerAction, Arguments]:
     except msgspec.ValidationError as error:
         raise errors.BadRequest(f"Invalid input for {key}: {error}") from None
     return next(action for action in actions if action.variant in {"", arguments.variant}), arguments
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="POST",
+        path="/v2.1/servers/{server_id}/action",
+        actions=POLICIES,
+        action_history=KEYS,
+        handler=act,
+        body=dict[str, Any],
+        set_by_handler={202: "", 200: "for `rescue` and consoles"},
+    ),
+)

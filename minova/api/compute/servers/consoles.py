@@ -13,6 +13,7 @@ from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import servers
 from minova.api.http.body import MAX_INT64
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.api.http.microversions import History, changed
 from minova.codecs import Decoder
 from minova.db.models import Instance
@@ -177,3 +178,16 @@ def from_host(call: Call, row: Instance, what: str, ask: Callable[[], T]) -> T:
         # The host's own text names its paths and its hypervisor.
         LOG.warning("The %s of instance %s: %s", what, row.uuid, error)
         raise type(error)(text_of(kind_of(error))) from error
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="POST",
+        path="/v2.1/servers/{server_id}/remote-consoles",
+        rule="os_compute_api:os-remote-consoles",
+        handler=create,
+        answer={"remote_console": dict[str, str]},
+        body=CreateConsole,
+        since=(2, 6),
+    ),
+)

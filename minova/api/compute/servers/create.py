@@ -19,6 +19,7 @@ from minova.api.compute.servers.servers import Description
 from minova.api.http import links, names
 from minova.api.http.body import MAX_INT64
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.api.http.microversions import History, added, changed, removed, required
 from minova.api.http.structs import Boolean, Int64, is_true
 from minova.codecs import parse_json
@@ -522,3 +523,16 @@ def _refuse_unserved(call: Call, server: NewServer) -> None:
         )
     if refused:
         raise errors.BadRequest(f"Not served yet: {', '.join(refused)}. Ask again without.")
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="POST",
+        path="/v2.1/servers",
+        rule="os_compute_api:servers:create",
+        handler=create,
+        answer={"server?": CreatedServer, "reservation_id?": str},
+        body=CreateServer,
+        status=202,
+    ),
+)

@@ -9,6 +9,7 @@ from minova.api.compute.servers.attributes.diagnosis import redact_for
 from minova.api.compute.servers.create import CreateServer, NewServer, request_of, wanted
 from minova.api.compute.servers.networks.requested import requested_networks
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.objects.requests.server_request import ServerRequest
 
 # The largest count per host, more than any host holds: without it, a flavor of size zero would fit without end.
@@ -53,3 +54,22 @@ def capacity(api: Collaborators, call: Call) -> dict[str, Any]:
         requested_networks=requested_networks(api, call, server.networks, 1) if server.networks else (),
     )
     return {"capacity": api.conductor.capacity(call.ctx, request=request, limit=call.query.limit)}
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="POST",
+        path="/v2.1/servers/dry-run",
+        rule="minova:servers:dry_run",
+        handler=dry_run,
+        body=CreateServer,
+    ),
+    Route(
+        method="POST",
+        path="/v2.1/servers/capacity",
+        rule="minova:servers:capacity",
+        handler=capacity,
+        query=CapacityQuery,
+        body=CapacityRequest,
+    ),
+)

@@ -13,6 +13,7 @@ from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import servers
 from minova.api.compute.servers.networks import neutron, neutron_servers
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.codecs import Decoder
 from minova.db import models
 from minova.db.networks import ports, security_groups
@@ -179,3 +180,14 @@ def _only(call: Call, name: str, found: Collection[str]) -> str:
         reason = "Multiple security groups have this name" if found else "Security group not found"
         raise errors.BadRequest(f"{reason}: '{name[:255]}' of project {call.ctx.project_id}.")
     return next(iter(found))
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/v2.1/servers/{server_id}/os-security-groups",
+        rule="os_compute_api:os-security-groups:list",
+        handler=list_groups,
+        answer={"security_groups": list[dict[str, Any]]},
+    ),
+)

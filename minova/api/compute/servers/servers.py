@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import filters
+from minova.api.compute.servers.filters import ServersQuery
 from minova.api.compute.servers.networks import neutron_servers
 from minova.api.compute.servers.networks.requested import access_address
 from minova.api.compute.servers.view import (
@@ -17,6 +18,7 @@ from minova.api.compute.servers.view import (
     SHOWN,
     Form,
     Parts,
+    ServerBrief,
     ServerView,
     brief,
     shows_fault,
@@ -24,6 +26,8 @@ from minova.api.compute.servers.view import (
 )
 from minova.api.http import links, names
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
+from minova.api.http.links import Link
 from minova.api.http.microversions import History, added, changed
 from minova.api.http.structs import page_size
 from minova.api.policies.enforcer import Target
@@ -325,3 +329,72 @@ def _host_statuses(api: Collaborators, call: Call, session: Session) -> dict[str
             up = "UP" if services.is_up(service) else "UNKNOWN"
             statuses[service.host] = "DOWN" if service.forced_down else "MAINTENANCE" if service.disabled else up
     return statuses
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/v2.1/servers",
+        rule="os_compute_api:servers:index",
+        handler=list_servers,
+        answer={"servers": list[ServerBrief], "servers_links?": list[Link]},
+        query=ServersQuery,
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/servers/detail",
+        rule="os_compute_api:servers:detail",
+        handler=list_detail,
+        answer={"servers": list[ServerView], "servers_links?": list[Link]},
+        query=ServersQuery,
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/servers/{server_id}",
+        rule="os_compute_api:servers:show",
+        handler=show,
+        answer={"server": ServerView},
+    ),
+    Route(
+        method="PUT",
+        path="/v2.1/servers/{server_id}",
+        rule="os_compute_api:servers:update",
+        handler=update,
+        answer={"server": ServerView},
+        body=UpdateServer,
+    ),
+    Route(
+        method="DELETE",
+        path="/v2.1/servers/{server_id}",
+        rule="os_compute_api:servers:delete",
+        handler=delete,
+        status=204,
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/servers/{server_id}/ips",
+        rule="os_compute_api:ips:index",
+        handler=addresses,
+        answer={"addresses": dict[str, list[dict[str, Any]]]},
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/servers/{server_id}/ips/{network}",
+        rule="os_compute_api:ips:show",
+        handler=addresses_of_network,
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/servers/{server_id}/os-server-password",
+        rule="os_compute_api:os-server-password:show",
+        handler=show_password,
+        answer={"password": str},
+    ),
+    Route(
+        method="DELETE",
+        path="/v2.1/servers/{server_id}/os-server-password",
+        rule="os_compute_api:os-server-password:clear",
+        handler=clear_password,
+        status=204,
+    ),
+)

@@ -11,6 +11,7 @@ from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.http import times
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.db.hosts import services
 
 COMPUTE = "minova-compute"
@@ -53,3 +54,21 @@ def _log(api: Collaborators, before: datetime) -> dict[str, Any]:
         "overall_status": f"{done} hosts done. 0 errors.",
         "log": {},
     }
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/v2.1/os-instance_usage_audit_log",
+        rule="os_compute_api:os-instance-usage-audit-log:list",
+        handler=index,
+        answer={"instance_usage_audit_logs": dict[str, Any]},
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/os-instance_usage_audit_log/{before_timestamp}",
+        rule="os_compute_api:os-instance-usage-audit-log:show",
+        handler=show,
+        answer={"instance_usage_audit_log": dict[str, Any]},
+    ),
+)

@@ -13,6 +13,8 @@ from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.http import links, times
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
+from minova.api.http.links import Link
 from minova.api.http.microversions import History, added
 from minova.api.http.structs import Page, page_size
 from minova.api.policies.enforcer import Target
@@ -170,3 +172,22 @@ def _links(
     paged = call.since("2.40") or call.shows_all
     full = links.is_full(rows, page_size(query.limit, api.conf.api.max_limit))
     return {key: links.next_page(call, rows[-1].uuid)} if paged and full else {}
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/v2.1/os-simple-tenant-usage",
+        rule="os_compute_api:os-simple-tenant-usage:list",
+        handler=index,
+        answer={"tenant_usages": list[Usage], "tenant_usages_links?": list[Link]},
+        query=UsagesQuery,
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/os-simple-tenant-usage/{project_id}",
+        rule="os_compute_api:os-simple-tenant-usage:show",
+        handler=show,
+        query=UsageQuery,
+    ),
+)

@@ -7,9 +7,10 @@ from typing import Any
 from minova import errors
 from minova.api.http import names
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.api.image.collaborators import Collaborators
 from minova.api.image.images import target_of
-from minova.api.image.view import find_visible, member_view
+from minova.api.image.view import MemberAnswer, find_visible, member_view
 from minova.db.api_queries.images import Seen
 from minova.db.catalogue import images
 from minova.objects.catalogue.image import Image, ImageMember
@@ -105,3 +106,44 @@ def _value(body: dict[str, Any], key: str, missing: str) -> str:
     if not isinstance(body[key], str):
         raise errors.BadRequest(f'Expected a {key} in the form: {{"{key}": "{key}"}}')
     return str(body[key])
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/v2/images/{image_id}/members",
+        rule="get_members",
+        handler=list_members,
+        answer={"members": list[MemberAnswer], "schema": str},
+    ),
+    Route(
+        method="POST",
+        path="/v2/images/{image_id}/members",
+        rule="add_member",
+        handler=create,
+        answer=MemberAnswer,
+        body=dict[str, Any],
+    ),
+    Route(
+        method="GET",
+        path="/v2/images/{image_id}/members/{member_id}",
+        rule="get_member",
+        handler=show,
+        answer=MemberAnswer,
+    ),
+    Route(
+        method="PUT",
+        path="/v2/images/{image_id}/members/{member_id}",
+        rule="modify_member",
+        handler=update,
+        answer=MemberAnswer,
+        body=dict[str, Any],
+    ),
+    Route(
+        method="DELETE",
+        path="/v2/images/{image_id}/members/{member_id}",
+        rule="delete_member",
+        handler=delete,
+        status=204,
+    ),
+)

@@ -11,10 +11,11 @@ import msgspec
 
 from minova import errors
 from minova.api.http.call import Call
-from minova.api.image.changes.json_patch import Operation, patched
+from minova.api.http.definition import Route
+from minova.api.image.changes.json_patch import Operation, Patch, patched
 from minova.api.image.collaborators import Collaborators
 from minova.api.image.images import checked_tags, find_for, require_visibility
-from minova.api.image.view import view
+from minova.api.image.view import ImageAnswer, view
 from minova.context import RequestContext
 from minova.db.api_queries import images
 from minova.objects.catalogue.image import Image
@@ -119,3 +120,33 @@ def _with_status(image: Image, verb: str, before: str, after: str) -> Image:
     if image.status not in (before, after):
         raise errors.Forbidden(f"Not allowed to {verb} image in status '{image.status}'")
     return msgspec.structs.replace(image, status=after)
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="PATCH",
+        path="/v2/images/{image_id}",
+        rule="modify_image",
+        handler=update,
+        answer=ImageAnswer,
+        body=Patch,
+    ),
+    Route(method="PUT", path="/v2/images/{image_id}/tags/{tag}", rule="modify_image", handler=add_tag, status=204),
+    Route(
+        method="DELETE", path="/v2/images/{image_id}/tags/{tag}", rule="modify_image", handler=remove_tag, status=204
+    ),
+    Route(
+        method="POST",
+        path="/v2/images/{image_id}/actions/deactivate",
+        rule="deactivate",
+        handler=deactivate,
+        status=204,
+    ),
+    Route(
+        method="POST",
+        path="/v2/images/{image_id}/actions/reactivate",
+        rule="reactivate",
+        handler=reactivate,
+        status=204,
+    ),
+)

@@ -14,11 +14,14 @@ import msgspec
 
 from minova import errors
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.api.image import data, images
 from minova.api.image.changes import records
 from minova.api.image.collaborators import Collaborators
 from minova.api.image.importing import guard, web
 from minova.api.image.store import Upload
+from minova.api.image.view import ImageAnswer
+from minova.api.policies.base import AUTHENTICATED
 from minova.context import RequestContext
 from minova.objects.catalogue.image import Image
 
@@ -162,3 +165,33 @@ def _download(api: Collaborators, ctx: RequestContext, image: Image, uri: str, c
 def _reason(error: BaseException) -> dict[str, str]:
     is_public = isinstance(error, errors.MinovaError) and error.code in (400, 403, 413, 507)
     return {FAILURE: str(error)[:255] if is_public else "The import failed."}
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="POST",
+        path="/v2/images",
+        rule="add_image",
+        handler=create,
+        answer=ImageAnswer,
+        body=dict[str, Any],
+        status=201,
+    ),
+    Route(method="PUT", path="/v2/images/{image_id}/stage", rule="modify_image", handler=stage, status=204),
+    Route(
+        method="POST",
+        path="/v2/images/{image_id}/import",
+        rule="modify_image",
+        handler=import_image,
+        body=dict[str, Any],
+        status=202,
+    ),
+    Route(
+        method="GET",
+        path="/v2/info/import",
+        rule=AUTHENTICATED,
+        handler=info,
+        answer={"import-methods": dict[str, Any]},
+    ),
+    Route(method="GET", path="/v2/info/stores", rule=AUTHENTICATED, handler=stores),
+)

@@ -9,6 +9,7 @@ from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import servers
 from minova.api.http import times
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.db.api_queries import instances
 from minova.db.api_queries.instances import Attempt
 from minova.objects.requests.diagnosis import Diagnosis, LostHost
@@ -58,3 +59,8 @@ def _attempt(call: Call, attempt: Attempt) -> dict[str, Any]:
         "started_at": times.microseconds(attempt.started_at),
         "finished_at": times.microseconds(attempt.finished_at),
     }
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(method="GET", path="/v2.1/servers/{server_id}/diagnosis", rule="minova:servers:diagnosis", handler=show),
+)

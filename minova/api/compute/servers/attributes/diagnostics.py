@@ -15,6 +15,7 @@ from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import servers
 from minova.api.compute.servers.consoles import from_host
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.api.http.microversions import History, changed
 from minova.db import models
 from minova.db.api_queries import services as read_services
@@ -162,3 +163,13 @@ def _seconds_since(time: datetime | None) -> int | None:
     if time is None:
         return None
     return max(0, int((datetime.now(UTC).replace(tzinfo=None) - time).total_seconds()))
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/v2.1/servers/{server_id}/diagnostics",
+        rule=POLICY,
+        handler=show,
+    ),
+)

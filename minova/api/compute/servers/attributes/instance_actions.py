@@ -13,6 +13,8 @@ from minova.api.compute.servers import servers
 from minova.api.compute.servers.view import host_id
 from minova.api.http import links, times
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
+from minova.api.http.links import Link
 from minova.api.http.microversions import History, added
 from minova.api.http.structs import Page, page_size
 from minova.db import models
@@ -168,3 +170,22 @@ def _event(call: Call, project_id: str, event: models.InstanceActionEvent) -> Ev
 
 def _time(at: datetime | None) -> str | None:
     return None if at is None else times.microseconds(at)
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/v2.1/servers/{server_id}/os-instance-actions",
+        rule="os_compute_api:os-instance-actions:list",
+        handler=index,
+        answer={"instanceActions": list[ActionView], "links?": list[Link]},
+        query=ActionsQuery,
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/servers/{server_id}/os-instance-actions/{request_id}",
+        rule="os_compute_api:os-instance-actions:show",
+        handler=show,
+        answer={"instanceAction": ActionView},
+    ),
+)

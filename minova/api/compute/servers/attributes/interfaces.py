@@ -19,6 +19,7 @@ from minova.api.compute.servers import servers
 from minova.api.compute.servers.networks import neutron, neutron_servers
 from minova.api.compute.servers.networks import requested as networks
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.api.http.microversions import History, added
 from minova.codecs import Decoder
 from minova.db import models
@@ -398,3 +399,36 @@ POLICIES = {
     "addFixedIp": "os_compute_api:os-multinic:add",
     "removeFixedIp": "os_compute_api:os-multinic:remove",
 }
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/v2.1/servers/{server_id}/os-interface",
+        rule="os_compute_api:os-attach-interfaces:list",
+        handler=index,
+        answer={"interfaceAttachments": list[AttachmentView]},
+    ),
+    Route(
+        method="POST",
+        path="/v2.1/servers/{server_id}/os-interface",
+        rule="os_compute_api:os-attach-interfaces:create",
+        handler=create,
+        answer={"interfaceAttachment": AttachmentView},
+        body=CreateAttachment,
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/servers/{server_id}/os-interface/{port_id}",
+        rule="os_compute_api:os-attach-interfaces:show",
+        handler=show,
+        answer={"interfaceAttachment": AttachmentView},
+    ),
+    Route(
+        method="DELETE",
+        path="/v2.1/servers/{server_id}/os-interface/{port_id}",
+        rule="os_compute_api:os-attach-interfaces:delete",
+        handler=delete,
+        status=202,
+    ),
+)

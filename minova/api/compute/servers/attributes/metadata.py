@@ -9,6 +9,7 @@ from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import servers
 from minova.api.compute.servers.create import METADATA_KEY, Text255
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.objects.servers.server_changes import ServerChanges
 
 
@@ -85,3 +86,52 @@ def checked_items(metadata: dict[str, str]) -> dict[str, str]:
 def _change(api: Collaborators, call: Call, uuid: str, items: Any, *, replace: bool = False) -> None:
     changes = ServerChanges(metadata=items, replace_metadata=replace)
     api.conductor.update_server(call.ctx, instance_uuid=uuid, changes=changes, override_lock=call.ctx.is_admin)
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/v2.1/servers/{server_id}/metadata",
+        rule="os_compute_api:server-metadata:index",
+        handler=index,
+        answer={"metadata": dict[str, str]},
+    ),
+    Route(
+        method="POST",
+        path="/v2.1/servers/{server_id}/metadata",
+        rule="os_compute_api:server-metadata:create",
+        handler=create,
+        answer={"metadata": dict[str, str]},
+        body=ManyItems,
+    ),
+    Route(
+        method="PUT",
+        path="/v2.1/servers/{server_id}/metadata",
+        rule="os_compute_api:server-metadata:update_all",
+        handler=replace,
+        answer={"metadata": dict[str, str]},
+        body=ManyItems,
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/servers/{server_id}/metadata/{key}",
+        rule="os_compute_api:server-metadata:show",
+        handler=show,
+        answer={"meta": dict[str, str]},
+    ),
+    Route(
+        method="PUT",
+        path="/v2.1/servers/{server_id}/metadata/{key}",
+        rule="os_compute_api:server-metadata:update",
+        handler=update,
+        answer={"meta": dict[str, str]},
+        body=OneItem,
+    ),
+    Route(
+        method="DELETE",
+        path="/v2.1/servers/{server_id}/metadata/{key}",
+        rule="os_compute_api:server-metadata:delete",
+        handler=delete,
+        status=204,
+    ),
+)

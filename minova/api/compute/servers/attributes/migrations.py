@@ -12,6 +12,7 @@ from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import servers
 from minova.api.http import times
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.api.http.links import Link, is_full, next_page, of_thing
 from minova.api.http.microversions import History, added
 from minova.api.http.structs import Page, is_true, page_size
@@ -218,3 +219,31 @@ def _view_of_server(call: Call, row: MigrationRow, *, with_hosts: bool) -> Serve
         project_id=row.project_id,
     )
     return call.shown(SHOWN_OF_SERVER, view)
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/v2.1/servers/{server_id}/migrations",
+        rule="os_compute_api:servers:migrations:index",
+        handler=index_of_server,
+        answer={"migrations": list[ServerMigrationView]},
+        since=(2, 23),
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/servers/{server_id}/migrations/{migration_id}",
+        rule="os_compute_api:servers:migrations:show",
+        handler=show_of_server,
+        answer={"migration": ServerMigrationView},
+        since=(2, 23),
+    ),
+    Route(
+        method="GET",
+        path="/v2.1/os-migrations",
+        rule="os_compute_api:os-migrations:index",
+        handler=index,
+        answer={"migrations": list[MigrationView], "migrations_links?": list[Link]},
+        query=MigrationsQuery,
+    ),
+)

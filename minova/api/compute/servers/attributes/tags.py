@@ -10,6 +10,7 @@ from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import servers
 from minova.api.compute.servers.create import Tag
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.db.servers import tags
 from minova.objects.servers.server_changes import MAX_TAGS, ServerChanges
 
@@ -79,3 +80,26 @@ def _require(uuid: str, found: tuple[str, ...], tag: str) -> None:
 
 def _change(api: Collaborators, call: Call, uuid: str, changes: ServerChanges) -> None:
     api.conductor.update_server(call.ctx, instance_uuid=uuid, changes=changes, override_lock=call.ctx.is_admin)
+
+
+ROUTES: tuple[Route, ...] = tuple(
+    Route(
+        method=method,
+        path=f"/v2.1/servers/{{server_id}}/tags{item}",
+        rule=f"os_compute_api:os-server-tags:{name}",
+        handler=handler,
+        body=body,
+        status=status,
+        since=(2, 26),
+        set_by_handler={201: "", 204: "for a tag that it has"} if handler is add else {},
+        answer={"tags": list[str]} if handler in (index, replace) else {},
+    )
+    for method, item, name, handler, body, status in (
+        ("GET", "", "index", index, None, 200),
+        ("PUT", "", "update_all", replace, AllTags, 200),
+        ("DELETE", "", "delete_all", delete_all, None, 204),
+        ("GET", "/{tag}", "show", show, None, 204),
+        ("PUT", "/{tag}", "update", add, None, 201),
+        ("DELETE", "/{tag}", "delete", delete, None, 204),
+    )
+)

@@ -7,6 +7,7 @@ import msgspec
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import servers
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 from minova.objects.hosts.numa import InstanceNUMACell
 
 OF_HOST = "compute:server:topology:host:index"
@@ -48,3 +49,14 @@ def _cell(cell: InstanceNUMACell, *, with_host: bool) -> CellView:
         host_node=cell.id if with_host else msgspec.UNSET,
         cpu_pinning=dict(cell.cpu_pinning) if with_host else msgspec.UNSET,
     )
+
+
+ROUTES: tuple[Route, ...] = (
+    Route(
+        method="GET",
+        path="/v2.1/servers/{server_id}/topology",
+        rule="compute:server:topology:index",
+        handler=show,
+        since=(2, 78),
+    ),
+)

@@ -4,6 +4,7 @@ from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import servers
 from minova.api.http.call import Call
+from minova.api.http.definition import Route
 
 
 class NoVolumes(errors.MinovaError):
@@ -19,3 +20,21 @@ def refuse(api: Collaborators, call: Call) -> None:
     raise NoVolumes(
         "Volumes are not served: there is no volume service. The disks of a server are those of its flavor."
     )
+
+
+ROUTES: tuple[Route, ...] = tuple(
+    Route(
+        method=method,
+        path=f"/v2.1/servers/{{server_id}}/os-volume_attachments{item}",
+        rule=f"os_compute_api:os-volumes-attachments:{name}",
+        handler=refuse,
+        set_by_handler={501: ""},
+    )
+    for method, item, name in (
+        ("GET", "", "index"),
+        ("POST", "", "create"),
+        ("GET", "/{volume_id}", "show"),
+        ("PUT", "/{volume_id}", "update"),
+        ("DELETE", "/{volume_id}", "delete"),
+    )
+)
