@@ -260,9 +260,9 @@ def _noise() -> Iterator[Hostile]:
 
 def main(folder: Path) -> None:
     from minova.errors import ImageUnacceptable  # noqa: PLC0415  - before the limit of memory is set
-    from minova.virt import image_format  # noqa: PLC0415
+    from minova.image_format import inspection  # noqa: PLC0415
 
-    image_format.inspect(_written(folder / "warm-up", qcow2()), "qcow2")
+    inspection.inspect(_written(folder / "warm-up", qcow2()), "qcow2")
     taken = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     resource.setrlimit(resource.RLIMIT_AS, (taken + 192 * MB,) * 2)
     for hostile in corpus():
@@ -270,7 +270,7 @@ def main(folder: Path) -> None:
         for declared in hostile.declared:
             begun = time.process_time()
             try:
-                answer = f"served as {image_format.inspect(path, declared).disk_format}"
+                answer = f"served as {inspection.inspect(path, declared).disk_format}"
             except ImageUnacceptable as error:
                 answer = f"refused: {error}"
             except Exception as error:  # noqa: BLE001  - the test tells of it

@@ -19,9 +19,9 @@ from minova.api.image.store import CHUNK_BYTES, Digest, Upload
 from minova.context import RequestContext
 from minova.db import quotas
 from minova.db.api_queries import images as image_rows
+from minova.image_format import inspection
 from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.quota import UNLIMITED, overruns, refusal
-from minova.virt import image_format
 
 LOG = logging.getLogger(__name__)
 
@@ -99,7 +99,7 @@ def take(
 ) -> None:
     """Writes and checks the bytes of an image, and changes its status from `before` to `after`."""
     digest = coming.write(_within_quota(api, image, source))
-    facts = image_format.inspect(coming.path, image.disk_format or "")
+    facts = inspection.inspect(coming.path, image.disk_format or "")
     coming.commit()
     _finish(api, ctx, image.id, Facts(digest, facts.virtual_size, before, after))
 

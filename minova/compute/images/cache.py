@@ -26,12 +26,13 @@ from oslo_config import cfg
 from minova import errors
 from minova.codecs import Decoder
 from minova.compute.images.tokens import ImageToken, in_turn
+from minova.image_format import inspected_files, inspection
+from minova.image_format.inspection import ImageFacts
 from minova.image_tokens import SCHEME
 from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.image_fitness import format_refused
 from minova.private_files import make_folder, sync_folder
-from minova.virt import image_format, inspections
 from minova.virt.disk_space import disk_full, require_room
-from minova.virt.image_format import ImageFacts
 
 LOG = logging.getLogger(__name__)
 CHUNK = 1 << 20
@@ -64,13 +65,13 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
 
     def facts(self, declared: str | None) -> ImageFacts | None:
         """Returns what an inspection by the same rules found, or None if the file has to be inspected."""
-        if self.refused or (self.rules, self.disk_format) != (image_format.RULES, declared):
+        if self.refused or (self.rules, self.disk_format) != (inspection.RULES, declared):
             return None
         return ImageFacts(disk_format=self.disk_format, virtual_size=self.virtual_size)
 
     def require_served(self, image: Image) -> None:
         """Raises ImageUnacceptable if these bytes were refused before."""
-        if self.refused and (self.rules, self.disk_format) == (image_format.RULES, image.disk_format):
+        if self.refused and (self.rules, self.disk_format) == (inspection.RULES, image.disk_format):
             raise errors.ImageUnacceptable(f"Image {image.id}: {self.refused}")
 
 
@@ -147,7 +148,7 @@ class ImageCache:
         Raises ImageUnacceptable, DiskFull or ServiceUnavailable if the file cannot be had.
         """
         digest = _digest(image)
-        refused = image_format.format_refused(image.disk_format, image.container_format or "bare")
+        refused = format_refused(image.disk_format, image.container_format or "bare")
         if refused:
             raise errors.ImageUnacceptable(f"Image {image.id}: {refused}")
         fetch = self._join(image, digest, token)
@@ -226,7 +227,7 @@ class ImageCache:
         if facts is None:
             _write_mark(path, _inspected(path, image))
         else:
-            inspections.remember(path, facts)
+            inspected_files.remember(path, facts)
         return True
 
     # -- download --------------------------------------------------------------------------------------------------
@@ -251,9 +252,7 @@ class ImageCache:
             return _inspected(part, image)
         except errors.ImageUnacceptable as error:
             status, declared = part.stat(), image.disk_format or ""
-            mark = Mark(
-                size=status.st_size, mtime_ns=status.st_mtime_ns, rules=image_format.RULES, disk_format=declared
-            )
+            mark = Mark(size=status.st_size, mtime_ns=status.st_mtime_ns, rules=inspection.RULES, disk_format=declared)
             with contextlib.suppress(OSError):  # a full disk: it is fetched and refused again
                 _save_mark(path, msgspec.structs.replace(mark, refused=str(error.__cause__ or error)))
             raise
@@ -401,7 +400,7 @@ def _save(response: urllib3.BaseHTTPResponse, file: BinaryIO, image: Image, chec
 
 def _inspected(path: Path, image: Image) -> ImageFacts:
     try:
-        return inspections.inspect_once(path, image.disk_format)
+        return inspected_files.inspect_once(path, image.disk_format)
     except errors.ImageUnacceptable as error:
         raise errors.ImageUnacceptable(f"Image {image.id}: {error}") from error
 
@@ -428,7 +427,7 @@ def _write_mark(path: Path, facts: ImageFacts) -> None:
     mark = Mark(
         size=status.st_size,
         mtime_ns=status.st_mtime_ns,
-        rules=image_format.RULES,
+        rules=inspection.RULES,
         disk_format=facts.disk_format,
         virtual_size=facts.virtual_size,
     )

@@ -24,9 +24,11 @@ from minova.compute.instances.report_queue import ReportQueue
 from minova.compute.tracker.nodes import Nodes
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
+from minova.image_format.inspected_files import inspect_once
 from minova.objects.actions.power_rules import must_stop
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.image_fitness import unfit
 from minova.objects.hosts.compute_node import DomainView
 from minova.objects.servers.build import BuildMessage
 from minova.objects.servers.failures import CAUSED_BY_REQUEST, kind_of
@@ -34,8 +36,6 @@ from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState, TaskState, VmState, is_being_built
 from minova.objects.unexpected.guest_record import GuestRecord
 from minova.virt.driver import Driver, GuestData, RowHost
-from minova.virt.image_format import unfit
-from minova.virt.inspections import inspect_once
 
 LOG = logging.getLogger(__name__)
 # Seconds after its claim for which an attempt counts as this host's without another request to the conductor.

@@ -13,11 +13,11 @@ import pytest
 
 from minova.compute.images.cache import ImageCache
 from minova.errors import DiskFull, HardwareNotOffered, HypervisorError, ImageUnacceptable
+from minova.image_format import inspection
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.local_disks import LocalDisk, to_metadata
-from minova.virt import image_format
 from minova.virt.driver import RowHost
 from minova.virt.libvirt.storage.disk_images import Base
 from minova.virt.libvirt.storage.disks import Disks, DiskSettings, WriteDrive
@@ -213,7 +213,7 @@ def test_what_qemu_itself_makes_unsafe(tmp_path: Path, base: Path, options: list
     words = ["qemu-img", "create", "-q", "-f", "qcow2", *options, str(path), "10M"]
     subprocess.run(words, cwd=tmp_path, check=True, timeout=120)
     with pytest.raises(ImageUnacceptable, match=why):
-        image_format.inspect(path, "qcow2")
+        inspection.inspect(path, "qcow2")
 
 
 @pytest.mark.parametrize(
@@ -223,15 +223,15 @@ def test_what_qemu_makes_is_accepted_and_cut_in_half_refused(tmp_path: Path, how
     raw, path = tmp_path / "raw", tmp_path / "image"
     raw.write_bytes(bytes(range(256)) * 4096 * 3)
     qemu_img("convert", "-f", "raw", "-O", "qcow2", *how, raw, path)
-    assert image_format.inspect(path, "qcow2").virtual_size == 3 * MB
+    assert inspection.inspect(path, "qcow2").virtual_size == 3 * MB
     if "-c" not in how:
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
         with pytest.raises(ImageUnacceptable, match="truncated"):
-            image_format.inspect(path, "qcow2")
+            inspection.inspect(path, "qcow2")
 
 
 def test_the_guest_image_is_accepted(guest_image: Path) -> None:
-    assert image_format.inspect(guest_image, "qcow2").virtual_size > 0
+    assert inspection.inspect(guest_image, "qcow2").virtual_size > 0
 
 
 def extents(path: Path) -> int:

@@ -36,7 +36,7 @@ def test_the_fake_needs_no_libvirt(name: str) -> None:
 
 def test_an_image_is_looked_at_without_libvirt_or_the_computes_room() -> None:
     program = (
-        "import sys, minova.virt.image_format\n"
+        "import sys, minova.image_format.inspection\n"
         "print([name for name in ('libvirt', 'sqlalchemy', 'minova.compute') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)

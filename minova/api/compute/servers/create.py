@@ -36,6 +36,7 @@ from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.guest_hardware import guest_hardware
 from minova.objects.catalogue.guest_limits import guest_limits
 from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.image_fitness import format_refused, unfit
 from minova.objects.catalogue.key_pair import KeyPair
 from minova.objects.catalogue.quota import UNLIMITED
 from minova.objects.catalogue.vif_queues import wants_queues
@@ -43,7 +44,6 @@ from minova.objects.network.network import DEFAULT_GROUP, MAX_GROUPS
 from minova.objects.requests.server_request import CreatedServers, CreateServers
 from minova.objects.servers.local_disks import requested_disks, requested_root_tag
 from minova.objects.servers.server_changes import MAX_TAGS
-from minova.virt.image_format import format_refused, unfit
 
 REQUEST_UUID = "X-Minova-Request-UUID"
 # More servers would make one transaction and one scheduling decision too long: the client waits for them.

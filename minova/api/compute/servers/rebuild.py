@@ -25,8 +25,8 @@ from minova.objects.actions.server_actions import RebuildArguments
 from minova.objects.catalogue import disk_config
 from minova.objects.catalogue.guest_hardware import guest_hardware
 from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.image_fitness import unfit
 from minova.objects.catalogue.vif_queues import wants_queues
-from minova.virt.image_format import unfit
 
 _BOOLEAN: Decoder[Any] = Decoder(Boolean)
 # The first microversion of a field, and the first without it.

@@ -12,11 +12,12 @@ from pathlib import Path
 import msgspec
 
 from minova.errors import HypervisorError, ImageUnacceptable
+from minova.image_format.inspected_files import inspect_once
 from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.image_fitness import unfit
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.local_disks import LocalDisk
-from minova.virt import image_format, programs
-from minova.virt.inspections import inspect_once
+from minova.virt import programs
 from minova.virt.libvirt.guest_files.disk_formats import RAW
 
 MB = 1 << 20
@@ -42,7 +43,7 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
         if image is None or path is None:
             raise ImageUnacceptable(f"Instance {instance.uuid} names no image to boot from")
         facts = inspect_once(path, image.disk_format)
-        reasons = image_format.unfit(image, flavor, facts.virtual_size)
+        reasons = unfit(image, flavor, facts.virtual_size)
         if reasons:
             raise ImageUnacceptable(f"Image {image.id} does not fit flavor {flavor.name}: {'; '.join(reasons)}")
         return cls(path=path.absolute(), disk_format=facts.disk_format, virtual_size=facts.virtual_size)

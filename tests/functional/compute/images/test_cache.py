@@ -18,8 +18,8 @@ from minova import conf as configuration
 from minova.compute.images.cache import ImageCache
 from minova.compute.images.sweep import sweep
 from minova.errors import DiskFull, ImageUnacceptable, ServiceUnavailable
+from minova.image_format.inspection import RULES
 from minova.objects.catalogue.image import Image
-from minova.virt.image_format import RULES
 from tests.functional.virt.image_server import ImageServer
 
 DATA = b"raw disk " * 30000
@@ -158,7 +158,7 @@ def test_the_verdict_beside_the_file_holds_as_long_as_the_rules(
     mark.write_bytes(msgspec.json.encode(written | {"rules": rules, "virtual_size": 4711}))
     program = (
         "import sys, pathlib, msgspec\n"
-        "from minova.virt.inspections import inspect_once\n"
+        "from minova.image_format.inspected_files import inspect_once\n"
         "from tests.functional.compute.images.test_cache import conf, ImageCache, Image\n"
         "image = msgspec.json.decode(sys.argv[3], type=Image)\n"
         "path = ImageCache(conf(pathlib.Path(sys.argv[1]), sys.argv[2])).fetch(image)\n"

@@ -4,7 +4,6 @@ Needs no hypervisor: the API inspects uploads with it, the computes inspect down
 """
 
 import io
-import math
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,15 +11,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from minova.errors import ImageUnacceptable
-from minova.objects.catalogue.flavor import Flavor
-from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.image_fitness import format_refused
 
 if TYPE_CHECKING:
     from oslo_utils.imageutils.format_inspector import FileInspector
 
-FORMATS = ("qcow2", "raw")
-CONTAINERS = ("bare",)
-GB = 1 << 30
 # The version of the inspection rules. Increase it with every change of what is refused: files inspected by older rules
 # are then inspected again.
 RULES = 1
@@ -70,36 +65,9 @@ def inspect(path: Path, declared: str | None) -> ImageFacts:
             return ImageFacts(disk_format=actual, virtual_size=size)
         _refuse_unsafe(inspector)
         # Imported late: NumPy takes time and memory, and a compute needs it for nothing else.
-        from minova.virt import qcow2_tables  # noqa: PLC0415
+        from minova.image_format import qcow2_tables  # noqa: PLC0415
 
         return ImageFacts(disk_format=actual, virtual_size=qcow2_tables.virtual_size(file, size))
-
-
-def format_refused(disk_format: str | None, container_format: str | None = "bare") -> str | None:
-    """Returns why images of this kind cannot be booted here, or None."""
-    if disk_format not in FORMATS:
-        return f"disk_format {disk_format or 'unset'!r} is not one that can be booted: {', '.join(FORMATS)}"
-    if container_format not in CONTAINERS:
-        return f"container_format {container_format or 'unset'!r} is not one that can be booted: {CONTAINERS[0]}"
-    return None
-
-
-def unfit(image: Image, flavor: Flavor, virtual_size: int | None = None) -> tuple[str, ...]:
-    """Returns every reason why the flavor is too small for the image. Pure.
-
-    `virtual_size` is in bytes; by default the one in the image's record. A flavor with root_gb 0 takes disks of any
-    size.
-    """
-    size = image.virtual_size if virtual_size is None else virtual_size
-    limit = math.inf if flavor.root_gb == 0 else flavor.root_gb
-    reasons = []
-    if size is not None and size > limit * GB:
-        reasons.append(f"virtual size {size} bytes > root disk {flavor.root_gb} GB ({flavor.root_gb * GB} bytes)")
-    if image.min_disk > limit:
-        reasons.append(f"min_disk {image.min_disk} GB > root disk {flavor.root_gb} GB")
-    if image.min_ram > flavor.memory_mb:
-        reasons.append(f"min_ram {image.min_ram} MB > memory {flavor.memory_mb} MB")
-    return tuple(reasons)
 
 
 def _other_format(head: bytes) -> str | None:

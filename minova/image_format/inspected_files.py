@@ -8,8 +8,8 @@ import threading
 from collections import OrderedDict
 from pathlib import Path
 
-from minova.virt import image_format
-from minova.virt.image_format import ImageFacts
+from minova.image_format import inspection
+from minova.image_format.inspection import ImageFacts
 
 # Files whose facts are kept; a host uses fewer images at a time.
 MAX_FILES = 256
@@ -19,14 +19,14 @@ _lock = threading.Lock()
 
 
 def inspect_once(path: Path, declared: str | None) -> ImageFacts:
-    """As `image_format.inspect`, which is called again only if the file has changed. Refusals are not kept here."""
+    """As `inspection.inspect`, which is called again only if the file has changed. Refusals are not kept here."""
     key = _key(path)
     with _lock:
         facts = _known.get(key)
         if facts is not None and facts.disk_format == declared:
             _known.move_to_end(key)
             return facts
-    facts = image_format.inspect(path, declared)
+    facts = inspection.inspect(path, declared)
     _keep(key, facts)
     return facts
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from minova.errors import ImageUnacceptable
-from minova.virt import inspections
-from minova.virt.image_format import ImageFacts
-from minova.virt.inspections import inspect_once, remember
-from tests.unit.virt import qcow2
+from minova.image_format import inspected_files
+from minova.image_format.inspected_files import inspect_once, remember
+from minova.image_format.inspection import ImageFacts
+from tests.unit.image_format import qcow2
 
 
 def test_the_same_file_is_looked_at_once(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_few_verdicts_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "i"
     path.write_bytes(b"1")
     remember(path, ImageFacts(disk_format="raw", virtual_size=4711))
-    for number in range(inspections.MAX_FILES):
+    for number in range(inspected_files.MAX_FILES):
         path.write_bytes(b"1" * (number + 2))
         inspect_once(path, "raw")
     path.write_bytes(b"1")

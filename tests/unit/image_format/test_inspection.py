@@ -3,36 +3,31 @@
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from minova.errors import ImageUnacceptable
-from minova.objects.catalogue.flavor import Flavor
-from minova.objects.catalogue.image import Image
-from minova.virt import image_format
-from tests.unit.virt import qcow2
-
-GB = 1 << 30
-NANO = Flavor(flavorid="1", name="nano", vcpus=1, memory_mb=128, root_gb=1)
+from minova.image_format import inspection
+from minova.objects.catalogue.image_fitness import FORMATS
+from tests.unit.image_format import qcow2
 
 
 def test_a_sound_qcow2_tells_its_virtual_size(tmp_path: Path) -> None:
-    facts = image_format.inspect(qcow2.write(tmp_path / "i", size=7 << 20), "qcow2")
-    assert facts == image_format.ImageFacts(disk_format="qcow2", virtual_size=7 << 20)
+    facts = inspection.inspect(qcow2.write(tmp_path / "i", size=7 << 20), "qcow2")
+    assert facts == inspection.ImageFacts(disk_format="qcow2", virtual_size=7 << 20)
 
 
 def test_the_virtual_size_of_a_raw_image_is_its_length(tmp_path: Path) -> None:
     path = tmp_path / "i"
     path.write_bytes(b"\0" * 4096)
-    assert image_format.inspect(path, "raw").virtual_size == 4096
+    assert inspection.inspect(path, "raw").virtual_size == 4096
 
 
 def test_a_raw_disk_may_begin_with_a_partition_table(tmp_path: Path) -> None:
     path = tmp_path / "i"
     path.write_bytes(b"\0" * 446 + b"\x80" + b"\0" * 3 + b"\x83" + b"\0" * 59 + b"\x55\xaa" + b"\0" * 4096)
-    assert image_format.inspect(path, "raw").disk_format == "raw"
+    assert inspection.inspect(path, "raw").disk_format == "raw"
 
 
 @pytest.mark.parametrize(
@@ -62,7 +57,7 @@ def test_a_raw_disk_may_begin_with_a_partition_table(tmp_path: Path) -> None:
 )
 def test_an_unsafe_or_broken_qcow2_is_refused_and_says_why(tmp_path: Path, lies: dict[str, Any], why: str) -> None:
     with pytest.raises(ImageUnacceptable, match=why):
-        image_format.inspect(qcow2.write(tmp_path / "i", **lies), "qcow2")
+        inspection.inspect(qcow2.write(tmp_path / "i", **lies), "qcow2")
 
 
 @pytest.mark.parametrize(
@@ -80,18 +75,13 @@ def test_what_qemu_would_read_a_meaning_into_is_not_raw(tmp_path: Path, head: by
     path = tmp_path / "i"
     path.write_bytes(head + b"\0" * (2 << 20))
     with pytest.raises(ImageUnacceptable, match=f"declared as raw, but the file is {name}"):
-        image_format.inspect(path, "raw")
+        inspection.inspect(path, "raw")
 
 
 @pytest.mark.parametrize("declared", ["vmdk", "iso", "", None, "QCOW2", "../raw"])
 def test_formats_that_cannot_be_booted_are_named(tmp_path: Path, declared: str | None) -> None:
     with pytest.raises(ImageUnacceptable, match="qcow2, raw"):
-        image_format.inspect(qcow2.write(tmp_path / "i"), declared)
-
-
-def test_only_bare_containers() -> None:
-    assert image_format.format_refused("raw", "bare") is None
-    assert "'ova'" in str(image_format.format_refused("raw", "ova"))
+        inspection.inspect(qcow2.write(tmp_path / "i"), declared)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=300, deadline=None)
@@ -101,31 +91,9 @@ def test_no_header_makes_the_inspection_fail_in_another_way(tmp_path: Path, data
     at = data.draw(st.integers(0, 110))
     patch = data.draw(st.binary(min_size=1, max_size=16))
     (tmp_path / "i").write_bytes(good[:at] + patch + good[at + len(patch) :])
-    for declared in image_format.FORMATS:
+    for declared in FORMATS:
         try:
-            facts = image_format.inspect(tmp_path / "i", declared)
+            facts = inspection.inspect(tmp_path / "i", declared)
         except ImageUnacceptable:
             continue
         assert facts.virtual_size > 0
-
-
-@pytest.mark.parametrize(
-    ("image", "flavor", "reasons"),
-    [
-        ({"virtual_size": GB}, {}, ()),
-        ({"virtual_size": GB + 1}, {}, ("virtual size 1073741825 bytes > root disk 1 GB (1073741824 bytes)",)),
-        ({"virtual_size": 99 * GB, "min_disk": 99}, {"root_gb": 0}, ()),
-        ({"min_disk": 2}, {}, ("min_disk 2 GB > root disk 1 GB",)),
-        ({"min_ram": 129}, {}, ("min_ram 129 MB > memory 128 MB",)),
-        ({"min_ram": 128, "min_disk": 1}, {}, ()),
-    ],
-)
-def test_an_image_fits_a_flavor_or_every_reason_is_said(
-    image: dict[str, Any], flavor: dict[str, Any], reasons: tuple[str, ...]
-) -> None:
-    size = msgspec.structs.replace(NANO, **flavor)
-    assert image_format.unfit(Image(id="i", **image), size) == reasons
-
-
-def test_the_size_found_outweighs_the_size_said() -> None:
-    assert image_format.unfit(Image(id="i", virtual_size=1), NANO, 2 * GB)
