@@ -45,7 +45,7 @@ class CreateEvents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     events: Annotated[list[NewEvent], msgspec.Meta(min_length=1)]
 
 
-TAKEN = History(
+BODY_HISTORY = History(
     NewEvent, *(changed(since, "name", note=f"may be {name}") for name, since in SINCE.items() if since != "2.1")
 )
 

@@ -114,15 +114,15 @@ class FlavorView(FlavorBrief, frozen=True, kw_only=True):
     extra_specs: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
 
 
-TAKEN = History(NewFlavor, added("2.55", "description"), removed("2.102", "rxtx_factor"))
-ASKED = History(
+BODY_HISTORY = History(NewFlavor, added("2.55", "description"), removed("2.102", "rxtx_factor"))
+QUERY_HISTORY = History(
     FlavorsQuery,
     added("2.102", "name"),
     changed("2.102", "sort_key", note="is not rxtx_factor"),
     strict_since=(2, 75),
 )
-SHOWN_BRIEF = History(FlavorBrief, added("2.55", "description"))
-SHOWN = History(
+BRIEF_ANSWER_HISTORY = History(FlavorBrief, added("2.55", "description"))
+ANSWER_HISTORY = History(
     FlavorView,
     added("2.55", "description"),
     added("2.61", "extra_specs"),
@@ -208,7 +208,7 @@ def _flavorid(requested: str | int | None) -> str:
 
 def _page(api: Collaborators, call: Call, *, detailed: bool) -> dict[str, Any]:
     query: FlavorsQuery = call.query
-    keys = SORT_KEYS | BY_AGE if call.has(SHOWN, "rxtx_factor") else (SORT_KEYS | BY_AGE) - {"rxtx_factor"}
+    keys = SORT_KEYS | BY_AGE if call.has(ANSWER_HISTORY, "rxtx_factor") else (SORT_KEYS | BY_AGE) - {"rxtx_factor"}
     if query.sort_key not in keys or query.sort_dir not in ("asc", "desc"):
         raise errors.BadRequest(f"Flavors cannot be sorted by {query.sort_key[:64]} {query.sort_dir[:64]}.")
     with api.db.read() as session:
@@ -269,7 +269,7 @@ def _matches(flavor: Flavor, query: FlavorsQuery, public: bool | None, own: froz
 
 def brief(call: Call, flavor: Flavor) -> FlavorBrief:
     return call.shown(
-        SHOWN_BRIEF,
+        BRIEF_ANSWER_HISTORY,
         FlavorBrief(
             id=flavor.flavorid,
             name=flavor.name,
@@ -295,7 +295,7 @@ def view(call: Call, flavor: Flavor) -> FlavorView:
         rxtx_factor=flavor.rxtx_factor,
         extra_specs=flavor.extra_specs if call.permits(SPECS) else msgspec.UNSET,
     )
-    return call.shown(SHOWN, complete)
+    return call.shown(ANSWER_HISTORY, complete)
 
 
 # -- extra specs -------------------------------------------------------------------------------------------------------

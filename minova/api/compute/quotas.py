@@ -87,9 +87,9 @@ class UpdateQuotaClassSet(msgspec.Struct, frozen=True, kw_only=True, forbid_unkn
 _OF_NETWORKS = ("fixed_ips", "floating_ips", "security_groups", "security_group_rules")
 _OF_FILES = ("injected_files", "injected_file_content_bytes", "injected_file_path_bytes")
 _OF_GROUPS = ("server_groups", "server_group_members")
-TAKEN = History(NewQuotaSet, removed("2.36", *_OF_NETWORKS), removed("2.57", *_OF_FILES))
+BODY_HISTORY = History(NewQuotaSet, removed("2.36", *_OF_NETWORKS), removed("2.57", *_OF_FILES))
 TAKEN_OF_CLASSES = History(NewLimits, removed("2.50", *_OF_NETWORKS), removed("2.57", *_OF_FILES))
-SHOWN = History(None, removed("2.36", *_OF_NETWORKS), removed("2.57", *_OF_FILES), title="quota_set")
+ANSWER_HISTORY = History(None, removed("2.36", *_OF_NETWORKS), removed("2.57", *_OF_FILES), title="quota_set")
 SHOWN_OF_CLASSES = History(
     None,
     added("2.50", *_OF_GROUPS),
@@ -97,7 +97,7 @@ SHOWN_OF_CLASSES = History(
     removed("2.57", *_OF_FILES),
     title="quota_class_set",
 )
-SHOWN_LIMITS = History(
+LIMITS_ANSWER_HISTORY = History(
     None,
     removed("2.36", "maxTotalFloatingIps", "maxSecurityGroups", "maxSecurityGroupRules"),
     removed("2.36", "totalFloatingIpsUsed", "totalSecurityGroupsUsed"),
@@ -130,7 +130,7 @@ class LimitsView(msgspec.Struct, frozen=True, kw_only=True):
     absolute: dict[str, int]
 
 
-ASKED = History(QuotaQuery, strict_since=(2, 75))
+QUERY_HISTORY = History(QuotaQuery, strict_since=(2, 75))
 ASKED_LIMITS = History(LimitsQuery, strict_since=(2, 75))
 
 
@@ -203,7 +203,7 @@ def limits(api: Collaborators, call: Call) -> dict[str, Any]:
         used = quotas.current_usages(session, project_id)
     absolute = {name: limit[resource] for name, resource in ABSOLUTE.items()}
     absolute |= {name: used.get(resource, 0) for name, resource in USED.items()}
-    return {"limits": LimitsView(absolute=call.shown_keys(SHOWN_LIMITS, absolute))}
+    return {"limits": LimitsView(absolute=call.shown_keys(LIMITS_ANSWER_HISTORY, absolute))}
 
 
 def _project(call: Call, *, of_user: bool = False) -> str:
@@ -227,7 +227,7 @@ def _named(call: Call) -> str:
     return name
 
 
-def _shown(call: Call, limits: Mapping[str, int], history: History = SHOWN) -> dict[str, int]:
+def _shown(call: Call, limits: Mapping[str, int], history: History = ANSWER_HISTORY) -> dict[str, int]:
     """Selects the limits to show. The Network API shows those of networks. Glance shows those of images, and here
     minova's own clients see them if they are limited.
     """

@@ -56,15 +56,15 @@ class GroupView(msgspec.Struct, frozen=True, kw_only=True):
     rules: dict[str, int]
 
 
-ASKED = History(GroupsQuery, strict_since=(2, 75))
-TAKEN = History(
+QUERY_HISTORY = History(GroupsQuery, strict_since=(2, 75))
+BODY_HISTORY = History(
     NewGroup,
     changed("2.15", "policies", note="soft-affinity and soft-anti-affinity are taken"),
     added("2.64", "policy", "rules"),
     removed("2.64", "policies"),
     required("2.64", "policy"),
 )
-SHOWN = History(
+ANSWER_HISTORY = History(
     GroupView,
     added("2.13", "project_id", "user_id"),
     added("2.64", "policy", "rules"),
@@ -152,7 +152,7 @@ def view(call: Call, group: InstanceGroup) -> GroupView:
         policy=group.policy,
         rules=group.rules,
     )
-    return call.shown(SHOWN, complete)
+    return call.shown(ANSWER_HISTORY, complete)
 
 
 ROUTES: tuple[Route, ...] = (

@@ -5,7 +5,7 @@ A client names its version in a header that all OpenStack APIs share: `OpenStack
 
 A `History` beside each resource lists the changes of a body, a query or an answer:
 
-    SHOWN = History(ServerView, added("2.9", "locked"), added("2.19", "description"))
+    ANSWER_HISTORY = History(ServerView, added("2.9", "locked"), added("2.19", "description"))
 
 The structs have the fields of all versions. Validation refuses fields that the version of a request does not have,
 answers omit them, and the pages of the documentation are generated from the same tables.

@@ -12,7 +12,7 @@ from minova.api.placement.inventories import numbers_of
 from minova.placement import errors
 from minova.placement.allocations import queries, writes
 from minova.placement.allocations import reshape as reshaper
-from minova.placement.allocations.writes import INCOMPLETE_ID, Wanted
+from minova.placement.allocations.writes import INCOMPLETE_ID, ConsumerAllocations
 from minova.placement.providers import queries as provider_queries
 
 _GENERATIONS: Version = (1, 28)
@@ -92,10 +92,10 @@ def reshape(placement: Placement, call: Call) -> Answer:
     return Answer()
 
 
-def new_allocations(documents: Mapping[str, Any], version: Version) -> list[Wanted]:
+def new_allocations(documents: Mapping[str, Any], version: Version) -> list[ConsumerAllocations]:
     """Returns the new allocations in validated bodies {consumer uuid: document}."""
     return [
-        Wanted(
+        ConsumerAllocations(
             consumer_uuid=uuid,
             allocations={provider: dict(of["resources"]) for provider, of in document["allocations"].items()},
             project_id=document.get("project_id", INCOMPLETE_ID),

@@ -21,7 +21,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.codecs import Decoder
 from minova.conductor.network.interface_hints import InterfaceHints
-from minova.conductor.network.ports import NewPort, Ports, not_found, require_free
+from minova.conductor.network.ports import PortCreation, Ports, not_found, require_free
 from minova.conductor.network.security_groups import SecurityGroups
 from minova.conductor.quotas import Quotas
 from minova.conductor.tasks.worker import Worker
@@ -90,7 +90,7 @@ class Attachments:
             tag=wanted.tag,
         )
         fixed = None if wanted.ip_address is None else (AddressRequest(ip_address=wanted.ip_address),)
-        new = [NewPort(service_context(), made, fixed, number)]
+        new = [PortCreation(service_context(), made, fixed, number)]
         locked = self._ports.lock(session, new)
         self._quotas.take(session, instance.project_id, {"ports": 1})
         self._ports.add(session, new, locked)

@@ -50,7 +50,7 @@ Requests = Sequence[AddressRequest]
 Given = tuple[int, str]
 
 
-class NewPort(NamedTuple):
+class PortCreation(NamedTuple):
     """A port to be made.
 
     `ctx`: the context of the request.
@@ -96,7 +96,7 @@ class Ports:
         self._quotas = quotas
         self._groups = groups
         self._hints = hints
-        self._creations: GroupCommit[NewPort, Port] = GroupCommit(worker, self._create_all)
+        self._creations: GroupCommit[PortCreation, Port] = GroupCommit(worker, self._create_all)
         # Safe for threads.
         self._free_macs: deque[str] = deque()
         self._hosts: BatchQueue[str, dict[str, tuple[Vif, ...]]] = BatchQueue(self._read_hosts, MAX_HOSTS)
@@ -124,7 +124,7 @@ class Ports:
         another port has the address.
         """
         _check_security(port)
-        new = NewPort(ctx, port, fixed_ips)
+        new = PortCreation(ctx, port, fixed_ips)
         for tried in range(TRIES):
             try:
                 made = self._groups.repeat(lambda: self._quotas.repeat(lambda: self._creations.run(new)))
@@ -137,14 +137,14 @@ class Ports:
                     raise errors.MacAddressInUse(f"MAC address {port.mac_address} is in use by another port.") from None
         raise AssertionError("the last try returns or raises")
 
-    def _create_all(self, session: Session, new: Sequence[NewPort]) -> list[Port]:
+    def _create_all(self, session: Session, new: Sequence[PortCreation]) -> list[Port]:
         locked = self.lock(session, new)
         counts = Counter(each.port.project_id for each in new)
         for project_id, count in sorted(counts.items()):
             self._quotas.take(session, project_id, {"ports": count})
         return self.add(session, new, locked)
 
-    def lock(self, session: Session, new: Sequence[NewPort], network_ids: Collection[str] = ()) -> LockedForPorts:
+    def lock(self, session: Session, new: Sequence[PortCreation], network_ids: Collection[str] = ()) -> LockedForPorts:
         """Locks and returns what these ports need, and these networks. Call within `SecurityGroups.repeat`.
 
         Raises NetworkNotFound, SecurityGroupNotFound, and BadRequest if a port has too many groups.
@@ -157,7 +157,7 @@ class Ports:
         named = {group for each in new for group in _named_groups(each.port)}
         return LockedForPorts(locked, lock_for_ports(session, named, projects))
 
-    def add(self, session: Session, new: Sequence[NewPort], locked: LockedForPorts) -> list[Port]:
+    def add(self, session: Session, new: Sequence[PortCreation], locked: LockedForPorts) -> list[Port]:
         """Writes the ports in the transaction of the caller, which has taken the quota. The number of statements is the
         same as for one port.
         """
@@ -320,7 +320,7 @@ def _require_changeable(row: PortRow, port: Port) -> None:
         raise errors.PortInUse(f"Port {port.id} is in use by a server: detach it from the server first.")
 
 
-def _choose_all(session: Session, new: Sequence[NewPort], locked: LockedForPorts) -> list[list[Given]]:
+def _choose_all(session: Session, new: Sequence[PortCreation], locked: LockedForPorts) -> list[list[Given]]:
     """Returns the addresses of the new ports, in their order. Ports that request certain addresses choose first."""
     given: dict[int, list[Given]] = {}
     taken: list[Given] = []

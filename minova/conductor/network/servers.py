@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.codecs import Decoder
 from minova.conductor.network.interface_hints import InterfaceHints
-from minova.conductor.network.ports import LockedForPorts, NewPort, Ports, require_free
+from minova.conductor.network.ports import LockedForPorts, PortCreation, Ports, require_free
 from minova.conductor.network.security_groups import SecurityGroups
 from minova.context import RequestContext
 from minova.db.models import Port as PortRow
@@ -35,7 +35,7 @@ class Allocation(NamedTuple):
 class LockedForServers(NamedTuple):
     """The new ports of servers, and the locked rows that they need."""
 
-    new: Sequence[NewPort]
+    new: Sequence[PortCreation]
     rows: LockedForPorts
 
 
@@ -53,10 +53,10 @@ def new_ports(request: CreateServers) -> int:
     return sum(nic.port_id is None and not nic.service for nic in nics_of(request))
 
 
-def _new_ports(creations: Sequence[Allocation]) -> list[NewPort]:
+def _new_ports(creations: Sequence[Allocation]) -> list[PortCreation]:
     """Returns the ports to be made for these servers, each with a new id."""
     return [
-        NewPort(
+        PortCreation(
             creation.ctx,
             Port(
                 id=str(uuid.uuid4()),

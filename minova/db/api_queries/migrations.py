@@ -41,7 +41,7 @@ class MigrationRow(NamedTuple):
     dest_host_ip: str | None
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class MigrationFilter(msgspec.Struct, frozen=True, kw_only=True):
     """None: any. `host`: the source or the destination. Both bounds of the time of the last change are inclusive."""
 
     instance_uuid: str | None = None
@@ -77,18 +77,18 @@ _ROWS: Select[tuple[int, MigrationObject, str, datetime, datetime | None, str | 
 )
 
 
-def oldest_first(session: Session, wanted: Wanted, limit: int) -> list[MigrationRow]:
+def oldest_first(session: Session, wanted: MigrationFilter, limit: int) -> list[MigrationRow]:
     return _read(session, _ROWS.where(*_conditions(wanted)).order_by(Migration.id).limit(limit))
 
 
-def newest_first(session: Session, wanted: Wanted, marker: str | None, limit: int) -> list[MigrationRow]:
+def newest_first(session: Session, wanted: MigrationFilter, marker: str | None, limit: int) -> list[MigrationRow]:
     """Returns migrations, the newest first. `marker`: the UUID of the last migration of the previous page.
 
     Raises BadRequest if there is no such migration, or the caller may not see it.
     """
     conditions = _conditions(wanted)
     if marker is not None:
-        seen = Wanted(project_id=wanted.project_id)
+        seen = MigrationFilter(project_id=wanted.project_id)
         last = _read(session, _ROWS.where(Migration.uuid == marker, *_conditions(seen)))
         if not last:
             raise errors.BadRequest(f"Marker {marker[:64]} could not be found.")
@@ -119,7 +119,7 @@ def flavor_ids(session: Session, flavorids: Iterable[str]) -> dict[str, int]:
     return found
 
 
-def _conditions(wanted: Wanted) -> list[ColumnElement[bool]]:
+def _conditions(wanted: MigrationFilter) -> list[ColumnElement[bool]]:
     equal: Sequence[tuple[Any, str | None]] = (
         (Migration.instance_uuid, wanted.instance_uuid),
         (Migration.source_compute, wanted.source_compute),

@@ -36,7 +36,7 @@ from minova.objects.catalogue.image import Image
 from minova.objects.servers import instance as objects
 from minova.objects.servers.states import RESOURCE_FREE, UNSHELVING_STEPS, PowerState, State, TaskState, VmState
 
-_STRAIGHT = (
+_PLAIN_COLUMNS = (
     "uuid",
     "display_name",
     "flavor",
@@ -64,7 +64,7 @@ _STRAIGHT = (
     "terminated_at",
 )
 _COLUMNS = [
-    *(getattr(Instance, name) for name in _STRAIGHT),
+    *(getattr(Instance, name) for name in _PLAIN_COLUMNS),
     Instance.metadata_.label("metadata"),
     Instance.vm_state,
     Instance.task_state,
@@ -101,7 +101,7 @@ _ON_HOST = _WHOLE.with_only_columns(
 _ON_NODE = _ON_HOST.where(Instance.node == bindparam("on_node"))
 _BY_UUID = _WHOLE.where(in_list(Instance.uuid))
 _TABLE: Any = Instance.__table__
-_STANDING = (
+_LOCK = (
     select(
         *(
             _TABLE.c[name]
@@ -185,7 +185,7 @@ def lock(session: Session, uuids: Iterable[str]) -> dict[str, LockedInstance]:
     """Locks the instances that have a row, deleted or not. Every transaction locks instances before tasks."""
     locked = {}
     for chunk in chunked(sorted(uuids)):
-        for row in session.connection().execute(_STANDING, {"some": chunk}):
+        for row in session.connection().execute(_LOCK, {"some": chunk}):
             state = state_of(row.vm_state, row.task_state)
             locked[row.uuid] = LockedInstance(
                 row.uuid,
@@ -531,7 +531,7 @@ def to_object(row: Mapping[Any, Any]) -> objects.Instance:
     image: Image | None = row["image"] or (spec.image if spec is not None else None)
     vm_state, task_state = state_of(row["vm_state"], row["task_state"])
     return objects.Instance(
-        **{name: row[name] for name in _STRAIGHT},
+        **{name: row[name] for name in _PLAIN_COLUMNS},
         metadata=row["metadata"],
         image=image,
         pci_requests=spec.pci_requests if spec is not None else (),

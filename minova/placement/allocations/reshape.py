@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from minova.placement import errors
 from minova.placement.allocations import rows, writes
-from minova.placement.allocations.writes import Wanted
+from minova.placement.allocations.writes import ConsumerAllocations
 from minova.placement.providers import inventories as provider_inventories
 from minova.placement.providers.inventories import Numbers
 from minova.placement.providers.queries import find
@@ -17,7 +17,7 @@ from minova.placement.providers.queries import find
 Inventories = Mapping[str, tuple[int, Mapping[str, Numbers]]]
 
 
-def reshape(session: Session, inventories: Inventories, wanted: Sequence[Wanted]) -> None:
+def reshape(session: Session, inventories: Inventories, wanted: Sequence[ConsumerAllocations]) -> None:
     """First gives the providers both their old and their new inventories, then moves the allocations, then removes the
     old inventories.
 

@@ -27,7 +27,7 @@ from minova.placement.providers import resource_classes
 INCOMPLETE_ID = "00000000-0000-0000-0000-000000000000"
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class ConsumerAllocations(msgspec.Struct, frozen=True, kw_only=True):
     """What one consumer shall hold, {provider uuid: {resource class: amount}}. It replaces all that the consumer holds
     now.
 
@@ -80,7 +80,9 @@ _FORGET = delete(Consumer).where(
 )
 
 
-def replace(session: Session, wanted: Sequence[Wanted], now: Any = None, *, beyond_capacity: bool = False) -> None:
+def replace(
+    session: Session, wanted: Sequence[ConsumerAllocations], now: Any = None, *, beyond_capacity: bool = False
+) -> None:
     """Raises BadRequest if there is no such provider or class, Conflict if a generation has changed or there is not
     enough capacity.
 
@@ -102,7 +104,7 @@ def replace(session: Session, wanted: Sequence[Wanted], now: Any = None, *, beyo
 
 def remove(session: Session, consumer_uuid: str) -> None:
     """Releases all that the consumer holds. Raises NotFound if it holds nothing."""
-    seen = lock(session, [Wanted(consumer_uuid=consumer_uuid, allocations={})])
+    seen = lock(session, [ConsumerAllocations(consumer_uuid=consumer_uuid, allocations={})])
     before = rows.holdings(session, [consumer_uuid]) if seen else {}
     if not before:
         raise errors.NotFound(f"No allocations for consumer '{consumer_uuid}'")
@@ -114,7 +116,7 @@ def remove(session: Session, consumer_uuid: str) -> None:
     changes.append(session, rows.node_ids_of(session, touched))
 
 
-def lock(session: Session, wanted: Sequence[Wanted]) -> dict[str, _Seen]:
+def lock(session: Session, wanted: Sequence[ConsumerAllocations]) -> dict[str, _Seen]:
     """Locks the consumers' rows. Creates a row for a new consumer that is to hold something."""
     new = [
         {
@@ -139,7 +141,9 @@ def lock(session: Session, wanted: Sequence[Wanted]) -> dict[str, _Seen]:
     raise errors.Conflict("The consumers came and went at the same time.", errors.CONCURRENT_UPDATE)
 
 
-def _check_generations(wanted: Sequence[Wanted], seen: Mapping[str, _Seen], before: Mapping[str, Holding]) -> None:
+def _check_generations(
+    wanted: Sequence[ConsumerAllocations], seen: Mapping[str, _Seen], before: Mapping[str, Holding]
+) -> None:
     for change in wanted:
         known = seen[change.consumer_uuid].generation if change.consumer_uuid in before else None
         if change.generation is not ... and change.generation != known:
@@ -151,7 +155,7 @@ def _check_generations(wanted: Sequence[Wanted], seen: Mapping[str, _Seen], befo
             )
 
 
-def _check_names(session: Session, wanted: Sequence[Wanted], providers: Mapping[str, Provider]) -> None:
+def _check_names(session: Session, wanted: Sequence[ConsumerAllocations], providers: Mapping[str, Provider]) -> None:
     for change in wanted:
         for uuid in change.allocations:
             if uuid not in providers:
@@ -168,7 +172,7 @@ def _check_names(session: Session, wanted: Sequence[Wanted], providers: Mapping[
 
 
 def _decide(
-    wanted: Sequence[Wanted],
+    wanted: Sequence[ConsumerAllocations],
     before: Mapping[str, Holding],
     providers: Mapping[str, Provider],
     inventories: Mapping[Key, InventoryUsage],
@@ -230,7 +234,7 @@ def _refused(uuid: str, name: str, what: str, reasons: Sequence[str]) -> errors.
 
 def _write(
     session: Session,
-    wanted: Sequence[Wanted],
+    wanted: Sequence[ConsumerAllocations],
     seen: Mapping[str, _Seen],
     before: Mapping[str, Holding],
     after: Mapping[str, Holding],

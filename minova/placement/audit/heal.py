@@ -79,7 +79,7 @@ def _reallocate(session: Session, uuid: str, now: ColumnElement[float], *, exist
         if uuid not in known:
             claims.forget(session, [uuid])
         return
-    wanted = writes.Wanted(
+    wanted = writes.ConsumerAllocations(
         consumer_uuid=uuid,
         allocations={provider: dict(resources) for provider, resources in verdict.allocations.items()},
         project_id=instance.project_id,

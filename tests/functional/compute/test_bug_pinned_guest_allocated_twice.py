@@ -86,7 +86,7 @@ class Cloud(World):
     def rewrite(self, uuid: str, **resources: int) -> None:
         """The instance holds this of its node, and nothing else."""
         row = next(row for row in self._instances() if row.uuid == uuid)
-        wanted = writes.Wanted(
+        wanted = writes.ConsumerAllocations(
             consumer_uuid=uuid,
             allocations={self._tracker(str(row.host)).node.uuid: resources},
             consumer_type="INSTANCE",

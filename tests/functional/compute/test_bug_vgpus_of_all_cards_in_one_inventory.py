@@ -185,7 +185,7 @@ def test_a_card_that_is_gone_goes_once_nothing_of_it_is_held(cloud: Cloud) -> No
 
 def test_a_missing_virtual_gpu_is_restored_from_a_card(cloud: Cloud) -> None:
     (uuid,) = cloud.create(1)
-    wanted = writes.Wanted(
+    wanted = writes.ConsumerAllocations(
         consumer_uuid=uuid,
         allocations={cloud._tracker("a").node.uuid: {"VCPU": 1, "MEMORY_MB": 256, "DISK_GB": 1}},
         consumer_type="INSTANCE",

@@ -12,7 +12,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.conductor.network.ports import NewPort
+from minova.conductor.network.ports import PortCreation
 from minova.db import models
 from minova.db.networks import group_members, networks, subnets, vifs
 from minova.db.networks import ports as stored_ports
@@ -177,9 +177,9 @@ class NetworkCases:
         group = SecurityGroup(id=str(uuid.uuid4()), name="web", project_id=PROJECT)
         harness.conductor.create_security_group(CTX, group=group)
 
-        def new(on: Network, *fixed: AddressRequest, **values: Any) -> NewPort:
+        def new(on: Network, *fixed: AddressRequest, **values: Any) -> PortCreation:
             made = Port(id=str(uuid.uuid4()), network_id=on.id, project_id=PROJECT, **values)
-            return NewPort(CTX, made, fixed or None)
+            return PortCreation(CTX, made, fixed or None)
 
         wanted = [
             new(blue, name="first"),

@@ -40,7 +40,7 @@ def give(db: Database, name: str, host: str, kind: str | None = "INSTANCE", **re
     before: dict[str, dict[str, int]] = {}
     for (other, resource_class), used in held(db, name).items():
         before.setdefault(named(f"node {other}"), {})[resource_class] = used
-    wanted = writes.Wanted(
+    wanted = writes.ConsumerAllocations(
         consumer_uuid=named(name),
         allocations=before | {named(f"node {host}"): resources or OF_FLAVOR},
         consumer_type=kind,

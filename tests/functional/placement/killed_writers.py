@@ -112,7 +112,7 @@ def _write(db: Database, rng: random.Random, step: int, providers: int) -> int:
     """As a client over HTTP: over several providers, all or none."""
     uuids = [named(f"node h{number}") for number in rng.sample(range(providers), 2)]
     wanted = [
-        writes.Wanted(consumer_uuid=named(name), allocations={uuid: {"VCPU": 1} for uuid in uuids})
+        writes.ConsumerAllocations(consumer_uuid=named(name), allocations={uuid: {"VCPU": 1} for uuid in uuids})
         for name in _names(rng, providers)
     ]
     try:

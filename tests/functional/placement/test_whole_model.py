@@ -131,7 +131,8 @@ class Model(RuleBasedStateMachine):
         if old:
             seen = {name: (generation or 0) + 5 for name, generation in seen.items()}
         rows = [
-            writes.Wanted(consumer_uuid=name, allocations=held, generation=seen[name]) for name, held in wanted.items()
+            writes.ConsumerAllocations(consumer_uuid=name, allocations=held, generation=seen[name])
+            for name, held in wanted.items()
         ]
         found = self.outcome(lambda session: writes.replace(session, rows))
         assert found == self.naive.put(wanted, seen)

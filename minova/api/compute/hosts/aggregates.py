@@ -69,7 +69,7 @@ class AggregateView(AggregateBrief, frozen=True, kw_only=True):
     metadata: dict[str, str]
 
 
-SHOWN = History(AggregateBrief, added("2.41", "uuid"))
+ANSWER_HISTORY = History(AggregateBrief, added("2.41", "uuid"))
 
 
 def list_aggregates(api: Collaborators, call: Call) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
     name = names.checked("Aggregate name", body.name)
     metadata = {} if body.availability_zone is None else {ZONE: _zone(body.availability_zone)}
     made = api.conductor.create_aggregate(call.ctx, name=name, metadata=metadata)
-    return {"aggregate": call.shown(SHOWN, AggregateBrief(**_brief(made)))}
+    return {"aggregate": call.shown(ANSWER_HISTORY, AggregateBrief(**_brief(made)))}
 
 
 def update(api: Collaborators, call: Call) -> dict[str, Any]:
@@ -157,7 +157,7 @@ POLICIES = {name: f"os_compute_api:os-aggregates:{name}" for name in _ACTIONS}
 
 def view(call: Call, aggregate: Aggregate) -> AggregateView:
     complete = AggregateView(**_brief(aggregate), hosts=aggregate.hosts, metadata=aggregate.metadata)
-    return call.shown(SHOWN, complete)
+    return call.shown(ANSWER_HISTORY, complete)
 
 
 def _brief(aggregate: Aggregate) -> dict[str, Any]:

@@ -89,7 +89,7 @@ _SAME = tuple(field for field in HypervisorView.__struct_fields__ if field not i
 # Servers by host.
 Servers: TypeAlias = dict[str, list[ServerOnHost]]
 BY_UUID = "2.53"
-ASKED = History(
+QUERY_HISTORY = History(
     HypervisorsQuery,
     added("2.33", "limit", "marker"),
     added("2.53", "hypervisor_hostname_pattern", "with_servers"),
@@ -97,7 +97,7 @@ ASKED = History(
     strict_since=(2, 53),
 )
 ASKED_OF_ONE = History(OneQuery, added("2.53", "with_servers"), strict_since=(2, 53))
-SHOWN = History(
+ANSWER_HISTORY = History(
     HypervisorView,
     changed("2.28", "cpu_info", note="is an object"),
     changed("2.53", "id", "service", note="ids are UUIDs"),
@@ -289,7 +289,7 @@ def view(
             disabled_reason=None if service is None else service.disabled_reason,
         ),
     )
-    return call.shown(SHOWN, complete)
+    return call.shown(ANSWER_HISTORY, complete)
 
 
 def _id(call: Call, row: models.ComputeNode | read_services.ServiceRow) -> int | str:

@@ -56,9 +56,9 @@ class ServiceView(msgspec.Struct, frozen=True, kw_only=True):
     forced_down: bool
 
 
-ASKED = History(ServicesQuery, strict_since=(2, 75))
-TAKEN = History(Switch, added("2.11", "forced_down"), added("2.53", "status"), removed("2.53", "host", "binary"))
-SHOWN = History(ServiceView, added("2.11", "forced_down"), changed("2.53", "id", note="is the UUID"))
+QUERY_HISTORY = History(ServicesQuery, strict_since=(2, 75))
+BODY_HISTORY = History(Switch, added("2.11", "forced_down"), added("2.53", "status"), removed("2.53", "host", "binary"))
+ANSWER_HISTORY = History(ServiceView, added("2.11", "forced_down"), changed("2.53", "id", note="is the UUID"))
 BY_UUID = "2.53"
 
 
@@ -89,7 +89,7 @@ def switch(api: Collaborators, call: Call) -> dict[str, Any]:
     if isinstance(body.host, msgspec.UnsetType) or isinstance(body.binary, msgspec.UnsetType):
         raise errors.BadRequest("Invalid input for field/attribute body. 'host' and 'binary' are required properties")
     action = call.path["id_or_action"]
-    if action == "force-down" and not call.has(TAKEN, "forced_down"):
+    if action == "force-down" and not call.has(BODY_HISTORY, "forced_down"):
         raise errors.NotFound("Unknown action")
     changes = _changes(action, body)
     service = _find(api, body.host, body.binary)
@@ -228,7 +228,7 @@ def view(
         disabled_reason=row.disabled_reason or row.down_reason,
         forced_down=row.forced_down,
     )
-    return call.shown(SHOWN, complete)
+    return call.shown(ANSWER_HISTORY, complete)
 
 
 ROUTES: tuple[Route, ...] = (

@@ -74,7 +74,7 @@ class KeyPairView(KeyPairBrief, frozen=True, kw_only=True):
     deleted_at: str | None = None
 
 
-TAKEN = History(
+BODY_HISTORY = History(
     NewKeyPair,
     added("2.2", "type"),
     added("2.10", "user_id"),
@@ -82,8 +82,8 @@ TAKEN = History(
     changed("2.92", "name", note="may have @ and ."),
 )
 ASKED_OF_ONE = History(OneQuery, added("2.10", "user_id"), strict_since=(2, 75))
-ASKED = History(ListQuery, added("2.10", "user_id"), added("2.35", "limit", "marker"), strict_since=(2, 75))
-SHOWN = History(KeyPairBrief, added("2.2", "type"))
+QUERY_HISTORY = History(ListQuery, added("2.10", "user_id"), added("2.35", "limit", "marker"), strict_since=(2, 75))
+ANSWER_HISTORY = History(KeyPairBrief, added("2.2", "type"))
 # Until 2.1 the statuses are 200 and 202.
 CREATED_SINCE = ((2, 2), 201)
 DELETED_SINCE = ((2, 2), 204)
@@ -100,14 +100,14 @@ class Wrapped(msgspec.Struct, frozen=True, kw_only=True):
 def list_key_pairs(api: Collaborators, call: Call) -> dict[str, Any]:
     query: ListQuery = call.query
     user_id = _user(call, query.user_id)
-    size = page_size(query.limit, api.conf.api.max_limit) if call.has(ASKED, "limit") else _ALL
+    size = page_size(query.limit, api.conf.api.max_limit) if call.has(QUERY_HISTORY, "limit") else _ALL
     with api.db.read() as session:
         try:
             found = key_pairs.page(session, user_id, query.marker, size)
         except LookupError:
             raise errors.BadRequest(f"Marker {query.marker} could not be found.") from None
     answer: dict[str, Any] = {
-        "keypairs": [Wrapped(keypair=call.shown(SHOWN, KeyPairBrief(**_brief(each)))) for each in found]
+        "keypairs": [Wrapped(keypair=call.shown(ANSWER_HISTORY, KeyPairBrief(**_brief(each)))) for each in found]
     }
     if links.is_full(found, size):
         answer["keypairs_links"] = links.next_page(call, found[-1].name)
@@ -121,7 +121,7 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
     if found is None:
         raise _unknown(name, user_id)
     view = KeyPairView(**_brief(found), id=found.id, user_id=user_id, created_at=times.microseconds(found.created_at))
-    return {"keypair": call.shown(SHOWN, view)}
+    return {"keypair": call.shown(ANSWER_HISTORY, view)}
 
 
 def create(api: Collaborators, call: Call) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
     )
     made = api.conductor.create_key_pair(call.ctx, key_pair=wanted)
     created = CreatedKeyPair(**_brief(made), user_id=user_id, private_key=private_key)
-    return {"keypair": call.shown(SHOWN, created)}
+    return {"keypair": call.shown(ANSWER_HISTORY, created)}
 
 
 def delete(api: Collaborators, call: Call) -> None:

@@ -48,7 +48,7 @@ class CreateConsole(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     remote_console: NewConsole
 
 
-TAKEN = History(
+BODY_HISTORY = History(
     NewConsole,
     changed(
         "2.8", "protocol", "type", note="mks and webmks are known; refused with 400, as no guest has such a console"

@@ -100,7 +100,7 @@ class NewServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     config_drive: Boolean | None = None
     key_name: Text255 | None = None
     networks: list[Nic] | Literal["none", "auto"] | None = None
-    security_groups: Annotated[list[groups.Wanted], msgspec.Meta(max_length=MAX_GROUPS)] | None = None
+    security_groups: Annotated[list[groups.RequestedGroup], msgspec.Meta(max_length=MAX_GROUPS)] | None = None
     block_device_mapping: list[dict[str, Any]] | None = None
     block_device_mapping_v2: list[dict[str, Any]] | None = None
     personality: list[InjectedFile] | None = None
@@ -127,8 +127,8 @@ class DeviceMapping(msgspec.Struct, frozen=True, kw_only=True):
 
 
 # As for networks: Nova accepts a tag in 2.32, and then again from 2.42 on.
-MAPPINGS = History(DeviceMapping, added("2.32", "tag"), removed("2.33", "tag"), added("2.42", "tag"))
-TAKEN = History(
+MAPPING_HISTORY = History(DeviceMapping, added("2.32", "tag"), removed("2.33", "tag"), added("2.42", "tag"))
+BODY_HISTORY = History(
     NewServer,
     added("2.19", "description", note="before, it is the name"),
     changed("2.37", "networks", note="may be none or auto"),
@@ -335,7 +335,7 @@ def _check_destination(api: Collaborators, call: Call, server: NewServer, *, for
 
 def _description(call: Call, server: NewServer) -> str | None:
     """As in Nova, the name is the description in versions without descriptions."""
-    return server.description if call.has(TAKEN, "description") else server.name
+    return server.description if call.has(BODY_HISTORY, "description") else server.name
 
 
 def _hostname(call: Call, server: NewServer, servers: int) -> str | None:
@@ -446,7 +446,7 @@ def _hints(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def _guest_data(api: Collaborators, call: Call, server: NewServer, image: Image) -> guest_data.GuestData:
-    asked = guest_data.Wanted(
+    asked = guest_data.RequestedGuestData(
         user_data=server.user_data,
         config_drive=is_true(server.config_drive),
         personality=tuple(server.personality or ()),
@@ -500,7 +500,7 @@ def _made_disk_config(api: Collaborators, instance_uuid: str) -> DiskConfig:
 def _local_disks(api: Collaborators, call: Call, server: NewServer, flavor: Flavor) -> tuple[dict[str, Any], ...]:
     """Returns the ephemeral disks and the swap disk that the request defines. Raises BadRequest if they are invalid."""
     mappings = server.block_device_mapping_v2 or []
-    if any("tag" in mapping for mapping in mappings) and not call.has(MAPPINGS, "tag"):
+    if any("tag" in mapping for mapping in mappings) and not call.has(MAPPING_HISTORY, "tag"):
         raise errors.BadRequest(
             "Invalid input for field/attribute block_device_mapping_v2. Additional properties are not allowed ('tag' was unexpected)"
         )

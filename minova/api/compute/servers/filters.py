@@ -78,7 +78,7 @@ class ServersQuery(Page, frozen=True, kw_only=True):
     sort_dir: tuple[str, ...] = ()
 
 
-ASKED = History(
+QUERY_HISTORY = History(
     ServersQuery,
     added("2.26", "tags", "tags-any", "not-tags", "not-tags-any"),
     changed("2.38", "status", note="one that there is not is refused"),

@@ -26,7 +26,7 @@ PASSWORD_LENGTH = 12
 UserData = Annotated[str, msgspec.Meta(max_length=LONGEST_USER_DATA)]
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class RequestedGuestData(msgspec.Struct, frozen=True, kw_only=True):
     """The data in a request."""
 
     user_data: str | None
@@ -44,7 +44,7 @@ class GuestData(NamedTuple):
     admin_password: str | None
 
 
-def checked(api: Collaborators, call: Call, wanted: Wanted, image: Image) -> GuestData:
+def checked(api: Collaborators, call: Call, wanted: RequestedGuestData, image: Image) -> GuestData:
     """Validates the data, and generates a password if the request has none. Raises BadRequest or Forbidden if the data
     are invalid or too many.
 

@@ -54,7 +54,7 @@ def requested(
     data = guest_data.checked(
         api,
         call,
-        guest_data.Wanted(
+        guest_data.RequestedGuestData(
             user_data=wanted.user_data or None,
             config_drive=row.config_drive,
             personality=tuple(wanted.personality or ()),

@@ -32,11 +32,11 @@ ALL_PORTS, ANY_TYPE = (1, 65535), (-1, -1)
 ANYWHERE = {"IPv4": "0.0.0.0/0", "IPv6": "::/0"}
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class RequestedGroup(msgspec.Struct, frozen=True, kw_only=True):
     name: Name
 
 
-_WANTED = Decoder(Wanted)
+_REQUESTED_GROUP = Decoder(RequestedGroup)
 
 
 def list_groups(api: Collaborators, call: Call) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def _change(api: Collaborators, call: Call, body: Any, *, adding: bool) -> None:
     Raises NotFound if there is no such group, or if the server does not have the group that is to be removed.
     """
     try:
-        name = _WANTED.from_builtins(body).name
+        name = _REQUESTED_GROUP.from_builtins(body).name
     except msgspec.ValidationError as error:
         raise errors.BadRequest(f"Invalid input for the security group: {error}") from None
     with api.db.read() as session:
@@ -159,7 +159,7 @@ def _write(api: Collaborators, call: Call, port: Port, group_id: str, *, adding:
             return
 
 
-def requested(api: Collaborators, call: Call, groups: Sequence[Wanted] | None) -> tuple[str, ...] | None:
+def requested(api: Collaborators, call: Call, groups: Sequence[RequestedGroup] | None) -> tuple[str, ...] | None:
     """Returns the ids of a new server's groups; None: the default group.
 
     Raises BadRequest if a group is unknown, or if several groups have its name.

@@ -13,9 +13,9 @@ from minova.api.compute.servers.filters import ServersQuery
 from minova.api.compute.servers.networks import neutron_servers
 from minova.api.compute.servers.networks.requested import access_address
 from minova.api.compute.servers.view import (
+    ANSWER_HISTORY,
     HOST_STATUS,
     IMAGE_PROPERTIES,
-    SHOWN,
     Form,
     Parts,
     ServerBrief,
@@ -100,7 +100,7 @@ class ChangedServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     pinned_availability_zone: Text | msgspec.UnsetType | None = msgspec.UNSET
 
 
-TAKEN = History(
+BODY_HISTORY = History(
     ChangedServer,
     added("2.19", "description"),
     added("2.90", "hostname"),
@@ -272,14 +272,16 @@ def _views(
     default = api.conf.scheduler.default_availability_zone
     interfaces = vifs.of_instances(session, uuids)
     secured = security_groups.names_of_instances(session, interfaces)
-    found = tags.of_instances(session, uuids) if call.has(SHOWN, "tags") else {}
+    found = tags.of_instances(session, uuids) if call.has(ANSWER_HISTORY, "tags") else {}
     host_status = _host_statuses(api, call, session)
     groups = (
-        server_groups.uuids_of_instances(session, uuids) if with_groups and call.has(SHOWN, "server_groups") else None
+        server_groups.uuids_of_instances(session, uuids)
+        if with_groups and call.has(ANSWER_HISTORY, "server_groups")
+        else None
     )
     form = Form(call)
     specs: dict[str, StoredRequest] = {}
-    if call.since(IMAGE_PROPERTIES) or call.has(SHOWN, "scheduler_hints"):
+    if call.since(IMAGE_PROPERTIES) or call.has(ANSWER_HISTORY, "scheduler_hints"):
         specs = request_specs.load(session, {row.reservation_id for row in rows})
     return [
         view(
@@ -320,7 +322,7 @@ def _unknown(row: ShownInstance) -> str:
 
 def _host_statuses(api: Collaborators, call: Call, session: Session) -> dict[str, str] | None:
     """Returns the statuses of compute hosts; None if the caller does not see them."""
-    if not (call.has(SHOWN, "host_status") and call.permits(HOST_STATUS)):
+    if not (call.has(ANSWER_HISTORY, "host_status") and call.permits(HOST_STATUS)):
         return None
     services = read_services.services(session, api.conf.service_down_time, api.db)
     statuses = {}

@@ -30,7 +30,7 @@ class UnshelveArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
 
 _ARGUMENTS = Decoder(UnshelveArguments)
-TAKEN = History(
+BODY_HISTORY = History(
     UnshelveArguments,
     added("2.77", "availability_zone", note="before, what stands beside the action is not looked at"),
     added("2.91", "host", note="for administrators"),

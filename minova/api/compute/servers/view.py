@@ -126,7 +126,7 @@ class ServerView(ServerBrief, frozen=True, kw_only=True):
     scheduler_hints: dict[str, list[Any]] | msgspec.UnsetType = msgspec.UNSET
 
 
-SHOWN = History(
+ANSWER_HISTORY = History(
     ServerView,
     added(
         "2.3",
@@ -153,7 +153,7 @@ SHOWN = History(
     added("2.100", "scheduler_hints"),
 )
 # Only for the descriptions: `_flavor` returns one of the two forms.
-SHOWN_FLAVOR = History(
+FLAVOR_ANSWER_HISTORY = History(
     FlavorOfServer,
     removed("2.47", "id", "links"),
     added("2.47", "vcpus", "ram", "disk", "ephemeral", "swap", "original_name", "extra_specs"),
@@ -254,7 +254,7 @@ def view(form: Form, row: ShownInstance, parts: Parts) -> ServerView:
         scheduler_hints=_hints(parts.spec),
         **_attributes(form, row),
     )
-    return SHOWN.of_version(complete, form.version, everything=form.everything)
+    return ANSWER_HISTORY.of_version(complete, form.version, everything=form.everything)
 
 
 def _attributes(form: Form, row: ShownInstance) -> dict[str, Any]:

@@ -157,7 +157,7 @@ def move_allocation(world: World, uuid: str, to: str) -> None:
         at = session.scalar(provider)
         held = select(models.Allocation.resource_class, models.Allocation.used)
         resources = {row[0]: row[1] for row in session.execute(held.where(models.Allocation.consumer_uuid == uuid))}
-    wanted = writes.Wanted(consumer_uuid=uuid, allocations={str(at): resources}, consumer_type="INSTANCE")
+    wanted = writes.ConsumerAllocations(consumer_uuid=uuid, allocations={str(at): resources}, consumer_type="INSTANCE")
     world.db.run(lambda session: writes.replace(session, [wanted]))
 
 

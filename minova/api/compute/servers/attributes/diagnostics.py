@@ -79,7 +79,7 @@ class DiagnosticsView(msgspec.Struct, frozen=True, kw_only=True):
     num_disks: int
 
 
-SHOWN = History(
+ANSWER_HISTORY = History(
     None,
     changed("2.48", "all fields", note="one shape for all drivers; before, what libvirt counts"),
     title="diagnostics of servers",

@@ -67,21 +67,21 @@ class EventView(msgspec.Struct, frozen=True, kw_only=True):
     details: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
-ASKED = History(
+QUERY_HISTORY = History(
     ActionsQuery,
     added("2.58", "limit", "marker", "changes-since"),
     added("2.66", "changes-before"),
     strict_since=(2, 58),
 )
-SHOWN = History(ActionView, added("2.58", "updated_at"))
-SHOWN_EVENTS = History(EventView, added("2.62", "host", "hostId"), added("2.84", "details"))
+ANSWER_HISTORY = History(ActionView, added("2.58", "updated_at"))
+EVENT_ANSWER_HISTORY = History(EventView, added("2.62", "host", "hostId"), added("2.84", "details"))
 
 
 def index(api: Collaborators, call: Call) -> dict[str, Any]:
     """Lists the newest actions first; all of them in versions without pages."""
     query: ActionsQuery = call.query
     since, before = times.span(query.changes_since, query.changes_before)
-    size = page_size(query.limit, api.conf.api.max_limit) if call.has(ASKED, "limit") else None
+    size = page_size(query.limit, api.conf.api.max_limit) if call.has(QUERY_HISTORY, "limit") else None
     with api.db.read() as session:
         row = servers.find(call, session, deleted=call.since(OF_DELETED))
         actions = instances.actions(session, row.uuid)
@@ -146,7 +146,7 @@ def _action(call: Call, action: models.InstanceAction, raw: Collection[int]) -> 
         updated_at=times.microseconds(_updated(action)),
         **own,
     )
-    return call.shown(SHOWN, complete)
+    return call.shown(ANSWER_HISTORY, complete)
 
 
 def _updated(action: models.InstanceAction) -> datetime:
@@ -165,7 +165,7 @@ def _event(call: Call, project_id: str, event: models.InstanceActionEvent) -> Ev
         host_id=host_id(project_id, event.host),
         details=event.details if reason else msgspec.UNSET,
     )
-    return call.shown(SHOWN_EVENTS, complete)
+    return call.shown(EVENT_ANSWER_HISTORY, complete)
 
 
 def _time(at: datetime | None) -> str | None:

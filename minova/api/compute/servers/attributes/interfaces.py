@@ -72,8 +72,8 @@ class AttachmentView(msgspec.Struct, frozen=True, kw_only=True):
     tag: str | None
 
 
-TAKEN = History(NewAttachment, added("2.49", "tag"))
-SHOWN = History(AttachmentView, added("2.70", "tag"))
+BODY_HISTORY = History(NewAttachment, added("2.49", "tag"))
+ANSWER_HISTORY = History(AttachmentView, added("2.70", "tag"))
 
 
 def index(api: Collaborators, call: Call) -> dict[str, Any]:
@@ -264,7 +264,7 @@ def _view(call: Call, port: Port) -> AttachmentView:
         fixed_ips=port.fixed_ips,
         tag=port.tag,
     )
-    return call.shown(SHOWN, complete)
+    return call.shown(ANSWER_HISTORY, complete)
 
 
 def _neutron_view(call: Call, known: models.NeutronPort) -> AttachmentView:
@@ -277,7 +277,7 @@ def _neutron_view(call: Call, known: models.NeutronPort) -> AttachmentView:
         fixed_ips=tuple(FixedIp(subnet_id=one.subnet_id, ip_address=one.ip_address) for one in vif.addresses),
         tag=known.tag,
     )
-    return call.shown(SHOWN, complete)
+    return call.shown(ANSWER_HISTORY, complete)
 
 
 def _text(value: str | Unset) -> str | None:

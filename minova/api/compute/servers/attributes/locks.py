@@ -27,7 +27,7 @@ class Lock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     locked_reason: Annotated[str, msgspec.Meta(min_length=1, max_length=255)] | None = None
 
 
-TAKEN = History(Lock, added("2.73", "locked_reason"))
+BODY_HISTORY = History(Lock, added("2.73", "locked_reason"))
 _LOCK = Decoder(Lock, strict=False)
 _RESET_STATE = Decoder(ResetState, strict=False)
 
@@ -38,7 +38,7 @@ def set_lock(lock: bool, api: Collaborators, call: Call, arguments: Any) -> None
     Raises Forbidden if an administrator has locked the server and the caller is a user of its project.
     """
     reason = None
-    if lock and call.has(TAKEN, "locked_reason") and arguments is not None:
+    if lock and call.has(BODY_HISTORY, "locked_reason") and arguments is not None:
         try:
             reason = _LOCK.from_builtins(arguments).locked_reason
         except msgspec.ValidationError as error:

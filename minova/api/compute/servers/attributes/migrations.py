@@ -91,14 +91,14 @@ class ServerMigrationView(msgspec.Struct, frozen=True, kw_only=True):
     project_id: str | None
 
 
-ASKED = History(
+QUERY_HISTORY = History(
     MigrationsQuery,
     added("2.59", "limit", "marker", "changes-since"),
     added("2.66", "changes-before"),
     added("2.80", "user_id", "project_id"),
     strict_since=(2, 59),
 )
-SHOWN = History(
+ANSWER_HISTORY = History(
     MigrationView,
     added("2.23", "migration_type", "links"),
     added("2.59", "uuid"),
@@ -116,7 +116,7 @@ def index(api: Collaborators, call: Call) -> dict[str, Any]:
     if query.project_id is None or query.project_id != call.ctx.project_id:
         call.require(OTHER_PROJECTS)
     since, before = times.span(query.changes_since, query.changes_before)
-    wanted = migrations.Wanted(
+    wanted = migrations.MigrationFilter(
         instance_uuid=query.instance_uuid,
         host=query.host,
         source_compute=query.source_compute,
@@ -127,7 +127,7 @@ def index(api: Collaborators, call: Call) -> dict[str, Any]:
         since=since,
         before=before,
     )
-    paged = call.has(ASKED, "limit")
+    paged = call.has(QUERY_HISTORY, "limit")
     size = page_size(query.limit, api.conf.api.max_limit) if paged else _ALL
     with api.db.read() as session:
         if is_true(query.hidden):
@@ -198,7 +198,7 @@ def _view(call: Call, row: MigrationRow, numbers: dict[str, int]) -> MigrationVi
         project_id=row.project_id,
         links=of_thing(call, place, str(row.id)) if in_progress else msgspec.UNSET,
     )
-    return call.shown(SHOWN, view)
+    return call.shown(ANSWER_HISTORY, view)
 
 
 def _view_of_server(call: Call, row: MigrationRow, *, with_hosts: bool) -> ServerMigrationView:

@@ -33,7 +33,7 @@ class Nic(neutron.WantedNic, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 # Nova does not accept a tag from 2.37 to 2.41.
-TAKEN = History(
+BODY_HISTORY = History(
     Nic,
     added("2.32", "tag"),
     removed("2.37", "tag"),
