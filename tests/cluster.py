@@ -112,7 +112,12 @@ class Cluster:
         self.url = f"http://127.0.0.1:{self.api.port}"
         self._stack.callback(self._stop_computes)
         with ThreadPoolExecutor(8) as pool:
-            list(pool.map(self.add_compute, self.hosts))
+            try:
+                list(pool.map(self.add_compute, self.hosts))
+            except BaseException:
+                # Computes that wait for a conductor would keep the pool from ending, and the run of the tests with it.
+                self._stopping.set()
+                raise
 
     def rpc(self, service_name: str, conf: cfg.ConfigOpts) -> Rpc:
         """The connections of a service: one for all, unless each has a URL of its own."""

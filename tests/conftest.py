@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 
 from minova import threads
-from tests import limits, locks, policies, routers, statements
+from tests import hangs, limits, locks, policies, routers, statements
 from tests.distribution import Distribution
 from tests.servers.authority import Authority
 from tests.servers.galera import Galera
@@ -48,6 +48,12 @@ BUILD_GUEST = Path(__file__).parents[1] / "tools" / "build-guest"
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Distribution:
     """With more than one process, each file of tests goes to the process that suits it."""
     return Distribution(config, log)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    with hangs.end_process_at_hang(item):
+        return (yield)
 
 
 def pytest_collection_finish() -> None:

@@ -14,6 +14,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from tempfile import TemporaryFile
 from textwrap import indent
 
 import pytest
@@ -22,8 +23,8 @@ RERUNS = 2
 MOST_FLAKY = 5
 # A run with more failures than this is no matter of luck, and would take long.
 MOST_FAILED = 10
-# Seconds for one run of one test, beyond all time-outs of tests.
-_AT_MOST = 3600
+# Seconds for one run of one test, beyond the time-outs of all tests that CI runs.
+_AT_MOST = 1200
 _PASSED = re.compile(r"\b1 passed\b")
 
 
@@ -104,23 +105,25 @@ class Reruns:
             terminalreporter.write_line(self._remark, red=True)
 
     def _run(self, failure: Failure) -> None:
-        try:
-            done = subprocess.run(
-                self._command(failure.nodeid),
-                cwd=self._config.invocation_params.dir,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                timeout=_AT_MOST,
-            )
-        except subprocess.TimeoutExpired as error:
-            failure.later.append(str(error))
-            return
-        failure.later.append(done.stdout)
+        # A file, not a pipe: a server that outlives its test would keep a pipe open, and this process waiting.
+        with TemporaryFile("w+", errors="replace") as output:
+            try:
+                code = subprocess.run(
+                    self._command(failure.nodeid),
+                    cwd=self._config.invocation_params.dir,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    timeout=_AT_MOST,
+                ).returncode
+            except subprocess.TimeoutExpired as error:
+                failure.later.append(str(error))
+                return
+            output.seek(0)
+            printed = output.read()
+        failure.later.append(printed)
         # A test that is skipped now has not passed, and one that is not found under its name has not either.
-        failure.passed = done.returncode == 0 and _PASSED.search(done.stdout.rpartition("\n=")[2]) is not None
+        failure.passed = code == 0 and _PASSED.search(printed.rpartition("\n=")[2]) is not None
 
     def _command(self, nodeid: str) -> list[str]:
         """Repeats the options of this run, with one test in the place of all."""
