@@ -132,6 +132,12 @@ def test_consumption_prefers_what_is_near() -> None:
     assert consumed([far, near], [pci_request(2, "preferred")], on_cell_0) == ()
 
 
+def test_devices_beside_the_guest_are_used_up_before_far_ones() -> None:
+    far, near = pool(2, node=1), pool(1, node=0)
+    on_cell_0 = cells_of(host(cell(0), cell(1)), guest(shared()))
+    assert consumed([far, near], [pci_request(2, "preferred")], on_cell_0) == (pool(1, node=1),)
+
+
 def test_what_is_not_there_is_not_consumed() -> None:
     with pytest.raises(PciDeviceRequestFailed, match="1 < requested 2"):
         consumed([pool(1)], [pci_request(2)])
