@@ -71,6 +71,9 @@ broker_connection.use()
 # Errors of oslo.messaging's dispatcher in a server that does not know the version or the method.
 TOO_OLD = frozenset({"UnsupportedVersion", "NoSuchMethod"})
 
+# Of so many other clouds the first message is logged. A sender chooses the identity that its messages name.
+MOST_CLOUDS_LOGGED = 16
+
 _CONTEXT = Decoder(RequestContext)
 
 
@@ -86,14 +89,16 @@ class OwnCloud:
         self.uuid = self.uuid or uuid
 
     def require(self, sender: str | None) -> None:
-        """Raises AnotherCloud if the sender of a message belongs to another cloud; logs the first message of each."""
+        """Raises AnotherCloud if the sender of a message belongs to another cloud; logs the first message of each, of
+        the first `MOST_CLOUDS_LOGGED` other clouds.
+        """
         if sender is None or self.uuid is None or sender == self.uuid:
             return
         reason = (
             f"The message is of the cloud {sender}, and this service of the cloud {self.uuid}: both use one virtual host of the "
             "message broker, and each needs its own. See docs/operators/broker.md"
         )
-        if sender not in self._met:
+        if sender not in self._met and len(self._met) < MOST_CLOUDS_LOGGED:
             self._met.add(sender)
             LOG.error("%s", reason)
         raise errors.AnotherCloud(reason)
