@@ -3,16 +3,10 @@
 Conductor, scheduler and API are processes of their own, the fake computes share another. The end is seen in the database: to ask
 the API every few milliseconds costs more CPU time than the action.
 
-python -m tests.benchmarks.actions [HOSTS [ROUNDS [QUEUED]]]: ROUNDS of each action, one by one; then QUEUED of each, asked for by 8
-clients, each for a server of its own.
-
-python -m tests.benchmarks.actions --conductor [ROUNDS]: only what a conductor does for each action, in one thread and without a
-broker: its CPU time, statements and transactions.
+First rounds of each action, one by one; then many of each, asked for by 8 clients, each for a server of its own.
 """
 
 import json
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -25,7 +19,9 @@ from typing import Any
 from sqlalchemy import create_engine, text
 
 from tests.benchmarks.actions import alone
+from tests.benchmarks.boots import computes
 from tests.benchmarks.boots.__main__ import Client, cpu_seconds
+from tests.benchmarks.command_line import Option, parse
 from tests.cluster import wait_for
 from tests.integration.deployment import Deployment
 from tests.servers.postgresql import PostgreSQL
@@ -98,10 +94,22 @@ def in_line(url: str, states: States, servers: Sequence[str], name: str) -> floa
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["--conductor"]:
-        alone.measure(int((sys.argv[2:] or ["50"])[0]))
+    arguments = parse(
+        "actions",
+        __doc__,
+        Option("hosts", 10, 1, "fake computes"),
+        Option("rounds", 50, 1, "of each action, one by one"),
+        Option("queued", 200, CLIENTS, "of each action, by 8 clients"),
+        Option(
+            "conductor",
+            False,
+            False,
+            "only the CPU time, statements and transactions of a conductor, in one thread, without broker",
+        ),
+    )
+    if arguments.conductor:
+        alone.measure(arguments.rounds)
         return
-    hosts, rounds, many = (int(word) for word in (sys.argv[1:] + ["10", "50", "200"][len(sys.argv) - 1 :]))
     with RabbitMQ() as rabbit, PostgreSQL() as database, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         usual = {"DEFAULT": {"debug": "false", "report_interval": 10, "service_down_time": 60}}
@@ -109,27 +117,11 @@ def main() -> None:
         with Deployment(folder, rabbit.fresh_url(), url, **usual) as deployment:
             deployment.manage("db", "upgrade")
             deployment.start()
-            words = [str(folder), deployment.transport_url, deployment.url, str(hosts)]
-            command = [sys.executable, "-W", "ignore", "-m", "tests.benchmarks.boots.computes", *words]
-            with (folder / "computes.log").open("wb") as log:
-                computes = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
-            try:
-                measure(deployment, States(url), computes, hosts, rounds, many)
-            finally:
-                computes.kill()
-                computes.wait(60)
+            with computes.started(deployment, arguments.hosts) as process:
+                measure(deployment, States(url), process.pid, arguments.hosts, arguments.rounds, arguments.queued)
 
 
-def measure(
-    deployment: Deployment,
-    states: States,
-    computes: "subprocess.Popen[bytes]",
-    hosts: int,
-    rounds: int,
-    many: int,
-) -> None:
-    assert computes.stdout is not None
-    assert computes.stdout.readline() == b"ready\n"
+def measure(deployment: Deployment, states: States, computes_pid: int, hosts: int, rounds: int, many: int) -> None:
     client = Client(deployment.url)
     client.ask("POST", "/v2.1/flavors", {"flavor": {"id": "1", "name": "m1", "vcpus": 1, "ram": 64, "disk": 1}})
     image = client.image("i", "raw", b"\0" * 1024 * 1024)
@@ -138,7 +130,7 @@ def measure(
     wait_for("all servers", lambda: client.count("ACTIVE") == many)
     servers = [server["id"] for server in client.ask("GET", "/v2.1/servers")["servers"]]
     one_by_one(client, states, servers[0], 5)  # warm up
-    pids = {name: service.pid for name, service in deployment.services.items()} | {"computes": computes.pid}
+    pids = {name: service.pid for name, service in deployment.services.items()} | {"computes": computes_pid}
     before = cpu_seconds(pids)
     for name, times in one_by_one(client, states, servers[0], rounds).items():
         print(

@@ -2,12 +2,9 @@
 
 On a fake hypervisor and on libvirt's test driver with as many domains; the conductor on SQLite, in the same process: the
 figures are of the work itself, without a bus.
-
-python -m tests.benchmarks.audit [INSTANCES...]
 """
 
 import logging
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -27,6 +24,7 @@ from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.requests.server_request import CreateServers
 from minova.scheduler.manager import SchedulerManager
+from tests.benchmarks.command_line import Option, parse
 from tests.cluster import configure
 from tests.fakes.hypervisor import Hypervisor
 
@@ -34,7 +32,6 @@ HOST = "node"
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=1, root_gb=0)
 IMAGE = Image(id="5d3a1f9e-2a0b-4f8e-9d5c-0c7a8b1f2e11", name="i", status="active", disk_format="raw", size=0)
 RATIOS: dict[str, Any] = {"cpu_allocation_ratio": 100.0, "ram_allocation_ratio": 10.0, "reserved_host_memory_mb": 0}
-AUDITS, CLAIMS = 30, 30
 
 
 class Counted:
@@ -134,24 +131,29 @@ def shown(seconds: list[float]) -> str:
 
 
 def main() -> None:
+    arguments = parse(
+        "audit",
+        __doc__,
+        Option("instances", [1, 100, 500], [1], "numbers of instances on the node, rising"),
+        Option("rounds", 30, 2, "audits, and claims, of each"),
+    )
     logging.disable(logging.WARNING)
-    sizes = [int(word) for word in sys.argv[1:]] or [1, 100, 500]
     columns = f"{'audit, median':>12} {'p99':>10} {'calls':>6} {'claim, median':>14} {'p99':>10}"
     print(f"{'driver':14} {'instances':>9} {columns}")
     for name, libvirt in (("fake", False), ("libvirt test", True)):
         with tempfile.TemporaryDirectory() as folder:
             node = Node(Path(folder), libvirt)
             there = 0
-            for size in sizes:
+            for size in arguments.instances:
                 node.boot(size - there)
-                audits = [node.audit() for _ in range(AUDITS + 1)][1:]
+                audits = [node.audit() for _ in range(arguments.rounds + 1)][1:]
                 node.counted.calls.clear()
                 node.audit()
                 calls = node.counted.calls.total()
                 node.claims.clear()
-                for _ in range(CLAIMS):
+                for _ in range(arguments.rounds):
                     node.boot(1)
-                there = size + CLAIMS
+                there = size + arguments.rounds
                 print(f"{name:14} {size:9} {shown(audits)} {calls:6} {shown(node.claims)}", flush=True)
             node.close()
 

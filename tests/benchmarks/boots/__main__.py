@@ -3,14 +3,13 @@
 On SQLite, minova's default, and on PostgreSQL. Beside each way stands the CPU time of a boot in each process, which a busy
 machine changes less than the time by the clock.
 
-python -m tests.benchmarks.boots [HOSTS [BOOTS [QUEUED]]]: BOOTS one by one and in one request; QUEUED asked for at once, in
-requests of 1 and of 50. Then the same with a network and without, in turns, so that other load of the machine meets both.
+Boots one by one and in one request; queued ones asked for at once, in requests of 1 and of 50. Then the same with a network and
+without, in turns, so that other load of the machine meets both.
 """
 
-import subprocess
-import sys
 import tempfile
 import time
+from argparse import Namespace
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +19,9 @@ from typing import Any, TypeAlias
 import psutil  # type: ignore[import-untyped]
 import urllib3
 
+from tests.benchmarks import peers
+from tests.benchmarks.boots import computes
+from tests.benchmarks.command_line import Option, parse
 from tests.cluster import wait_for
 from tests.integration.deployment import Deployment
 from tests.servers.postgresql import PostgreSQL
@@ -30,8 +32,6 @@ HTTP = urllib3.PoolManager(maxsize=8)
 # A compute on libvirt that builds nothing: for its memory.
 IDLE = "compute"
 NETWORK = "/network/v2.0"
-# With a network and without, one after the other. Hosts ask for all of their interfaces once a minute, which makes some turns slower.
-TURNS = 8
 # Seconds after a turn in which hosts are still told of its new members: that is a cost of this turn, and must not slow the next one.
 AFTERWARDS = 6.0
 Networks: TypeAlias = Sequence[dict[str, str]] | str
@@ -133,14 +133,24 @@ def memory_mb(pid: int) -> float:
 
 
 def main() -> None:
-    hosts, boots, many = (int(word) for word in (sys.argv[1:] + ["50", "100", "500"][len(sys.argv) - 1 :]))
+    arguments = parse(
+        "boots",
+        __doc__,
+        Option("hosts", 50, 1, "fake computes"),
+        Option("boots", 100, 2, "one by one, and in one request"),
+        Option("queued", 500, 50, "asked for at once by 8 clients"),
+        # Hosts ask for all of their interfaces once a minute, which makes some turns slower.
+        Option("turns", 8, 1, "with a network and without, one after the other"),
+        Option("database", ["sqlite", "postgresql"], ["sqlite"], "databases", ("sqlite", "postgresql")),
+    )
     with RabbitMQ() as rabbit, PostgreSQL() as database, tempfile.TemporaryDirectory() as folder:
-        for kind, url in (("SQLite", f"sqlite:///{folder}/minova.sqlite"), ("PostgreSQL", database.fresh_url())):
+        for kind in arguments.database:
+            url = database.fresh_url() if kind == "postgresql" else f"sqlite:///{folder}/minova.sqlite"
             print(f"{kind}:")
-            benchmark(Path(folder) / kind, rabbit.fresh_url(), url, hosts, boots, many)
+            benchmark(Path(folder) / kind, rabbit.fresh_url(), url, arguments)
 
 
-def benchmark(folder: Path, transport_url: str, database_url: str, hosts: int, boots: int, many: int) -> None:
+def benchmark(folder: Path, transport_url: str, database_url: str, arguments: Namespace) -> None:
     usual = {"DEFAULT": {"debug": "false", "report_interval": 10, "service_down_time": 60}}
     with Deployment(folder, transport_url, database_url, **usual) as deployment:
         deployment.compute(IDLE, **usual, libvirt={"connection_uri": "test:///default", "virt_type": "test"})
@@ -148,20 +158,12 @@ def benchmark(folder: Path, transport_url: str, database_url: str, hosts: int, b
         deployment.start()
         deployment.wait_up(IDLE)
         deployment.cli("service", "set", "--disable", IDLE)
-        words = [str(folder), transport_url, deployment.url, str(hosts)]
-        command = [sys.executable, "-W", "ignore", "-m", "tests.benchmarks.boots.computes", *words]
-        with (folder / "computes.log").open("wb") as log:
-            computes = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
-        try:
-            measure(deployment, computes, hosts, boots, many)
-        finally:
-            computes.kill()  # stopping fifty services in order takes a minute
-            computes.wait(60)
+        with computes.started(deployment, arguments.hosts) as process:
+            measure(deployment, process.pid, arguments)
 
 
-def measure(deployment: Deployment, computes: "subprocess.Popen[bytes]", hosts: int, boots: int, many: int) -> None:
-    assert computes.stdout is not None
-    assert computes.stdout.readline() == b"ready\n"
+def measure(deployment: Deployment, computes_pid: int, arguments: Namespace) -> None:
+    hosts, boots, many = arguments.hosts, arguments.boots, arguments.queued
     client = Client(deployment.url)
     flavor = {"id": "1", "name": "m1", "vcpus": 1, "ram": 64, "disk": 1}
     client.ask("POST", "/v2.1/flavors", {"flavor": flavor})
@@ -171,7 +173,7 @@ def measure(deployment: Deployment, computes: "subprocess.Popen[bytes]", hosts: 
         print(f"minova-{name:10} {memory_mb(service.pid):4.0f} MB resident, idle")
     one_by_one(client, image, 10)  # warm up
     pids = {name: service.pid for name, service in deployment.services.items() if name != IDLE}
-    pids |= {"computes": computes.pid}
+    pids |= {"computes": computes_pid}
     print(f"{'way':16} {'boots':>6} {'boots/s':>8} {'median':>7} {'p99':>7}  CPU ms of a boot: {', '.join(pids)}")
     ways: dict[str, tuple[int, Callable[[], float | list[float]]]] = {
         "one by one": (boots, lambda: one_by_one(client, image, boots)),
@@ -187,33 +189,37 @@ def measure(deployment: Deployment, computes: "subprocess.Popen[bytes]", hosts: 
         total = sum(single) if isinstance(took, list) else took
         times = f"{median(single) * 1000:7.0f} {single[int(count * 0.99) - 1] * 1000:7.0f}" if single else f"{'':15}"
         costs = ", ".join(f"{seconds / count * 1000:.1f}" for seconds in used.values())
-        print(f"{way:16} {count:6} {count / total:8.1f} {times}  {costs}", flush=True)
-    compare_networks(client, image, boots, many, pids)
+        print(f"{way:16} {count:6} {count / total:8.1f} {times}  {costs}{peer_of(way)}", flush=True)
+    compare_networks(client, image, arguments, pids)
 
 
-def compare_networks(client: Client, image: str, boots: int, many: int, pids: dict[str, int]) -> None:
+def peer_of(way: str) -> str:
+    return peers.beside("Nova", peers.NOVA_BOOTS.get(way), "boots/s")
+
+
+def compare_networks(client: Client, image: str, arguments: Namespace, pids: dict[str, int]) -> None:
     """What a boot costs more with a network."""
     ways: dict[str, Networks] = {"none": "none", "one": [{"uuid": client.network("blue", "10.1.0.0/16")}]}
     for networks in ways.values():
         one_by_one(client, image, 1, networks)
     single: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(boots):
+    for _ in range(arguments.boots):
         for name, networks in ways.items():
             single[name] += one_by_one(client, image, 1, networks)
     print(f"{'network':16} {'none':>8} {'one':>8}")
     tell("one by one", {name: median(took) * 1000 for name, took in single.items()}, "ms, median")
     for size in (1, 50):
-        in_turn = max(many // 2 // size, 1) * size
+        in_turn = max(arguments.queued // 2 // size, 1) * size
         took: dict[str, list[float]] = {name: [] for name in ways}
         used = {name: dict.fromkeys(pids, 0.0) for name in ways}
-        for _ in range(TURNS):
+        for _ in range(arguments.turns):
             for name, networks in ways.items():
                 before = cpu_seconds(pids)
                 took[name].append(queued(client, image, in_turn, size, networks))
                 time.sleep(AFTERWARDS)
                 for process, seconds in cpu_seconds(pids).items():
                     used[name][process] += seconds - before[process]
-        made = in_turn * TURNS
+        made = in_turn * arguments.turns
         tell(f"requests of {size}", {name: made / sum(seconds) for name, seconds in took.items()}, "boots/s")
         print(f"  median of turns {median(none / one for none, one in zip(*took.values(), strict=True)):27.0%}")
         for process in pids:

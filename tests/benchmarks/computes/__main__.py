@@ -1,14 +1,10 @@
 """One real conductor, RabbitMQ and PostgreSQL as processes of their own, and as many simulated computes as asked for.
 
-The first one registers and audits its node, the rows of the others are made after its, and the conductor starts anew. Then, for
-SECONDS, is measured what it takes of a core, what the database writes, how late the calls were made, and whether a living
+The first one registers and audits its node, the rows of the others are made after its, and the conductor starts anew. Then it is measured for some time what it takes of a core, what the database writes, how late the calls were made, and whether a living
 service is ever taken for dead.
-
-python -m tests.benchmarks.computes [HOSTS [SECONDS]]
 """
 
 import os
-import sys
 import tempfile
 import threading
 import time
@@ -26,6 +22,7 @@ from minova.context import service_context
 from minova.db.engine import Database
 from minova.messaging.rpc import Rpc
 from minova.service import until_available
+from tests.benchmarks.command_line import Option, parse
 from tests.benchmarks.computes.clones import clone
 from tests.benchmarks.computes.simulation import Compute, Simulation
 from tests.benchmarks.computes.wire import Wire
@@ -36,8 +33,6 @@ from tests.servers.rabbitmq import RabbitMQ
 
 DOWN_TIME = 60
 LOOK_INTERVAL = 5.0
-# Until everybody knows how often to beat and audit.
-WARM_UP = 60.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 # Only a transaction that writes takes a number.
 _WRITES = text(
@@ -112,13 +107,13 @@ def begun(deployment: Deployment, db: Database, wire: Wire, hosts: int) -> Simul
     return simulation
 
 
-def benchmark(deployment: Deployment, db: Database, hosts: int, seconds: float) -> None:
+def benchmark(deployment: Deployment, db: Database, hosts: int, seconds: float, warm_up: float) -> None:
     ready(deployment)
     with Wire(deployment.transport_url) as wire:
         simulation = begun(deployment, db, wire, hosts)
         pid = deployment.services["conductor"].pid
         with Watch(db) as watch:
-            simulation.run(WARM_UP)
+            simulation.run(warm_up)
             before = (*written(db), cpu_seconds(pid), time.process_time(), time.monotonic())
             simulation.run(seconds)
             after = (*written(db), cpu_seconds(pid), time.process_time(), time.monotonic())
@@ -134,7 +129,13 @@ def benchmark(deployment: Deployment, db: Database, hosts: int, seconds: float) 
 
 
 def main() -> None:
-    hosts, seconds = (int(word) for word in (sys.argv[1:] + ["10000", "180"][len(sys.argv) - 1 :]))
+    arguments = parse(
+        "computes",
+        __doc__,
+        Option("hosts", 10_000, 2, "simulated computes"),
+        Option("seconds", 180, 10, "of the measurement"),
+        Option("warm-up", 60, 1, "seconds until all computes know how often to beat and audit"),
+    )
     with RabbitMQ() as rabbit, PostgreSQL() as database, tempfile.TemporaryDirectory() as folder:
         url, transport_url = database.fresh_url(), rabbit.fresh_url()
         usual = {"DEFAULT": {"debug": "false", "report_interval": 10, "service_down_time": DOWN_TIME}}
@@ -144,7 +145,7 @@ def main() -> None:
             deployment.start()
             db = Database(url)
             try:
-                benchmark(deployment, db, hosts, seconds)
+                benchmark(deployment, db, arguments.hosts, arguments.seconds, arguments.warm_up)
             finally:
                 db.close()
 

@@ -1,10 +1,9 @@
-"""How large the rows of each table are: `python -m tests.benchmarks.growth [SERVERS]`.
+"""How large the rows of each table are.
 
 Servers are created, built and deleted by a conductor over PostgreSQL, and as many hosts written; then each table's size, indexes included, is divided by its
 rows. docs/operators/growth.md has the answers.
 """
 
-import sys
 import time
 
 from sqlalchemy import text
@@ -13,6 +12,7 @@ from minova.db.engine import Database
 from minova.db.models import Base
 from minova.db.upgrade import upgrade
 from minova.simulate.bench_cloud import host_records
+from tests.benchmarks.command_line import Option, parse
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.functional.scheduler.cloud import fill as fill_hosts
 from tests.servers.postgresql import PostgreSQL
@@ -49,7 +49,7 @@ def sizes(url: str, least: int) -> dict[str, tuple[int, int]]:
 
 
 def main() -> None:
-    servers = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
+    servers = parse("growth", __doc__, Option("servers", 1000, 100, "servers, and hosts")).servers
     with PostgreSQL() as server:
         url, hosts_url = server.fresh_url(), server.fresh_url()
         upgrade(url)

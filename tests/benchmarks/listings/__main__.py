@@ -1,11 +1,9 @@
 """What listings and `show` of servers take over HTTP, with many servers and their history in PostgreSQL.
 
-python -m tests.benchmarks.listings [SERVERS [ACTIONS [ROUNDS]]]: SERVERS, each with ACTIONS of history, in ten projects; ROUNDS of each
-question by one client, one after the other, an administrator's and a project's. The CPU time of the API for one answer stands
-beside: other load changes it less than the time by the clock.
+Servers with their history in ten projects; rounds of each question by one client, one after the other, an administrator's and a
+project's. The CPU time of the API for one answer stands beside: other load changes it less than the time by the clock.
 """
 
-import sys
 import tempfile
 import time
 from datetime import UTC, datetime
@@ -22,6 +20,7 @@ from minova.db.models import Instance, InstanceAction
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.servers.states import PowerState, VmState
 from tests.benchmarks.boots.__main__ import HTTP, cpu_seconds
+from tests.benchmarks.command_line import Option, parse
 from tests.cluster import wait_for
 from tests.integration.deployment import Deployment
 from tests.servers.postgresql import PostgreSQL
@@ -132,7 +131,14 @@ def measure(url: str, pid: int, servers: int, rounds: int) -> None:
 
 
 def main() -> None:
-    servers, history, rounds = (int(word) for word in (sys.argv[1:] + ["100000", "10", "100"][len(sys.argv) - 1 :]))
+    arguments = parse(
+        "listings",
+        __doc__,
+        Option("servers", 100_000, 500, "servers of all projects"),
+        Option("actions", 10, 1, "of each server's history"),
+        Option("rounds", 100, 1, "of each question"),
+    )
+    servers, history = arguments.servers, arguments.actions
     with RabbitMQ() as rabbit, PostgreSQL() as database, tempfile.TemporaryDirectory() as name:
         url = database.fresh_url()
         with Deployment(Path(name), rabbit.fresh_url(), url, DEFAULT={"debug": "false"}) as deployment:
@@ -141,7 +147,7 @@ def main() -> None:
             fill(url, servers, history)
             print(f"{servers} servers and {servers * history} actions written in {time.monotonic() - begun:.0f} s")
             deployment.start()
-            measure(deployment.url, deployment.services["api"].pid, servers, rounds)
+            measure(deployment.url, deployment.services["api"].pid, servers, arguments.rounds)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,9 @@
 """Ports and security groups: conductor, scheduler and API as processes of their own, fake computes in another.
 
-python -m tests.benchmarks.networks [HOSTS [PORTS [SERVERS [DATABASE]]]]: a network of PORTS ports; SERVERS servers that are members of one
-group; on SQLite and on PostgreSQL, or on the one that is named.
+A network of many ports; servers that are members of one group.
 """
 
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -16,7 +14,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from tests.benchmarks.boots import computes
 from tests.benchmarks.boots.__main__ import NETWORK, Client
+from tests.benchmarks.command_line import Option, parse
 from tests.cluster import wait_for
 from tests.integration.deployment import Deployment
 from tests.servers.postgresql import PostgreSQL
@@ -37,7 +37,6 @@ class Hosts:
     def __init__(self, process: "subprocess.Popen[bytes]", folder: Path) -> None:
         self._folder = folder
         assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
         self._lines = process.stdout
         self._said: dict[str, tuple[int, int]] = {}
         threading.Thread(target=self._read, daemon=True).start()
@@ -155,18 +154,11 @@ def deployed(folder: Path, transport_url: str, database_url: str, hosts: int) ->
     with Deployment(folder, transport_url, database_url, **usual) as deployment:
         deployment.manage("db", "upgrade")
         deployment.start()
-        words = [str(folder), transport_url, deployment.url, str(hosts)]
-        command = [sys.executable, "-W", "ignore", "-m", "tests.benchmarks.networks.computes", *words]
-        with (folder / "computes.log").open("wb") as log:
-            computes = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
-        try:
-            said = Hosts(computes, folder)
+        with computes.started(deployment, hosts, "tests.benchmarks.networks.computes") as process:
+            said = Hosts(process, folder)
             client = NetworkClient(deployment.url)
             wait_for("all hosts", lambda: len(client.ask("GET", "/v2.1/os-hypervisors")["hypervisors"]) == hosts)
             yield client, said
-        finally:
-            computes.kill()  # stopping fifty services in order takes a minute
-            computes.wait(60)
 
 
 def measure(client: NetworkClient, said: Hosts, hosts: int, ports: int, servers: int) -> None:
@@ -180,15 +172,21 @@ def measure(client: NetworkClient, said: Hosts, hosts: int, ports: int, servers:
 
 
 def main() -> None:
-    hosts, ports, servers = (int(word) for word in (sys.argv[1:4] + ["50", "10000", "1000"][len(sys.argv) - 1 :]))
-    only = sys.argv[4:]
+    arguments = parse(
+        "networks",
+        __doc__,
+        Option("hosts", 50, 2, "fake computes"),
+        Option("ports", 10_000, PAGE, "of a network"),
+        Option("servers", 1000, 4, "members of a group"),
+        Option("database", ["sqlite", "postgresql"], ["sqlite"], "databases", ("sqlite", "postgresql")),
+    )
+    hosts = arguments.hosts
     with RabbitMQ() as rabbit, PostgreSQL() as database, tempfile.TemporaryDirectory() as folder:
-        for kind, url in (("SQLite", f"sqlite:///{folder}/minova.sqlite"), ("PostgreSQL", database.fresh_url())):
-            if only and kind not in only:
-                continue
+        for kind in arguments.database:
+            url = database.fresh_url() if kind == "postgresql" else f"sqlite:///{folder}/minova.sqlite"
             print(f"{kind}:", flush=True)
             with deployed(Path(folder) / kind, rabbit.fresh_url(), url, hosts) as (client, said):
-                measure(client, said, hosts, ports, servers)
+                measure(client, said, hosts, arguments.ports, arguments.servers)
 
 
 if __name__ == "__main__":

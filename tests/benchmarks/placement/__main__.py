@@ -1,11 +1,9 @@
-"""How long Placement takes: `python -m tests.benchmarks.placement [--providers 100,1000,10000] [--runs N] [--url URL]`.
+"""How long Placement takes.
 
 Every provider has three inventories and 21 traits. In process: the WSGI application called directly, as OpenStack's was
-measured. Over HTTP: `minova-placement-api` as a process of its own, one connection. SQLite unless a URL of a new database
-says otherwise (then one number of providers).
+measured. Over HTTP: `minova-placement-api` as a process of its own, one connection. On SQLite.
 """
 
-import argparse
 import http.client
 import itertools
 import json
@@ -30,6 +28,8 @@ from minova.api.placement.app import make_app
 from minova.db import models
 from minova.db.engine import Database
 from minova.db.upgrade import upgrade
+from tests.benchmarks import peers
+from tests.benchmarks.command_line import Option, parse
 from tests.cluster import wait_for
 from tests.servers.private_server import free_ports
 
@@ -161,26 +161,39 @@ def measure(call: Call, providers: int, runs: int) -> Iterator[tuple[str, float,
         yield what, median, p99
 
 
+def peer_of(what: str, providers: int) -> str:
+    figures = {
+        f"candidates, limit {LIMIT}": peers.PLACEMENT_CANDIDATES,
+        "PUT allocations": peers.PLACEMENT_PUT_ALLOCATIONS,
+    }
+    figure = figures.get(what, {}).get(providers)
+    return "" if figure is None else f"{figure:,.0f} ms"
+
+
 def show(url: str, providers: int, runs: int, folder: Path) -> None:
     fill(url, providers)
     ways = (("in process", in_process(url)), ("over HTTP", over_http(url, folder)))
     for way, opened in ways:
         with opened as call:
             for what, median, p99 in measure(call, providers, runs):
-                print(f"| {providers:,} | {what} | {way} | {median:.1f} ms | {p99:.1f} ms |", flush=True)
+                print(
+                    f"| {providers:,} | {what} | {way} | {median:.1f} ms | {p99:.1f} ms | {peer_of(what, providers)} |",
+                    flush=True,
+                )
 
 
-def main(arguments: Sequence[str]) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--providers", default="100,1000,10000")
-    parser.add_argument("--runs", type=int, default=50)
-    parser.add_argument("--url")
-    asked = parser.parse_args(arguments)
-    print("| providers | what | way | median | p99 |\n| --- | --- | --- | --- | --- |")
-    for number in map(int, asked.providers.split(",")):
+def main() -> None:
+    arguments = parse(
+        "placement",
+        __doc__,
+        Option("providers", [100, 1000, 10_000], [5], "numbers of providers"),
+        Option("rounds", 50, 2, "of each question"),
+    )
+    print("| providers | what | way | median | p99 | OpenStack |\n| --- | --- | --- | --- | --- | --- |")
+    for number in arguments.providers:
         with tempfile.TemporaryDirectory() as folder:
-            show(asked.url or f"sqlite:///{folder}/minova.sqlite", number, asked.runs, Path(folder))
+            show(f"sqlite:///{folder}/minova.sqlite", number, arguments.rounds, Path(folder))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -1,14 +1,12 @@
 """Four schedulers race for a cloud that has not room for all requests.
 
-python -m tests.benchmarks.races [--server postgresql|mariadb|galera] [--schedulers 4] [--requests 2000]
-
 On Galera half of the schedulers write at each of the two nodes.
 """
 
-import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.benchmarks.command_line import Option, parse
 from tests.functional.scheduler.race import race
 from tests.servers.galera import Galera
 from tests.servers.mariadb import MariaDB
@@ -26,12 +24,14 @@ def urls_at(server: str) -> Iterator[tuple[str, ...]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.races", description=__doc__)
-    parser.add_argument("--server", choices=["postgresql", "mariadb", "galera"], default="postgresql")
-    parser.add_argument("--schedulers", type=int, default=4, help="processes")
-    parser.add_argument("--requests", type=int, default=2000)
-    arguments = parser.parse_args()
-    with urls_at(arguments.server) as urls:
+    arguments = parse(
+        "races",
+        __doc__,
+        Option("database", "postgresql", "postgresql", "server", ("postgresql", "mariadb", "galera")),
+        Option("schedulers", 4, 2, "processes"),
+        Option("requests", 2000, 20, "of all callers"),
+    )
+    with urls_at(arguments.database) as urls:
         outcome = race(*urls, schedulers=arguments.schedulers, requests=arguments.requests)
     for name, value in outcome._asdict().items():
         print(f"{name:<20} {value:>10.6g}")

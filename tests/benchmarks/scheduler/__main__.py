@@ -1,5 +1,4 @@
-"""How long the scheduler takes: `python -m tests.benchmarks.scheduler [--hosts 100,1000,10000,100000] [--runs N]
-[--database postgresql] [--feed]`.
+"""How long the scheduler takes.
 
 decision: the pure part, on a table in memory. whole: select_destinations with refresh and durable claim, beside hosts
 that report now and then. line: requests per second of one scheduler process while callers wait in line. `--feed`: only a
@@ -7,7 +6,6 @@ refresh after one change, beside numbers of the change feed that were taken and 
 leave them, and one of each three used, as three Galera nodes leave them.
 """
 
-import argparse
 import contextlib
 import gc
 import itertools
@@ -16,7 +14,7 @@ import tempfile
 import threading
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -27,7 +25,6 @@ from sqlalchemy import insert
 
 from minova import conf as configuration
 from minova.cmd.bench import measure_decisions, p99
-from minova.cmd.manage import sizes
 from minova.context import RequestContext
 from minova.db import models
 from minova.db.engine import Database
@@ -39,6 +36,8 @@ from minova.scheduler.drivers.request import Request
 from minova.scheduler.hosts.table import HostTable
 from minova.scheduler.refresh.host_source import HostSource
 from minova.simulate.bench_cloud import host_records, requests
+from tests.benchmarks import peers
+from tests.benchmarks.command_line import Option, parse
 from tests.functional.scheduler.cloud import fill
 from tests.servers.postgresql import PostgreSQL
 
@@ -67,9 +66,14 @@ def timed(work: Callable[[], object], runs: int, between: Callable[[], object] =
     return taken
 
 
+def peer_of(hosts: int, figures: Mapping[int, float]) -> str:
+    return peers.beside("Nova", figures.get(hosts), "ms")
+
+
 def show(hosts: int, name: str, taken: list[float], of: int = 1) -> None:
     per_second = 1000 * of / median(taken)
-    print(f"{hosts:>7} {name:<34} {median(taken):>10.3f} {p99(taken):>10.3f} {per_second:>10.0f}", flush=True)
+    peer = peer_of(hosts, peers.NOVA_SELECT_DESTINATIONS if name == "whole, plain" else {})
+    print(f"{hosts:>7} {name:<34} {median(taken):>10.3f} {p99(taken):>10.3f} {per_second:>10.0f}{peer}", flush=True)
 
 
 # -- the pure part -----------------------------------------------------------------------------------------------------
@@ -79,7 +83,8 @@ def decisions(hosts: int, runs: int) -> None:
     for row in measure_decisions(conf_of(), [hosts], runs):
         name = f"decision, {row['request']}, {row['chain']}"
         print(
-            f"{hosts:>7} {name:<34} {row['median_ms']:>10.3f} {row['p99_ms']:>10.3f} {1000 / row['median_ms']:>10.0f}",
+            f"{hosts:>7} {name:<34} {row['median_ms']:>10.3f} {row['p99_ms']:>10.3f} {1000 / row['median_ms']:>10.0f}"
+            + peer_of(hosts, peers.NOVA_CLASSIC_CHAIN if name == "decision, plain, classic" else {}),
             flush=True,
         )
     rules = rules_of(conf_of(), random.Random(0))
@@ -155,7 +160,7 @@ def whole(hosts: int, runs: int, url: str) -> None:
                 alternates=2,
             )
         )
-        assert answer.selections, answer.diagnosis
+        assert answer.selections, answer.diagnosis.error
 
     for name, spec in requests(hosts).items():
         show(hosts, f"whole, {name}", timed(lambda spec=spec: ask(spec), runs, report))  # type: ignore[misc]
@@ -215,12 +220,14 @@ def database(kind: str) -> Iterator[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.scheduler", description=__doc__)
-    parser.add_argument("--hosts", type=sizes, default="100,1000,10000", help="numbers of hosts, with commas between")
-    parser.add_argument("--runs", type=int, default=200, help="requests of each kind")
-    parser.add_argument("--database", choices=["sqlite", "postgresql", "none"], default="sqlite")
-    parser.add_argument("--feed", action="store_true", help="only the change feed with unused numbers")
-    arguments = parser.parse_args()
+    arguments = parse(
+        "scheduler",
+        __doc__,
+        Option("hosts", [100, 1000, 10_000], [50], "numbers of hosts"),
+        Option("runs", 200, 2, "requests of each kind"),
+        Option("database", "sqlite", "sqlite", "of select_destinations", ("sqlite", "postgresql", "none")),
+        Option("feed", False, False, "only the change feed with unused numbers"),
+    )
     print(f"{'hosts':>7} {'':<34} {'median ms':>10} {'p99 ms':>10} {'per second':>10}")
     if arguments.feed:
         for unused, used_of_each in ((0, 0), (10_000, 0), (66_000, 0), (10_000, 3), (66_000, 3)):

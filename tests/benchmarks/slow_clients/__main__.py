@@ -1,7 +1,7 @@
-"""What another client waits for while slow ones hold connections: `python -m tests.benchmarks.slow_clients [WORKERS]`.
+"""What another client waits for while slow ones hold connections.
 
-minova-api with TLS over a database of 100 servers. 1,000 idle, 200 trickling and 50 half-open TLS connections come from other addresses
-of loopback; then 300 requests for a list of servers, each with a connection of its own. docs/decisions/0028 has the answers.
+minova-api with TLS over a database of 100 servers. Idle TLS connections, a fifth as many trickling and a twentieth half-open ones come from other addresses
+of loopback; then requests for a list of servers, each with a connection of its own. docs/decisions/0028 has the answers.
 """
 
 import ssl
@@ -14,13 +14,14 @@ from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
 
+from tests.benchmarks.command_line import Option, parse
 from tests.cluster import wait_for
 from tests.functional.api.conftest import Cloud
 from tests.security.http_process import connect, make_certificate, read_all
 from tests.servers.private_server import free_ports
 from tests.tables import make_tables
 
-IDLE, TRICKLING, HALF_OPEN, REQUESTS, SERVERS = 1000, 200, 50, 300, 100
+SERVERS = 100
 HEAD = b"GET /v2.1/servers?all_tenants=1 HTTP/1.1\r\nHost: localhost\r\n"
 
 
@@ -41,9 +42,9 @@ def start(folder: Path, port: int, workers: int) -> "subprocess.Popen[bytes]":
     return subprocess.Popen([str(Path(sys.executable).parent / "minova-api"), "--config-file", str(conf)])
 
 
-def measure(port: int, tls: ssl.SSLContext) -> str:
+def measure(port: int, tls: ssl.SSLContext, requests: int) -> str:
     times = []
-    for _ in range(REQUESTS):
+    for _ in range(requests):
         begun = time.perf_counter()
         with connect(port, "127.0.0.9", tls) as client:
             client.sendall(HEAD + b"Connection: close\r\n\r\n")
@@ -62,20 +63,27 @@ def memory(process: "subprocess.Popen[bytes]") -> str:
 
 
 def main() -> None:
-    workers = int(sys.argv[1]) if len(sys.argv) > 1 else 1
+    arguments = parse(
+        "slow_clients",
+        __doc__,
+        Option("workers", 1, 1, "processes of minova-api"),
+        Option("idle", 1000, 20, "idle connections"),
+        Option("requests", 300, 3, "of the other client"),
+    )
+    idle, requests = arguments.idle, arguments.requests
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (port,) = free_ports(1)
-        process = start(folder, port, workers)
+        process = start(folder, port, arguments.workers)
         try:
             tls = ssl.create_default_context(cafile=folder / "cert.pem")
             wait_for("minova-api", lambda: _listens(port))
-            print(f"alone         {measure(port, tls)}   memory {memory(process)}", flush=True)
-            held = [connect(port, f"127.0.1.{number % 10}") for number in range(HALF_OPEN)]
-            trickling = [connect(port, f"127.0.2.{number % 10}", tls) for number in range(TRICKLING)]
+            print(f"alone         {measure(port, tls, requests)}   memory {memory(process)}", flush=True)
+            held = [connect(port, f"127.0.1.{number % 10}") for number in range(idle // 20)]
+            trickling = [connect(port, f"127.0.2.{number % 10}", tls) for number in range(idle // 5)]
             for client in trickling:
                 client.sendall(HEAD)
-            held += [connect(port, f"127.0.3.{number % 10}", tls) for number in range(IDLE)]
+            held += [connect(port, f"127.0.3.{number % 10}", tls) for number in range(idle)]
             stop = threading.Event()
 
             def trickle() -> None:
@@ -87,7 +95,7 @@ def main() -> None:
                             continue
 
             threading.Thread(target=trickle, daemon=True).start()
-            print(f"under attack  {measure(port, tls)}   memory {memory(process)}", flush=True)
+            print(f"under attack  {measure(port, tls, requests)}   memory {memory(process)}", flush=True)
             stop.set()
             for client in held + trickling:
                 client.close()

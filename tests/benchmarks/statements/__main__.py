@@ -1,10 +1,8 @@
 """Statements over all instances of a large cloud: the filter `ip` of listings, and the audit of Placement.
 
-python -m tests.benchmarks.statements [INSTANCES [ROUNDS [DATABASE...]]]: INSTANCES on 1,000 nodes, each with a port, an address
-and an allocation; ROUNDS of each question; DATABASE: postgresql, mariadb, sqlite.
+Instances on 1,000 nodes, each with a port, an address and an allocation.
 """
 
-import sys
 import tempfile
 import time
 import uuid
@@ -20,6 +18,7 @@ from minova.db.api_queries import instances, patterns
 from minova.db.engine import Database
 from minova.db.upgrade import upgrade
 from minova.placement.audit import gather
+from tests.benchmarks.command_line import Option, parse
 from tests.fakes.interfaces import network_of
 from tests.functional.scheduler.cloud import SEEN, add_host, flavor, named
 from tests.servers.mariadb import MariaDB
@@ -182,8 +181,15 @@ def database(kind: str) -> Iterator[str]:
 
 
 def main() -> None:
-    count, rounds = (int(word) for word in (sys.argv[1:3] + ["200000", "20"][len(sys.argv[1:3]) :]))
-    for kind in sys.argv[3:] or ["postgresql"]:
+    arguments = parse(
+        "statements",
+        __doc__,
+        Option("instances", 200_000, 1000, "of the cloud"),
+        Option("rounds", 20, 2, "of each question"),
+        Option("database", ["postgresql"], ["sqlite"], "databases", ("postgresql", "mariadb", "sqlite")),
+    )
+    count, rounds = arguments.instances, arguments.rounds
+    for kind in arguments.database:
         with database(kind) as url:
             upgrade(url)
             db = Database(url)

@@ -1,6 +1,5 @@
-"""What a listing of servers takes with a token of a real Keystone: python -m tests.benchmarks.tokens [SERVERS [ROUNDS]]."""
+"""What a listing of servers takes with a token of a real Keystone."""
 
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -16,6 +15,7 @@ from minova.db.engine import Database
 from minova.db.models import Instance
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.servers.states import PowerState, VmState
+from tests.benchmarks.command_line import Option, parse
 from tests.benchmarks.listings.__main__ import AT
 from tests.cluster import Cluster
 from tests.integration.keystone.conftest import OPTIONS
@@ -55,7 +55,14 @@ def took(url: str, token: str, servers: int) -> float:
     return milliseconds
 
 
-def main(servers: int = 50, rounds: int = 50) -> None:
+def main() -> None:
+    arguments = parse(
+        "tokens",
+        __doc__,
+        Option("servers", 50, 2, "of the project"),
+        Option("rounds", 50, 2, "with a token that is known"),
+    )
+    servers, rounds = arguments.servers, arguments.rounds
     with tempfile.TemporaryDirectory() as name, Keystone() as keystone:
         folder = Path(name)
         keystone.add_project("service")
@@ -76,4 +83,4 @@ def main(servers: int = 50, rounds: int = 50) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main()

@@ -190,7 +190,7 @@ def _fill(session: Session, records: list[HostRecord], now: float) -> None:
     write(models.Service, (_service(one) for one in records))
     write(models.Heartbeat, ({"service_id": one.service_id, "last_seen": now} for one in records))
     write(models.ComputeNode, (_node(one) for one in records))
-    write(models.ResourceProvider, ({"id": one.id, "uuid": one.uuid, "name": one.node} for one in records))
+    write(models.ResourceProvider, (_provider(one) for one in records))
     write(
         models.Inventory,
         (_inventory(one.id, name, inventory) for one in records for name, inventory in one.inventories.items()),
@@ -229,6 +229,10 @@ def _node(record: HostRecord) -> dict[str, Any]:
         "numa_topology": msgspec.to_builtins(record.numa_topology, order="deterministic"),
         "created_at": SEEN,
     }
+
+
+def _provider(record: HostRecord) -> dict[str, Any]:
+    return {"id": record.id, "uuid": record.uuid, "name": record.node, "root_provider_id": record.id}
 
 
 def _inventory(provider_id: int, name: str, inventory: InventoryFacts) -> dict[str, Any]:
