@@ -49,8 +49,8 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event, worker: W
     failures = None if worker is None else worker.failures
     app = make_app(conf, db, cast(ConductorApi, conductor), compute, writes, failures, rpc.safe_mode)
     watch = _watch(conf, db, rpc, first)
-    until_available("database", watch.look, stopping)  # before anything is served or removed
-    return ApiService(conf, app, None if worker is None else worker.listening, watch.look)
+    until_available("database", watch.run, stopping)  # before anything is served or removed
+    return ApiService(conf, app, None if worker is None else worker.listening, watch.run)
 
 
 def _watch(conf: cfg.ConfigOpts, db: Database, rpc: Rpc, conductor: ConductorApi) -> CloudWatch:
@@ -73,7 +73,7 @@ def _watch(conf: cfg.ConfigOpts, db: Database, rpc: Rpc, conductor: ConductorApi
     return CloudWatch("api", db, rpc.safe_mode, witness, tell=tell, is_known=is_known, learn=rpc.cloud.learn)
 
 
-def alone(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
+def compose_process(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
     worker = inherited()
     if worker is not None:
         worker.stop_with_parent(stopping)
@@ -84,4 +84,4 @@ def alone(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
 
 
 def main() -> NoReturn:
-    launch("minova-api", alone)
+    launch("minova-api", compose_process)

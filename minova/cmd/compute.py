@@ -240,10 +240,10 @@ def _pause_of(stopping: threading.Event) -> Callable[[float], bool]:
     return pause
 
 
-def alone(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
+def compose_process(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
     return [compose(conf, Rpc(conf), stopping)]
 
 
 def main() -> NoReturn:
     root_files.start_helper()
-    launch("minova-compute", alone)
+    launch("minova-compute", compose_process)

@@ -29,7 +29,7 @@ from minova.conductor.hosts.witnesses import Witnesses
 from minova.conductor.manager import BINARY, Collaborators, ConductorManager
 from minova.conductor.network.attachments import Attachments
 from minova.conductor.network.backend import NetworkBackend, NetworkBackends
-from minova.conductor.network.interface_hints import InterfaceHints
+from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.network.networks import Networks, Subnets
 from minova.conductor.network.ports import Ports
 from minova.conductor.network.security_groups import SecurityGroups
@@ -185,7 +185,7 @@ def make_manager(
     probe = BrokerProbe(own_topic, host=host, binary=BINARY, down_time=down_time, clock=ticks)
     quotas = Quotas(conf, worker)
     groups = Groups(conf, worker, quotas)
-    hints = InterfaceHints(worker, computes)
+    hints = InterfaceNotifier(worker, computes)
     security_groups = SecurityGroups(worker, quotas, hints)
     ports = Ports(worker, quotas, security_groups, hints)
     neutron = _neutron(conf, worker)
@@ -269,9 +269,9 @@ def _record(host: str) -> ServiceRecord:
     return ServiceRecord(uuid=named, host=host, binary=BINARY, topic=ConductorApi.TOPIC, version=SERVICE_VERSION)
 
 
-def alone(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
+def compose_process(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
     return [compose(conf, Rpc(conf), stopping)]
 
 
 def main() -> NoReturn:
-    launch("minova-conductor", alone)
+    launch("minova-conductor", compose_process)

@@ -18,9 +18,9 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc) -> ConsoleProxy:
     return ConsoleProxy(conf, clients.conductor(rpc, retry=tries), clients.compute(rpc, retry=tries))
 
 
-def alone(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
+def compose_process(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
     return [compose(conf, Rpc(conf))]
 
 
 def main() -> NoReturn:
-    launch("minova-consoleproxy", alone)
+    launch("minova-consoleproxy", compose_process)

@@ -48,9 +48,9 @@ def _conductor(rpc: Rpc) -> ConductorApi:
     return clients.conductor(rpc, retry=clients.TRIES_BEFORE_ERROR, timeout=TIMEOUT)
 
 
-def alone(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
+def compose_process(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
     return compose(conf, Rpc(conf))
 
 
 def main() -> NoReturn:
-    launch(service.BINARY, alone)
+    launch(service.BINARY, compose_process)

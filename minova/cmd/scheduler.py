@@ -37,9 +37,9 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Runnin
     return Service("minova-scheduler", manager, lambda: rpc.server(SchedulerApi, manager, host=conf.host), stopping)
 
 
-def alone(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
+def compose_process(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
     return [compose(conf, Rpc(conf), stopping)]
 
 
 def main() -> NoReturn:
-    launch("minova-scheduler", alone)
+    launch("minova-scheduler", compose_process)

@@ -234,7 +234,7 @@ class ConductorManager:
             tasks.append(PeriodicTask(name="recount_quotas", interval=recount_interval, work=recount))
         placement_audit_interval = float(self._conf.conductor.placement_audit_interval)
         if placement_audit_interval:
-            look = self.collaborators.placement_audit.look
+            look = self.collaborators.placement_audit.run
             tasks.append(PeriodicTask(name="audit_placement", interval=placement_audit_interval, work=look))
         return tasks
 

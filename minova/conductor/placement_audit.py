@@ -22,7 +22,7 @@ class PlacementAudit:
         # Findings of the last audit, by kind.
         self.found: Counter[Kind] = Counter()
 
-    def look(self) -> None:
+    def run(self) -> None:
         with self._worker.db.read() as session:
             findings = gather.findings(session)
         self.found = Counter(finding.kind for finding in findings)

@@ -127,7 +127,7 @@ class SchedulerManager:
 
     def init_host(self) -> None:
         """Looks whose the database is. A scheduler has no state to recover."""
-        until_available("database", self.cloud.look, self._stopping)
+        until_available("database", self.cloud.run, self._stopping)
 
     def pre_start_hook(self) -> None:
         """Registers the service. Waits until a conductor is available."""
@@ -140,7 +140,7 @@ class SchedulerManager:
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
         """Heartbeat, logging of conflicts, and the driver's tasks."""
         tasks = [
-            PeriodicTask(name="watch_cloud", interval=WATCH_INTERVAL, work=self.cloud.look, in_safe_mode=True),
+            PeriodicTask(name="watch_cloud", interval=WATCH_INTERVAL, work=self.cloud.run, in_safe_mode=True),
             PeriodicTask(name="log_conflicts", interval=CONFLICTS_INTERVAL, work=self.log_conflicts),
             *self.driver.periodic_tasks(),
         ]

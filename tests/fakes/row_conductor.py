@@ -19,7 +19,7 @@ from minova.conductor.compute_messages import ComputeClient
 from minova.conductor.guest_metadata import GuestMetadatas
 from minova.conductor.hosts.service_removal import remove_service
 from minova.conductor.network.attachments import Attachments, interface_in
-from minova.conductor.network.interface_hints import InterfaceHints
+from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.network.networks import Networks, Subnets
 from minova.conductor.network.ports import Ports
 from minova.conductor.network.security_groups import SecurityGroups
@@ -73,7 +73,7 @@ class RowConductor:
         self._aggregates, self._groups = Aggregates(worker), Groups(conf, worker, self._quotas)
         self._key_pairs = KeyPairs(worker, self._quotas)
         self._networks, self._subnets = Networks(worker, self._quotas), Subnets(worker, self._quotas)
-        hints = InterfaceHints(worker, ComputeClient(_no_compute))
+        hints = InterfaceNotifier(worker, ComputeClient(_no_compute))
         self._security_groups = SecurityGroups(worker, self._quotas, hints)
         self._ports = Ports(worker, self._quotas, self._security_groups, hints)
         self._server_ports = ServerPorts(self._ports, self._security_groups, hints)

@@ -273,7 +273,7 @@ def brief(call: Call, flavor: Flavor) -> FlavorBrief:
         FlavorBrief(
             id=flavor.flavorid,
             name=flavor.name,
-            links=links.of_thing(call, "flavors", flavor.flavorid),
+            links=links.links_to(call, "flavors", flavor.flavorid),
             description=flavor.description,
         ),
     )
@@ -283,7 +283,7 @@ def view(call: Call, flavor: Flavor) -> FlavorView:
     complete = FlavorView(
         id=flavor.flavorid,
         name=flavor.name,
-        links=links.of_thing(call, "flavors", flavor.flavorid),
+        links=links.links_to(call, "flavors", flavor.flavorid),
         ram=flavor.memory_mb,
         disk=flavor.root_gb,
         vcpus=flavor.vcpus,

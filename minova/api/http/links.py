@@ -21,7 +21,7 @@ class LinkBases:
         self._self = call.url(f"/v2.1/{kind}/")
         self._bookmark = call.url(f"/{kind}/")
 
-    def of_thing(self, identity: str) -> tuple[Link, ...]:
+    def links_to(self, identity: str) -> tuple[Link, ...]:
         """Returns the links with and without the API's version."""
         return Link(rel="self", href=self._self + identity), Link(rel="bookmark", href=self._bookmark + identity)
 
@@ -29,9 +29,9 @@ class LinkBases:
         return (Link(rel="bookmark", href=self._bookmark + identity),)
 
 
-def of_thing(call: Call, kind: str, identity: str) -> tuple[Link, ...]:
+def links_to(call: Call, kind: str, identity: str) -> tuple[Link, ...]:
     """Returns the links to a server or flavor, with and without the API's version."""
-    return LinkBases(call, kind).of_thing(identity)
+    return LinkBases(call, kind).links_to(identity)
 
 
 def bookmark(call: Call, kind: str, identity: str) -> tuple[Link, ...]:

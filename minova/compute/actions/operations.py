@@ -252,7 +252,7 @@ class Operations:
     def _attach_interface(self, order: Order) -> PowerState:
         instance = order.instance
         vif = _vif_of(order)
-        if vif is not None and vif.is_neutrons:
+        if vif is not None and vif.from_neutron:
             with order.preparing():
                 instance = self._plugging.bound(order.ctx, instance, instance.attempt)
             vif = _vif_of(order, instance)
@@ -266,7 +266,7 @@ class Operations:
             raise
 
     def _may_have(self, instance_uuid: str, vif: Vif, error: Exception) -> bool:
-        if vif.is_neutrons:  # the driver's interfaces do not include it
+        if vif.from_neutron:  # the driver's interfaces do not include it
             return not isinstance(error, errors.InterfaceAttachFailed | errors.HardwareNotOffered)
         try:
             return vif.mac_address in {each.mac_address for each in self._driver.interfaces(instance_uuid)}

@@ -25,7 +25,7 @@ from oslo_config import cfg
 
 from minova import errors
 from minova.codecs import Decoder
-from minova.compute.images.tokens import ImageToken, in_turn
+from minova.compute.images.tokens import ImageToken, tokens_to_try
 from minova.image_format import inspected_files, inspection
 from minova.image_format.inspection import ImageFacts
 from minova.image_tokens import SCHEME
@@ -325,7 +325,7 @@ class ImageCache:
             yield self._password
             return
         none_given = True
-        for token in in_turn(lambda: tuple(fetch.tokens)):
+        for token in tokens_to_try(lambda: tuple(fetch.tokens)):
             none_given = False
             yield {"Authorization": f"{SCHEME}{token}"}
         if none_given:

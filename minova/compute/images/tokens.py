@@ -34,7 +34,7 @@ class ImageToken:
         return self.value
 
 
-def in_turn(waiting: Callable[[], Sequence[ImageToken]]) -> Iterator[str]:
+def tokens_to_try(waiting: Callable[[], Sequence[ImageToken]]) -> Iterator[str]:
     """Yields tokens to try while the image service refuses: the newest token that a build has, then the first fresh
     token that a build gets.
 

@@ -120,7 +120,7 @@ class Interfaces:
         self._detach_others(instance)
         has = {vif.mac_address for vif in self._driver.interfaces(instance_uuid)}
         for vif in instance.network_info:
-            if vif.mac_address not in has and not vif.is_neutrons:
+            if vif.mac_address not in has and not vif.from_neutron:
                 LOG.warning(
                     "Instance %s has interface %s, and its guest does not: it is attached", instance_uuid, vif.port_id
                 )

@@ -71,18 +71,18 @@ class Plugging:
         Raises the errors of `bind_interfaces` and of `check`, and NoNetworkService if no conductor is configured for
         Neutron.
         """
-        if not any(vif.is_neutrons for vif in instance.network_info):
+        if not any(vif.from_neutron for vif in instance.network_info):
             return instance
         vifs = iter(self._bind(ctx, instance, attempt, check))
         # Keep the order of the interfaces, including those of minova's own networks.
-        known = [next(vifs, None) if vif.is_neutrons else vif for vif in instance.network_info]
+        known = [next(vifs, None) if vif.from_neutron else vif for vif in instance.network_info]
         return msgspec.structs.replace(instance, network_info=(*(vif for vif in known if vif is not None), *vifs))
 
     def bound_if_lost(self, ctx: RequestContext, instance: Instance) -> Instance:
         """As `bound` if an interface of Neutron is bound to no host, because a guest cannot be defined with it. Else
         returns the instance unchanged.
         """
-        if all(not vif.is_neutrons or vif.vif_type not in UNBOUND for vif in instance.network_info):
+        if all(not vif.from_neutron or vif.vif_type not in UNBOUND for vif in instance.network_info):
             return instance
         return self.bound(ctx, instance, instance.attempt)
 
@@ -156,7 +156,7 @@ class Plugging:
 
 def _is_wired(vif: Vif) -> bool:
     """Whether the interface needs no more wiring. A port that its administrator has set down stays down."""
-    return not vif.is_neutrons or vif.active or not vif.admin_state_up
+    return not vif.from_neutron or vif.active or not vif.admin_state_up
 
 
 def _are_wired(vifs: tuple[Vif, ...]) -> bool:

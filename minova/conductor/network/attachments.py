@@ -20,7 +20,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.codecs import Decoder
-from minova.conductor.network.interface_hints import InterfaceHints
+from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.network.ports import PortCreation, Ports, not_found, require_free
 from minova.conductor.network.security_groups import SecurityGroups
 from minova.conductor.quotas import Quotas
@@ -41,7 +41,7 @@ _INTERFACE = Decoder(NewInterface)
 
 class Attachments:
     def __init__(
-        self, ports: Ports, groups: SecurityGroups, hints: InterfaceHints, quotas: Quotas, at: Callable[[], datetime]
+        self, ports: Ports, groups: SecurityGroups, hints: InterfaceNotifier, quotas: Quotas, at: Callable[[], datetime]
     ) -> None:
         """`at`: returns the time for rows."""
         self._at = at

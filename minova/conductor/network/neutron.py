@@ -21,7 +21,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.network.neutron_cleaning import LIMIT, NeutronCleaning
-from minova.conductor.network.neutron_limits import Rounds, Turns
+from minova.conductor.network.neutron_limits import RetryQueue, Turns
 from minova.conductor.network.servers import Allocation, nics_of
 from minova.conductor.tasks.worker import Worker
 from minova.db.models import Instance, NeutronPort
@@ -52,7 +52,7 @@ class NeutronPorts:
         self._ovs_bridge = ovs_bridge
         self._turns = Turns()
         self._cleaning = NeutronCleaning(worker, client, self._turns, ticks)
-        self._looks: Rounds[str] = Rounds("Neutron does not show the ports of instance", ticks)
+        self._looks: RetryQueue[str] = RetryQueue("Neutron does not show the ports of instance", ticks)
 
     def repeat(self, attempt: Callable[[], T]) -> T:
         """Runs `attempt` once: nothing can be missing, because the API has already checked with Neutron."""

@@ -13,7 +13,7 @@ from datetime import timedelta
 from sqlalchemy import select
 
 from minova import errors
-from minova.conductor.network.neutron_limits import Rounds, Turns
+from minova.conductor.network.neutron_limits import RetryQueue, Turns
 from minova.conductor.tasks.worker import Worker
 from minova.db.models import Instance, NeutronPort
 from minova.db.networks import neutron_ports
@@ -38,8 +38,8 @@ class NeutronCleaning:
         self._worker = worker
         self._client = client
         self._turns = turns
-        self._releases: Rounds[str] = Rounds("Neutron has not yet let go of all ports of instance", ticks)
-        self._unbinds: Rounds[int] = Rounds("Neutron has not yet unbound the port of interface", ticks)
+        self._releases: RetryQueue[str] = RetryQueue("Neutron has not yet let go of all ports of instance", ticks)
+        self._unbinds: RetryQueue[int] = RetryQueue("Neutron has not yet unbound the port of interface", ticks)
 
     # -- interfaces that servers no longer have --------------------------------------------------------------------
 

@@ -60,7 +60,7 @@ class Turns:
                 self._servers.discard(instance_uuid)
 
 
-class Rounds(Generic[K]):
+class RetryQueue(Generic[K]):
     """Repeats work for many keys, in one thread. A failed key waits longer each time, and comes after the others.
 
     The state is in memory, so a restarted process begins at once. `ticks`: seconds, monotonic.

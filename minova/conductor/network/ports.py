@@ -16,7 +16,7 @@ from sqlalchemy.orm.attributes import set_committed_value
 
 from minova import errors
 from minova.batch_queue import BatchQueue, QueuedRequest
-from minova.conductor.network.interface_hints import InterfaceHints
+from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.network.networks import changed, require
 from minova.conductor.network.networks import not_found as not_found_network
 from minova.conductor.network.security_groups import SecurityGroups, lock_for_ports, lock_groups
@@ -91,7 +91,7 @@ def _named_groups(port: Port) -> tuple[str, ...]:
 
 
 class Ports:
-    def __init__(self, worker: Worker, quotas: Quotas, groups: SecurityGroups, hints: InterfaceHints) -> None:
+    def __init__(self, worker: Worker, quotas: Quotas, groups: SecurityGroups, hints: InterfaceNotifier) -> None:
         self._worker = worker
         self._quotas = quotas
         self._groups = groups

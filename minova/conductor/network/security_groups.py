@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.conductor.network.interface_hints import InterfaceHints
+from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.network.networks import changed
 from minova.conductor.quotas import TRIES, Quotas, refused
 from minova.conductor.tasks.worker import Worker
@@ -32,7 +32,7 @@ class DefaultGroupMissing(Exception):
 
 
 class SecurityGroups:
-    def __init__(self, worker: Worker, quotas: Quotas, hints: InterfaceHints) -> None:
+    def __init__(self, worker: Worker, quotas: Quotas, hints: InterfaceNotifier) -> None:
         self._worker = worker
         self._quotas = quotas
         self._hints = hints

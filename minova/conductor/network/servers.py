@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.codecs import Decoder
-from minova.conductor.network.interface_hints import InterfaceHints
+from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.network.ports import LockedForPorts, PortCreation, Ports, require_free
 from minova.conductor.network.security_groups import SecurityGroups
 from minova.context import RequestContext
@@ -80,7 +80,7 @@ def _new_ports(creations: Sequence[Allocation]) -> list[PortCreation]:
 class ServerPorts:
     """minova's own networks: see `backend.NetworkBackend`."""
 
-    def __init__(self, ports: Ports, groups: SecurityGroups, hints: InterfaceHints) -> None:
+    def __init__(self, ports: Ports, groups: SecurityGroups, hints: InterfaceNotifier) -> None:
         self._ports = ports
         self._groups = groups
         self._hints = hints

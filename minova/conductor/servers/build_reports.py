@@ -102,7 +102,7 @@ _PROGRESS[None] = instances.PreparedTransition(
 )
 
 
-class Mixed(Exception):
+class SomeReportsStale(Exception):
     """Some reports of a transaction are stale, so the whole transaction is rolled back."""
 
     def __str__(self) -> str:
@@ -458,7 +458,7 @@ def apply_all(
     reports: Sequence[AttemptReport],
     at: datetime,
 ) -> None:
-    """Apply each report's transition, by its step. Raises StaleAttempt if the only report is stale, Mixed if one of
+    """Apply each report's transition, by its step. Raises StaleAttempt if the only report is stale, SomeReportsStale if one of
     several is.
     """
     by_step: dict[Any, list[AttemptReport]] = defaultdict(list)
@@ -466,7 +466,7 @@ def apply_all(
         by_step[report.step].append(report)
     moved = sum(transitions[step].apply(session, [report.row(at) for report in some]) for step, some in by_step.items())
     if moved != len(reports):
-        raise reports[0].stale() if len(reports) == 1 else Mixed
+        raise reports[0].stale() if len(reports) == 1 else SomeReportsStale
 
 
 def stale(instance_uuid: str, attempt: int, host: str) -> errors.StaleAttempt:

@@ -11,7 +11,7 @@ from minova import errors
 from minova.codecs import Decoder
 from minova.conductor.compute_messages import ComputeClient
 from minova.conductor.hosts.liveness import Liveness
-from minova.conductor.network.interface_hints import InterfaceHints
+from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.servers.action_images import discard_image, records_of
 from minova.conductor.servers.finish import finish_delete, servers_quota
 from minova.conductor.servers.locks import require_unlocked
@@ -68,7 +68,7 @@ class Terminate:
         worker: Worker,
         computes: ComputeClient,
         liveness: Liveness,
-        hints: InterfaceHints,
+        hints: InterfaceNotifier,
     ) -> None:
         self._worker = worker
         self._hints = hints

@@ -108,7 +108,7 @@ class Adoption:
         """Gives the instance its interfaces, with the addresses that were held for it, and free ports of its project.
         The record alone is no right to any other port.
         """
-        vifs = [vif for vif in record.instance.network_info if not vif.is_neutrons and not vif.pending_delete]
+        vifs = [vif for vif in record.instance.network_info if not vif.from_neutron and not vif.pending_delete]
         held_ports.hold(session, uuid, vifs, at)
         owner = device_owner(record.instance.availability_zone)
         for number, vif in enumerate(vifs):

@@ -77,7 +77,7 @@ def _require_same(session: Session, row: Instance, record: GuestRecord) -> None:
     }
     different = [name for name, (wanted, found) in pairs.items() if wanted != found]
     own = set(session.scalars(select(Port.uuid).where(Port.instance_uuid == row.uuid)))
-    if {vif.port_id for vif in instance.network_info if not vif.is_neutrons and not vif.pending_delete} - own:
+    if {vif.port_id for vif in instance.network_info if not vif.from_neutron and not vif.pending_delete} - own:
         different.append("interfaces")
     if different:
         raise errors.Conflict(f"Its record and its request differ: {', '.join(different)}.")

@@ -79,7 +79,7 @@ def record_is_valid(record: GuestRecord) -> bool:
 def _vif_is_valid(vif: Vif) -> bool:
     ids = (vif.port_id, vif.network_id, *(address.subnet_id for address in vif.addresses))
     # An interface in Neutron may have more addresses than a port of minova: nothing is held for it.
-    most = MAX_ADDRESSES if not vif.is_neutrons else 16 * MAX_ADDRESSES
+    most = MAX_ADDRESSES if not vif.from_neutron else 16 * MAX_ADDRESSES
     return all(map(_is_uuid, ids)) and bool(_MAC.fullmatch(vif.mac_address)) and len(vif.addresses) <= most
 
 

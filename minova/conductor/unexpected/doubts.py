@@ -104,7 +104,7 @@ def _differs(recorded: Image, known: Image) -> bool:
 
 def _of_networks(session: Session, record: GuestRecord, row: Instance | None) -> list[str]:
     project_id = record.instance.project_id if row is None else row.project_id
-    wanted = sorted({vif.network_id for vif in record.instance.network_info if not vif.is_neutrons})
+    wanted = sorted({vif.network_id for vif in record.instance.network_info if not vif.from_neutron})
     query = select(Network.uuid).where(
         Network.uuid.in_(wanted), Network.project_id != project_id, Network.shared.is_(False)
     )

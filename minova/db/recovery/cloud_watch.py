@@ -56,7 +56,7 @@ class CloudWatch:
     def seen(self) -> Seen | None:
         return self._witness.seen
 
-    def look(self) -> None:
+    def run(self) -> None:
         """Holds safe mode on, or releases it. Raises ServiceUnavailable if the database does not answer."""
         with self._db.read() as session:
             row = cloud.record(session, self._db.now())

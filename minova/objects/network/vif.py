@@ -133,7 +133,7 @@ class Vif(msgspec.Struct, frozen=True, kw_only=True):
     tag: str | None = None
 
     @property
-    def is_neutrons(self) -> bool:
+    def from_neutron(self) -> bool:
         """Whether its port is in Neutron: minova then sets up no network or filter for it."""
         return self.network_type == NEUTRON
 

@@ -167,7 +167,7 @@ class Reader:
         intern = self._interner.intern
         inventories: dict[str, dict[str, InventoryFacts]] = defaultdict(dict)
         ids: dict[str, int] = {}
-        for uuid, name, provider_id, *numbers in queries.ROOMS.rows(self._session, node_ids):
+        for uuid, name, provider_id, *numbers in queries.INVENTORIES.rows(self._session, node_ids):
             capacity, used, reserved, min_unit, max_unit, step = numbers
             ids[uuid] = provider_id
             inventory = InventoryFacts(

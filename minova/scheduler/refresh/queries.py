@@ -69,7 +69,7 @@ NODES = _query(
     Node.id,
 )
 SIGNATURES = select(Node.id, Node.generation, *_SERVICE).join(Svc, _WITH_SERVICE)
-ROOMS = _query(
+INVENTORIES = _query(
     select(
         Root.uuid,
         Inv.resource_class,

@@ -629,7 +629,7 @@ class LibvirtDriver:
 
     def _plug(self, connection: Any, instance: Instance) -> None:
         """Call this after the domain is defined, since domains show which networks are in use."""
-        own = [vif for vif in instance.network_info if not vif.is_neutrons]
+        own = [vif for vif in instance.network_info if not vif.from_neutron]
         if self._real and own:
             self._networks.plug(connection, own, instance.uuid, instance.hostname)
             self._filters.define(connection, own)
@@ -637,7 +637,7 @@ class LibvirtDriver:
     def _settings_now(self, vifs: Iterable[Vif]) -> HostSettings:
         """Returns the settings, with the bridges that do not exist now if one of the interfaces may need a bridge."""
         settings = self._ready()
-        if not settings.bridges or all(vif.is_neutrons or vif.network_type == LOCAL for vif in vifs):
+        if not settings.bridges or all(vif.from_neutron or vif.network_type == LOCAL for vif in vifs):
             return settings
         return msgspec.structs.replace(
             settings, lost_bridges=frozenset(settings.bridges) - self._bridges.there().keys()

@@ -28,12 +28,12 @@ def test_what_it_finds_is_logged_and_counted_and_left(db: Database, caplog: pyte
     audit = PlacementAudit(Worker(db, host="c", lease=30.0, threads=1, spawn=lambda work: work()))
     hosts(db, "a", vcpus=64, memory_mb=65536, local_gb=1000)
     with caplog.at_level(logging.INFO, "minova.conductor.placement_audit"):
-        audit.look()
+        audit.run()
         assert caplog.messages == ["The audit of Placement found nothing wrong"]
         assert metric_of(Kind.WITHOUT_INSTANCE) == 0
         claim(db, *(claim_of(f"ghost{number}", "a") for number in range(MAX_LOGGED + 1)))
         caplog.clear()
-        audit.look()
+        audit.run()
     first, *each = caplog.messages
     assert first == (
         f"The audit of Placement found {MAX_LOGGED + 1} x allocation without instance. "

@@ -141,14 +141,14 @@ def _view(call: Call, image: Image) -> ImageView:
         updated=times.seconds(image.updated_at or image.created_at),
         server=msgspec.UNSET
         if server_id is None
-        else OfServer(id=server_id, links=links.of_thing(call, "servers", server_id)),
+        else OfServer(id=server_id, links=links.links_to(call, "servers", server_id)),
         disk_config=msgspec.UNSET if resizes is None else "AUTO" if is_true(resizes) else "MANUAL",
     )
 
 
 def _links(call: Call, image: Image) -> tuple[Link, ...]:
     of_image_api = Link(rel="alternate", href=call.url(f"/v2/images/{image.id}"), type=_MEDIA_TYPE)
-    return (*LinkBases(call, "images").of_thing(image.id), of_image_api)
+    return (*LinkBases(call, "images").links_to(image.id), of_image_api)
 
 
 # -- metadata: the properties --------------------------------------------------------------------------------------------

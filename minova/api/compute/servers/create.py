@@ -181,7 +181,7 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
     named = tuple({"name": group.name} for group in server.security_groups or ()) or ({"name": DEFAULT_GROUP},)
     made_server = CreatedServer(
         id=first,
-        links=links.of_thing(call, "servers", first),
+        links=links.links_to(call, "servers", first),
         admin_password=shown,
         disk_config=_made_disk_config(api, first),
         security_groups=named,

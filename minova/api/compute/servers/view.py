@@ -209,7 +209,7 @@ def host_id(project_id: str, host: str | None) -> str:
 
 
 def brief(form: Form, row: ShownInstance) -> ServerBrief:
-    return ServerBrief(id=row.uuid, name=row.display_name, links=form.servers.of_thing(row.uuid))
+    return ServerBrief(id=row.uuid, name=row.display_name, links=form.servers.links_to(row.uuid))
 
 
 def view(form: Form, row: ShownInstance, parts: Parts) -> ServerView:
@@ -219,7 +219,7 @@ def view(form: Form, row: ShownInstance, parts: Parts) -> ServerView:
     complete = ServerView(
         id=row.uuid,
         name=row.display_name,
-        links=form.servers.of_thing(row.uuid),
+        links=form.servers.links_to(row.uuid),
         status=status,
         tenant_id=row.project_id,
         user_id=row.user_id,

@@ -87,7 +87,7 @@ class Hotplug:
         if _interface(domain, vif, libvirt.VIR_DOMAIN_XML_INACTIVE) is None:
             domain.attachDeviceFlags(xml, _CONFIG)
         try:
-            if not vif.is_neutrons:
+            if not vif.from_neutron:
                 self._networks.plug(connection, [vif], domain.UUIDString(), hostname)
                 self._filters.define(connection, [vif])
             if domain.isActive() and _interface(domain, vif) is None:

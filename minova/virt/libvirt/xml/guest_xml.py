@@ -444,7 +444,7 @@ def _serial(devices: ET.Element, settings: HostSettings, port: int | None) -> ET
 def _interface(vif: Vif, guest: _Guest) -> ET.Element:
     """Raises HardwareNotOffered if this host has no bridge of the interface's network."""
     settings = guest.settings
-    if vif.is_neutrons:
+    if vif.from_neutron:
         return _neutron_interface(vif, guest)
     if vif.network_type == LOCAL:
         kind, source = "network", {"network": network_name(vif.network_id)}

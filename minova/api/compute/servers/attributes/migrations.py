@@ -13,7 +13,7 @@ from minova.api.compute.servers import servers
 from minova.api.http import times
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
-from minova.api.http.links import Link, is_full, next_page, of_thing
+from minova.api.http.links import Link, is_full, links_to, next_page
 from minova.api.http.microversions import History, added
 from minova.api.http.structs import Page, is_true, page_size
 from minova.api.policies.enforcer import Target
@@ -196,7 +196,7 @@ def _view(call: Call, row: MigrationRow, numbers: dict[str, int]) -> MigrationVi
         updated_at=times.microseconds(row.updated_at),
         user_id=row.user_id,
         project_id=row.project_id,
-        links=of_thing(call, place, str(row.id)) if in_progress else msgspec.UNSET,
+        links=links_to(call, place, str(row.id)) if in_progress else msgspec.UNSET,
     )
     return call.shown(ANSWER_HISTORY, view)
 

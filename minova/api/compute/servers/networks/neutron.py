@@ -73,17 +73,17 @@ def requested(
     """Returns the interfaces of each new server. Raises BadRequest, Forbidden, NetworkAmbiguous and PortInUse as
     `requested_networks`.
     """
-    asker = Asker(api, call)
+    resolver = NeutronResolver(api, call)
     if isinstance(wanted, str) or not wanted:
-        nics = asker.only_one()
+        nics = resolver.only_one()
         if wanted == "auto" and not nics:
             raise errors.BadRequest(f"Unable to automatically allocate a network for project {call.ctx.project_id}")
         return nics
     check_together(wanted, servers)
-    return tuple(asker.by_port(nic) if nic.port is not None else asker.by_network(nic) for nic in wanted)
+    return tuple(resolver.by_port(nic) if nic.port is not None else resolver.by_network(nic) for nic in wanted)
 
 
-class Asker:
+class NeutronResolver:
     """Resolves the networks and ports of one caller."""
 
     def __init__(self, api: Collaborators, call: Call) -> None:
@@ -151,15 +151,15 @@ def new_interface(api: Collaborators, call: Call, row: models.Instance, nic: Wan
     Raises the errors of `requested`, but PortNotFound or NetworkNotFound for an unknown port or network, as Nova does.
     Raises BadRequest if no network is available.
     """
-    asker = Asker(api, call)
+    resolver = NeutronResolver(api, call)
     found: RequestedNic | None
     try:
         if nic.port is not None:
-            found = asker.by_port(nic, errors.PortNotFound)
+            found = resolver.by_port(nic, errors.PortNotFound)
         elif nic.uuid is not None:
-            found = asker.by_network(nic, errors.NetworkNotFound)
+            found = resolver.by_network(nic, errors.NetworkNotFound)
         else:
-            found = next(iter(asker.only_one()), None)
+            found = next(iter(resolver.only_one()), None)
     except errors.NetworkAmbiguous:
         raise errors.BadRequest(
             "More than one possible network found. Specify network ID(s) to select which one(s) to connect to."

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from minova.conductor.network import interface_hints
+from minova.conductor.network import interface_notifier as interface_hints
 from minova.conductor.tasks.worker import Worker
 from minova.objects.network.network import Network
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, request

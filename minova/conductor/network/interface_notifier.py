@@ -63,7 +63,7 @@ class _Changes:
         self.servers.update(servers)
 
 
-class InterfaceHints:
+class InterfaceNotifier:
     """Safe for threads. A job that waits sends all changes that arrive meanwhile. So of each stream at most two jobs
     wait: one for the interval, and one for servers that are being created.
 
