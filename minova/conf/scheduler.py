@@ -51,14 +51,10 @@ CHAIN: list[cfg.Opt] = [
         help="Draw among the best hosts of equal weight.",
     ),
     cfg.BoolOpt(
-        "track_instance_changes",
-        default=True,
-        help="Nova's; without effect here, for instances of a host are always read with it.",
-    ),
-    cfg.BoolOpt(
         "pci_in_placement",
         default=False,
-        help="Nova's; without effect here, for PCI devices are always counted by their pools.",
+        help="Checks [pci] alias as Nova does with this option: an alias has one value, and may name a resource_class in place "
+        "of vendor_id and product_id; other aliases stop the start. Devices are always counted by their pools.",
     ),
 ]
 

@@ -127,10 +127,6 @@ class StatelessFirmwareRequired(Invalid):
     """This memory encryption works only with stateless firmware."""
 
 
-class StatelessFirmwareNotSupported(Invalid):
-    """Stateless firmware without UEFI."""
-
-
 class InvalidPCINUMAAffinity(Invalid):
     """hw:pci_numa_affinity_policy is none of required, preferred, legacy, socket."""
 

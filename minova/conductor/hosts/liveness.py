@@ -64,10 +64,6 @@ class Liveness:
         """Returns the hosts whose compute is silent or forced down."""
         return self.hosts().absent
 
-    def fenced_hosts(self) -> frozenset[str]:
-        """Returns the hosts whose compute is forced down."""
-        return self.hosts().fenced
-
     def present_hosts(self) -> frozenset[str]:
         """Returns the hosts whose compute has a service and is not absent."""
         return self.hosts().present

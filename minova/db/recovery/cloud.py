@@ -200,8 +200,3 @@ def reported_at(session: Session, kind: str) -> Mapping[str, float]:
     """Returns when each host or image store of this kind reported last."""
     found = session.execute(select(WitnessReport.name, WitnessReport.reported_at).where(WitnessReport.kind == kind))
     return {name: at for name, at in found}  # noqa: C416  - rows are no pairs for mypy
-
-
-def forget_reports(session: Session, kind: str, name: str) -> None:
-    """The host or image store is gone for good."""
-    session.connection().execute(delete(WitnessReport).where(WitnessReport.kind == kind, WitnessReport.name == name))

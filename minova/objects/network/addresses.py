@@ -168,10 +168,6 @@ def in_pools(pools: Iterable[Pool], address: str) -> bool:
     return any(start <= at <= end for start, end in _ranges(pools))
 
 
-def size_of(pools: Iterable[Pool]) -> int:
-    return sum(end - start + 1 for start, end in _ranges(pools))
-
-
 def check_fixed(cidr: str, gateway: str | None, text: str) -> str:
     """Returns the canonical address if a port may have it. Raises BadRequest, or IpAddressInUse for the gateway's
     address.

@@ -8,7 +8,6 @@ import msgspec
 LOCAL = "local"
 FLAT = "flat"
 VLAN = "vlan"
-NETWORK_TYPES = (LOCAL, FLAT, VLAN)
 DEFAULT_MTU = 1500
 # Directions of a security group's rules, and their versions of IP.
 INGRESS, EGRESS = "ingress", "egress"

@@ -19,12 +19,12 @@ RulesFor = Callable[[RequestSpec], Rules]
 class Driver:
     """Created with (conf, db, clock=...). A driver makes the decisions; its claim loop refreshes the table and claims.
 
-    `rules` are used by `capacity`. Their filters must not be the objects that decide: both may run at the same time.
+    `rules` are used by `capacity`, which may run while the claim loop decides with the same filters: a filter keeps no state.
     """
 
     def __init__(self, claim_loop: ClaimLoop, rules: RulesFor | None = None) -> None:
         self._claim_loop = claim_loop
-        self._what_if_rules = rules
+        self._rules = rules
         self._counting = threading.Lock()
 
     @property
@@ -41,10 +41,10 @@ class Driver:
 
     def capacity(self, spec: RequestSpec, limit: int) -> Capacity:
         """See SchedulerApi. Raises BadRequest if this driver has no rules for it."""
-        if self._what_if_rules is None:
+        if self._rules is None:
             raise errors.BadRequest(f"The scheduler driver {type(self).__name__} cannot report capacity.")
         with self._counting:
-            return capacity_of(self._claim_loop.what_if_table(), spec, self._what_if_rules(spec), limit)
+            return capacity_of(self._claim_loop.what_if_table(), spec, self._rules(spec), limit)
 
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
         return ()

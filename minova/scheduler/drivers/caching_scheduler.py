@@ -45,11 +45,11 @@ class CachingScheduler(Driver):
     def __init__(
         self, conf: Any, db: Database, *, clock: Callable[[], float], rng: random.Random | None = None
     ) -> None:
-        rules, what_if_rules = rules_of(conf, rng or random.Random()), rules_of(conf, random.Random())
+        rules = rules_of(conf, rng or random.Random())
         self.source = CachedSource(HostSource(db, service_down_time=conf.service_down_time, clock=clock))
         self._interval = conf.scheduler.periodic_task_interval or DEFAULT_INTERVAL
         super().__init__(
-            ClaimLoop(db, self.source, partial(decide_by_filters, rules_for=lambda _: rules)), lambda _: what_if_rules
+            ClaimLoop(db, self.source, partial(decide_by_filters, rules_for=lambda _: rules)), lambda _: rules
         )
 
     def periodic_tasks(self) -> Sequence[PeriodicTask]:

@@ -56,12 +56,7 @@ class ChanceScheduler(Driver):
         )
         source = HostSource(db, service_down_time=conf.service_down_time, clock=clock)
 
-        what_if_rules = rules._replace(filters=[ComputeFilter(conf)])
-        super().__init__(
-            ClaimLoop(
-                db,
-                source,
-                partial(decide_by_filters, rules_for=lambda spec: with_group_filters(rules, spec, conf)),
-            ),
-            lambda spec: with_group_filters(what_if_rules, spec, conf),
-        )
+        def rules_for(spec: RequestSpec) -> Rules:
+            return with_group_filters(rules, spec, conf)
+
+        super().__init__(ClaimLoop(db, source, partial(decide_by_filters, rules_for=rules_for)), rules_for)

@@ -35,7 +35,6 @@ class HostSource:
 
     def __init__(self, db: Database, *, service_down_time: float, clock: Callable[[], float]) -> None:
         self.table = HostTable(share_instances=True)
-        self.rows_read = 0
         self.liveness_checked = False  # whether the last refresh checked for silent services and for late changes
         self._db = db
         self._down_time = service_down_time
@@ -100,7 +99,6 @@ class HostSource:
         self._feed.restart(session)
         self._interner = Interner()
         records = read_hosts(session, None, self._interner)
-        self.rows_read += len(records)
         removed = dict.fromkeys(self.table.row_of.keys() - records.keys())
         self.table.apply({**removed, **records})
         self._dirty = set()
@@ -113,7 +111,6 @@ class HostSource:
         if not self._dirty:
             return
         records = read_hosts(session, self._dirty, self._interner)
-        self.rows_read += len(records)
         for node_id, record in records.items():
             if record is None and node_id in self.table.row_of:
                 removed = self.table.host(self.table.row_of[node_id])

@@ -2,8 +2,9 @@
 
 import threading
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
+from ipaddress import ip_address
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ from minova.objects.network.network import (
     AddressPair,
     AddressRequest,
     Network,
+    Pool,
     Port,
     SecurityGroup,
     SecurityGroupRule,
@@ -601,3 +603,8 @@ class SecurityGroupCases:
                 )
                 assert (left is not None) == bool(list(of_group))
         assert harness.count(models.PortSecurityGroup) == harness.count(models.Port)
+
+
+def size_of(pools: Iterable[Pool]) -> int:
+    """The number of addresses in the pools."""
+    return sum(int(ip_address(pool.end)) - int(ip_address(pool.start)) + 1 for pool in pools)

@@ -1,7 +1,7 @@
 """A cloud on paper for scheduler tests: nodes, services and inventories in a database, written as a conductor would."""
 
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -23,6 +23,7 @@ from minova.placement import changes
 from minova.placement.nodes import inventories
 from minova.placement.providers import of_node
 from minova.scheduler.hosts.record import AggregateFacts, HostRecord, InventoryFacts
+from minova.scheduler.hosts.table import HostTable
 from tests.tables import create_all
 
 NAMES = UUID("00000000-0000-4000-8000-000000000000")
@@ -169,6 +170,11 @@ class Rows:
         if statement.lstrip().upper().startswith("SELECT"):
             again = cursor.connection.execute(f"SELECT count(*) FROM ({statement})", parameters)
             self.fetched += again.fetchone()[0]
+
+
+def read_anew(table: HostTable, before: Sequence[HostRecord]) -> list[str]:
+    """The hosts whose records were read since `before`, the table's records at an earlier time."""
+    return [record.host for record, old in zip(table.records, before, strict=True) if record is not old]
 
 
 def fresh(url: str) -> Database:

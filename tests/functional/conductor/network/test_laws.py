@@ -12,10 +12,10 @@ from sqlalchemy import select
 from minova import errors
 from minova.db import models
 from minova.db.networks import ports, subnets
-from minova.objects.network.addresses import candidates_after, in_pools, size_of
+from minova.objects.network.addresses import candidates_after, in_pools
 from minova.objects.network.network import AddressRequest, Network, Port, Subnet
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request
-from tests.functional.conductor.network_cases import network, port, subnet
+from tests.functional.conductor.network_cases import network, port, size_of, subnet
 from tests.functional.conductor.quota_cases import used
 
 # Full soon: 5, 1 and 3 addresses for ports.

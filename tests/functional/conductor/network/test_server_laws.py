@@ -13,10 +13,10 @@ from sqlalchemy import event, select
 from minova import errors
 from minova.db import models
 from minova.db.networks import subnets
-from minova.objects.network.addresses import candidates_after, in_pools, size_of
+from minova.objects.network.addresses import candidates_after, in_pools
 from minova.objects.network.network import Port
 from tests.functional.conductor.conductor_harness import CTX, new_request, request
-from tests.functional.conductor.network_cases import network, subnet
+from tests.functional.conductor.network_cases import network, size_of, subnet
 from tests.functional.conductor.quota_cases import used
 from tests.functional.conductor.test_laws import CONDUCTORS, HOSTS, Dies, Tasks
 
