@@ -6,14 +6,13 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from minova import errors
+from minova.backoff import Backoff
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
-# Seconds: the first pause, which doubles up to the longest pause. So the end of an outage is noticed within the longest
-# pause.
-FIRST_PAUSE = 0.1
-LONGEST_PAUSE = 1.0
+# The end of an outage is noticed within the longest pause.
+BACKOFF = Backoff(first=0.1, longest=1.0)
 
 
 def retry_call(what: str, ask: Callable[[], T], *, seconds: float, wait: Callable[[float], bool]) -> T:
@@ -24,8 +23,8 @@ def retry_call(what: str, ask: Callable[[], T], *, seconds: float, wait: Callabl
 
     Raises the last ServiceUnavailable. Raises PeerTooOld at once, because the caller may have another way.
     """
-    begun, paused, pause = time.monotonic(), 0.0, FIRST_PAUSE
-    while True:
+    begun, paused = time.monotonic(), 0.0
+    for pause in BACKOFF.pauses():
         try:
             return ask()
         except errors.PeerTooOld:
@@ -38,4 +37,4 @@ def retry_call(what: str, ask: Callable[[], T], *, seconds: float, wait: Callabl
             if wait(pause):
                 raise
             paused += pause
-            pause = min(pause * 2, LONGEST_PAUSE)
+    raise AssertionError("unreachable")

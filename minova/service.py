@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from minova import errors
+from minova.backoff import Backoff
 from minova.context import service_context
 from minova.log import bound_request
 from minova.safe_mode import SafeMode
@@ -28,6 +29,7 @@ SERVER_STOP = 1.0
 PERIODIC_STOP = 0.5
 # Seconds within which a process notices a request to stop.
 STOP_NOTICED = 0.2
+BACKOFF = Backoff(first=1.0, longest=10.0)
 
 
 class PeriodicTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -227,15 +229,14 @@ def until_available(what: str, ask: Callable[[], T], stopping: threading.Event) 
     """Repeats `ask` until it succeeds, and logs each failed try. Raises ServiceUnavailable if the process stops
     meanwhile.
     """
-    delay = 1.0
-    while True:
+    for delay in BACKOFF.pauses():
         try:
             return ask()
         except errors.ServiceUnavailable as error:
             LOG.warning("%s: %s; trying again in %.0f s", what, error, delay)
         if stopping.wait(delay):
             raise errors.ServiceUnavailable(f"{what}: stopped while waiting")
-        delay = min(delay * 2, 10.0)
+    raise AssertionError("unreachable")
 
 
 def run(services: Sequence[Running], stopping: threading.Event, ready: Callable[[], None] = lambda: None) -> None:

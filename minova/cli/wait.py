@@ -3,15 +3,17 @@
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TextIO
 
+from minova.backoff import Backoff
 from minova.cli.client import COMPUTE, Client, Json, part
 from minova.cli.errors import ApiError, CliError, Unreachable
 from minova.cli.output.columns import printable
 from minova.cli.output.servers import HOST, STATE, TASK_STATE, fault_text
 
-FIRST_POLL, LAST_POLL = 0.1, 1.0  # seconds: often at first, since most changes come soon, then less often
+# Often at first, since most changes come soon, then less often.
+POLLS = Backoff(first=0.1, longest=1.0, factor=1.5)
 STATE_WIDTH = 36  # letters: the longest task state and a short host name
 PATIENCE = 60.0  # seconds without any response of the API before the wait is given up
 
@@ -96,7 +98,7 @@ def wait_for_builds(ask: Ask, servers: Sequence[Json], progress: Progress, timeo
     seconds.
     """
     deadline = time.monotonic() + timeout
-    waits = pauses()
+    waits = POLLS.pauses()
     progress.show(servers)
     while waiting := [server for server in servers if not _done(server)]:
         if time.monotonic() >= deadline:
@@ -113,7 +115,7 @@ def wait_for_builds(ask: Ask, servers: Sequence[Json], progress: Progress, timeo
 def wait_until_gone(client: Client, server: Json, progress: Progress, timeout: float) -> None:
     """Polls until the server is gone. Raises CliError if its deletion failed, or TimedOut."""
     deadline = time.monotonic() + timeout
-    for pause in pauses():
+    for pause in POLLS.pauses():
         try:
             (server,) = _asked(one_server(client.without_retries(), server["id"]), progress, deadline)
         except Gone:
@@ -134,7 +136,7 @@ def wait_for_status(client: Client, server: Json, progress: Progress, timeout: f
     Gone, or TimedOut.
     """
     deadline = time.monotonic() + timeout
-    for pause in pauses():
+    for pause in POLLS.pauses():
         (server,) = _asked(one_server(client.without_retries(), server["id"]), progress, deadline)
         progress.show([server])
         if server.get(TASK_STATE) is None:
@@ -191,14 +193,7 @@ def _asked(ask: Ask, progress: Progress, deadline: float) -> list[Json]:
             if not announced:
                 progress.say(f"{lost} Still waiting.")
                 announced = True
-            time.sleep(LAST_POLL)
-
-
-def pauses() -> Iterator[float]:
-    pause = FIRST_POLL
-    while True:
-        yield pause
-        pause = min(pause * 1.5, LAST_POLL)
+            time.sleep(POLLS.longest)
 
 
 def _done(server: Json) -> bool:

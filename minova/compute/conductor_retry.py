@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from minova import errors
-from minova.retry import LONGEST_PAUSE, retry_call
+from minova.retry import BACKOFF, retry_call
 from minova.safe_mode import SafeMode
 
 T = TypeVar("T")
@@ -45,5 +45,5 @@ class ConductorRetry:
             except errors.PeerTooOld:
                 raise
             except errors.ServiceUnavailable:
-                if self._safe_mode.reason is None or self._wait(LONGEST_PAUSE):
+                if self._safe_mode.reason is None or self._wait(BACKOFF.longest):
                     raise

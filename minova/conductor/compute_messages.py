@@ -13,6 +13,7 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.backoff import Backoff
 from minova.codecs import Decoder
 from minova.context import RequestContext
 from minova.contracts.compute import ComputeApi
@@ -28,9 +29,8 @@ from minova.objects.servers.instance import Instance as InstanceObject
 from minova.objects.servers.states import VmState
 
 LOG = logging.getLogger(__name__)
-# Seconds until a failed message is sent again. The pause doubles each time, up to the longest pause.
-FIRST_PAUSE = 1.0
-LONGEST_PAUSE = 30.0
+# Until a failed message is sent again.
+BACKOFF = Backoff(first=1.0, longest=30.0)
 # The most builds in one message.
 MAX_TOGETHER = 32
 
@@ -121,19 +121,18 @@ class Unsent:
     def __init__(self, ticks: Callable[[], float]) -> None:
         self._ticks = ticks
         self._lock = threading.Lock()
-        self._pauses: dict[str, float] = {}
+        self._failures: dict[str, int] = {}
         self._due: dict[str, float] = {}
 
     def failed(self, instance_uuid: str) -> None:
         """Makes the instance due again after a pause, which grows with each failure."""
         with self._lock:
-            pause = min(self._pauses.get(instance_uuid, FIRST_PAUSE / 2) * 2, LONGEST_PAUSE)
-            self._pauses[instance_uuid] = pause
-            self._due[instance_uuid] = self._ticks() + pause
+            failures = self._failures[instance_uuid] = self._failures.get(instance_uuid, 0) + 1
+            self._due[instance_uuid] = self._ticks() + BACKOFF.pause(failures)
 
     def sent(self, instance_uuid: str) -> None:
         with self._lock:
-            self._pauses.pop(instance_uuid, None)
+            self._failures.pop(instance_uuid, None)
             self._due.pop(instance_uuid, None)
 
     def due(self) -> frozenset[str]:
@@ -145,8 +144,8 @@ class Unsent:
             due = frozenset(uuid for uuid, at in self._due.items() if at <= now)
             for uuid in due:
                 del self._due[uuid]
-            # Forget the pauses of instances that are not tried any more.
-            self._pauses = {uuid: pause for uuid, pause in self._pauses.items() if uuid in self._due or uuid in due}
+            # Forget instances that are not tried any more.
+            self._failures = {uuid: count for uuid, count in self._failures.items() if uuid in self._due or uuid in due}
             return due
 
 

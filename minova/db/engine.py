@@ -27,6 +27,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.sql import ColumnElement
 
 from minova import errors
+from minova.backoff import Backoff
 from minova.codecs import parse_json, write_json
 from minova.db import clock as clocks
 from minova.db.clock import CloudNow
@@ -72,7 +73,7 @@ _OF_READS = {"postgresql": {"isolation_level": "AUTOCOMMIT"}}
 ATTEMPTS = 12
 # Seconds between two attempts. On a busy MariaDB, claims for the same few inventories can deadlock eight times in a
 # row.
-LONGEST_PAUSE = 1.0
+BACKOFF = Backoff(first=0.02, longest=1.0)
 # Seconds that a pooled connection may be idle before it is pinged.
 PING_AFTER = 2.0
 
@@ -383,7 +384,7 @@ def _writer_of(path: str) -> AbstractContextManager[object]:
 
 
 def _pause(attempt: int) -> None:
-    time.sleep(random.uniform(0, min(0.01 * 2**attempt, LONGEST_PAUSE)))
+    time.sleep(random.uniform(0, BACKOFF.pause(attempt)))
 
 
 def _repeat_read(cursor: Any, statement: str, parameters: Any, context: Any) -> bool:

@@ -14,12 +14,13 @@ import msgspec
 from minova import errors
 from minova.api.access.addresses import network_of
 from minova.api.access.failure_table import KEY_BYTES, Failures, FailureTable
+from minova.backoff import Backoff
 
 # Failures without a delay: of one user from one address, and of any users from one address.
 FREE_OF_USER = 5
 FREE_OF_ADDRESS = 50
 # The longest delay in seconds. Each further failure doubles the delay: 1, 2, 4 ... seconds.
-LONGEST_DELAY = 60.0
+BACKOFF = Backoff(first=1.0, longest=60.0)
 FORGET_AFTER = 900.0  # seconds without a failure
 # An entry has 36 bytes.
 MAX_ENTRIES = 10_000
@@ -103,8 +104,7 @@ class Throttle:
         entry.count += 1
         entry.last = now
         if entry.count >= free:
-            # Bounds the exponent: 2.0 ** 1024 is an error.
-            entry.blocked_until = now + min(2.0 ** min(entry.count - free, 10), LONGEST_DELAY)
+            entry.blocked_until = now + BACKOFF.pause(entry.count - free + 1)
         self._table.put(key, entry)
         return entry
 

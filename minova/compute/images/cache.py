@@ -24,6 +24,7 @@ from oslo_concurrency import lockutils
 from oslo_config import cfg
 
 from minova import errors
+from minova.backoff import Backoff
 from minova.codecs import Decoder
 from minova.compute.images.tokens import ImageToken, tokens_to_try
 from minova.image_format import inspected_files, inspection
@@ -36,7 +37,7 @@ from minova.virt.disk_space import disk_full, require_room
 
 LOG = logging.getLogger(__name__)
 CHUNK = 1 << 20
-LONGEST_PAUSE = 5.0
+BACKOFF = Backoff(first=0.4, longest=5.0)
 # Seconds between two checks whether a build that waits for an image is still wanted.
 CHECK_INTERVAL = 0.2
 ALGORITHMS = ("sha256", "sha512")
@@ -267,7 +268,7 @@ class ImageCache:
                 LOG.warning("Download %d of %d of image %s failed: %s", number, self._tries, image.id, error)
                 last = error
             if number < self._tries:
-                self._pause(min(LONGEST_PAUSE, 0.2 * 2**number))
+                self._pause(BACKOFF.pause(number))
         if isinstance(last, Mismatch):
             raise errors.ImageUnacceptable(f"Image {image.id}: {last}") from last
         # The URL of the image service is only logged: the text of the exception becomes the fault of the server, which

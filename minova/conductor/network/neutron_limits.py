@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 from minova import errors
+from minova.backoff import Backoff
 
 LOG = logging.getLogger(__name__)
 K = TypeVar("K")
 # The most servers for which hosts and events may use Neutron at the same time.
 MAX_SERVERS = 4
 # Seconds until a failed piece of work is tried again: doubled each time.
-FIRST_PAUSE, LONGEST_PAUSE = 2.0, 600.0
+BACKOFF = Backoff(first=2.0, longest=600.0)
 # After so many requests in a row without an answer, Neutron counts as away, and the rest of the round is skipped.
 AWAY = 3
 
@@ -100,10 +101,10 @@ class RetryQueue(Generic[K]):
                 self._failed.pop(key, None)
                 unanswered = 0
                 continue
-            times = self._failed.get(key, (0, 0.0))[0]
+            failures = self._failed.get(key, (0, 0.0))[0] + 1
             # A failed key moves to the end of the dictionary, so that failed keys are tried in the order of their
             # failures.
             self._failed.pop(key, None)
-            self._failed[key] = (times + 1, self._ticks() + min(FIRST_PAUSE * 2 ** min(times, 20), LONGEST_PAUSE))
+            self._failed[key] = (failures, self._ticks() + BACKOFF.pause(failures))
             if unanswered >= AWAY:
                 return

@@ -15,6 +15,7 @@ from oslo_config import cfg
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.backoff import Backoff
 from minova.conductor.catalogue.server_groups import Groups
 from minova.conductor.compute_messages import Build, BuildPlan, ComputeClient, builds_of
 from minova.conductor.notifications.instances import CREATE_START, note
@@ -40,8 +41,7 @@ T = TypeVar("T")
 # Seconds until a scheduling that neither ended nor failed is looked at again: longer than the call can take.
 SCHEDULE_WAIT = 60.0
 # Seconds until the scheduler is called again after no answer; doubled with each call, up to the longest pause.
-SCHEDULE_AGAIN = 0.5
-LONGEST_SCHEDULE_AGAIN = 5.0
+BACKOFF = Backoff(first=0.5, longest=5.0)
 
 RESULT = "The result of a scheduling"
 
@@ -209,8 +209,7 @@ class BuildInstances:
     def _postpone(self, session: Session, reservation: Reservation) -> None:
         held = self._hold(session, reservation.epochs, reservation.claim_number)
         changes = [(task, {"step": task.step}) for task in held.tasks.values()]
-        pause = min(SCHEDULE_AGAIN * 2 ** min(reservation.claim_number - 1, 10), LONGEST_SCHEDULE_AGAIN)
-        tasks.change(session, changes, pause, self._worker.now())
+        tasks.change(session, changes, BACKOFF.pause(reservation.claim_number), self._worker.now())
 
     def _fail(self, session: Session, reservation: Reservation, failure: Failure, diagnosis: Diagnosis) -> None:
         self._end(session, self._hold(session, reservation.epochs, reservation.claim_number), failure, diagnosis)

@@ -8,6 +8,7 @@ from oslo_config import cfg
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.backoff import Backoff
 from minova.codecs import Decoder
 from minova.conductor.compute_messages import ComputeClient
 from minova.conductor.hosts.liveness import Liveness
@@ -29,7 +30,7 @@ LOG = logging.getLogger(__name__)
 
 # Seconds until a host that has not reported is asked for the second time; then twice as long each time, up to the
 # limit.
-ASK_AGAIN, LONGEST_PAUSE = 15.0, 120.0
+BACKOFF = Backoff(first=15.0, longest=120.0)
 FAILED = "DeleteFailed"
 _RESTORING = {(state, step) for state in RESTORE.vm_states for step in RESTORE.progress}
 
@@ -47,11 +48,6 @@ class Removal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 _REMOVAL = Decoder(Removal)
-
-
-def pause_after(asks: int) -> float:
-    """Returns the seconds until the host is asked again."""
-    return float(min(ASK_AGAIN * 2 ** min(max(asks - 1, 0), 10), LONGEST_PAUSE))
 
 
 class Ask(NamedTuple):
@@ -180,7 +176,7 @@ class Terminate:
         counted = msgspec.structs.replace(known, asks=known.asks + 1)
         fresh = None if known.asks else self._timeout
         payload = {"payload": msgspec.to_builtins(counted)}
-        tasks.change(session, [(task, payload)], pause_after(counted.asks), now, deadline_in=fresh)
+        tasks.change(session, [(task, payload)], BACKOFF.pause(counted.asks), now, deadline_in=fresh)
         return Ask(str(task.host), task.node)
 
     def _give_up(self, session: Session, standing: LockedInstance, task: Task, known: Removal) -> None:
@@ -252,10 +248,10 @@ class Terminate:
         }
         if task is not None:
             change = (task, turned | {"epoch": task.epoch + 1})
-            tasks.change(session, [change], ASK_AGAIN, now, deadline_in=self._timeout)
+            tasks.change(session, [change], BACKOFF.first, now, deadline_in=self._timeout)
         else:
             made = {"reservation_id": "", "instance_uuid": instance_uuid, "epoch": 1, "attempt": 0, "claim_number": 0}
-            made |= {"wake_at": ASK_AGAIN, "deadline": self._timeout, "created_at": at}
+            made |= {"wake_at": BACKOFF.first, "deadline": self._timeout, "created_at": at}
             tasks.insert_rows(session, [turned | made], now)
         return Ask(host, node)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from minova.conductor.compute_messages import FIRST_PAUSE, LONGEST_PAUSE, Unsent
+from minova.conductor.compute_messages import BACKOFF, Unsent
 from tests.functional.conductor.conductor_harness import ConductorHarness
 from tests.tables import make_tables
 
@@ -66,11 +66,11 @@ def test_pauses_grow_and_end_with_a_message_that_was_sent() -> None:
         while not unsent.due():
             now[0] += 0.5
         pauses.append(now[0] - begun)
-    assert pauses == [FIRST_PAUSE, 2.0, 4.0, 8.0, 16.0, LONGEST_PAUSE, LONGEST_PAUSE, LONGEST_PAUSE]
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]
     unsent.failed("i")
     unsent.sent("i")
     now[0] += 100.0
     assert unsent.due() == frozenset()
     unsent.failed("i")
-    now[0] += FIRST_PAUSE
+    now[0] += BACKOFF.first
     assert unsent.due() == {"i"}

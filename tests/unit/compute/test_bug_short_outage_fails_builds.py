@@ -5,7 +5,7 @@ import pytest
 from minova import errors
 from minova.compute.conductor_retry import PATIENCE, ConductorRetry
 from minova.objects.servers.states import VmState
-from minova.retry import FIRST_PAUSE, LONGEST_PAUSE, retry_call
+from minova.retry import BACKOFF, retry_call
 from tests.fakes.computes import Compute
 
 # So many refusals come within a few milliseconds of an outage where there is no pause.
@@ -48,8 +48,8 @@ def test_pauses_grow_up_to_the_longest_and_end_with_the_patience() -> None:
 
     with pytest.raises(errors.ServiceUnavailable, match="away"):
         ConductorRetry(wait, seconds=10.0)("it", away)
-    assert pauses[:5] == pytest.approx([FIRST_PAUSE, 0.2, 0.4, 0.8, LONGEST_PAUSE])
-    assert max(pauses) == LONGEST_PAUSE
+    assert pauses[:5] == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.0])
+    assert max(pauses) == BACKOFF.longest
     assert 10.0 <= sum(pauses) <= 11.0 < PATIENCE
 
 

@@ -13,7 +13,7 @@ from minova.cli.commands.image import fields
 from minova.cli.errors import ApiError, CliError
 from minova.cli.output.columns import printable
 from minova.cli.parser import add_wait, key_value, positive
-from minova.cli.wait import Gone, Progress, TimedOut, failed_action, pauses, wait_for_status
+from minova.cli.wait import POLLS, Gone, Progress, TimedOut, failed_action, wait_for_status
 
 
 class ServerImageCreate(ShowOne):
@@ -65,7 +65,7 @@ class ServerImageCreate(ShowOne):
         except KeyboardInterrupt:
             print("\nStopped waiting: the request is still in progress.", file=sys.stderr)
             raise
-        for pause in pauses():
+        for pause in POLLS.pauses():
             status = self._status(image_id)
             if status == "active":
                 return

@@ -13,6 +13,7 @@ from oslo_config import cfg
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.backoff import Backoff
 from minova.conductor.catalogue.images import Images
 from minova.conductor.compute_messages import ComputeClient
 from minova.conductor.network.attachments import Attachments, interface_in
@@ -45,7 +46,7 @@ LOG = logging.getLogger(__name__)
 
 # Seconds until a host that has not reported is asked for the second time; then twice as long each time, up to the
 # limit. A compute that restarts is asked at once, when it registers.
-FIRST_PAUSE, LONGEST_PAUSE = 15.0, 30.0
+BACKOFF = Backoff(first=15.0, longest=30.0)
 OF_INTERFACES = frozenset({ATTACH_INTERFACE.kind, DETACH_INTERFACE.kind})
 
 
@@ -290,18 +291,13 @@ class BeginActions:
             "node": instance.node,
             "payload": msgspec.to_builtins(kept),
             "request_id": request.ctx.request_id,
-            "wake_at": FIRST_PAUSE,
+            "wake_at": BACKOFF.first,
             "deadline": self.time_for(request.action),
             "created_at": self._worker.at(),
             "epoch": 1,
             "attempt": 0,
             "claim_number": 0,
         }
-
-
-def pause_after(asks: int) -> float:
-    """Returns the seconds until the host is asked again."""
-    return float(min(FIRST_PAUSE * 2 ** min(asks - 1, 10), LONGEST_PAUSE))
 
 
 def _with_detached(

@@ -15,11 +15,10 @@ from minova.conductor.network.attachments import Attachments
 from minova.conductor.notifications.instances import note
 from minova.conductor.servers.action_images import PAYLOAD, ActionPayload, has_shelved_image
 from minova.conductor.servers.actions.begin import (
-    LONGEST_PAUSE,
+    BACKOFF,
     ActionMessage,
     ActionRequest,
     BeginActions,
-    pause_after,
 )
 from minova.conductor.servers.actions.end import EndActions, Ending
 from minova.conductor.servers.actions.in_progress import LockedAction, is_on, lock_all, lock_on, locked_instance
@@ -179,7 +178,7 @@ class ActionReports:
         details = f"Host {locked.task.host} is down. The action waits until it is back, or is forced down."
         explained = self.explain_wait(session, locked, Failure(kind="HostDown", details=details, text=WAITS))
         changed, time = {"payload": msgspec.to_builtins(explained)}, self._begins.time_for(locked.action)
-        tasks.change(session, [(locked.task, changed)], LONGEST_PAUSE, self._worker.now(), deadline_in=time)
+        tasks.change(session, [(locked.task, changed)], BACKOFF.longest, self._worker.now(), deadline_in=time)
 
     def explain_wait(self, session: Session, locked: LockedAction, failure: Failure) -> ActionPayload:
         """Say once in the record of the action why it waits. Returns the payload of its task that says so, too."""
@@ -230,7 +229,9 @@ class ActionReports:
             changed["payload"] = msgspec.to_builtins(msgspec.structs.replace(payload, waits=""))
             actions.explain_wait(session, locked.task.action_id or 0, None)
         time = self._begins.time_for(locked.action)
-        tasks.change(session, [(locked.task, changed)], pause_after(payload.asks), self._worker.now(), deadline_in=time)
+        tasks.change(
+            session, [(locked.task, changed)], BACKOFF.pause(payload.asks), self._worker.now(), deadline_in=time
+        )
 
     def _succeed_all(self, session: Session, reports: Sequence[Success]) -> list[Chained | None]:
         locked = lock_all(session, {report.instance_uuid for report in reports})

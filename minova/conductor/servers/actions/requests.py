@@ -31,12 +31,12 @@ from minova.conductor.quotas import Quotas, refused
 from minova.conductor.servers import rebuild
 from minova.conductor.servers.action_images import PAYLOAD, has_shelved_image
 from minova.conductor.servers.actions.begin import (
+    BACKOFF,
     OF_INTERFACES,
     ActionMessage,
     ActionRequest,
     BeginActions,
     Cancellation,
-    pause_after,
 )
 from minova.conductor.servers.actions.end import EndActions, Ending
 from minova.conductor.servers.actions.in_progress import LockedAction, lock, locked_instance
@@ -236,7 +236,7 @@ class ServerActions:
             payload = self._reports.explain_wait(session, locked, overdue)
         asked = msgspec.structs.replace(payload, asks=payload.asks + 1)
         changed = {"payload": msgspec.to_builtins(asked)}
-        tasks.change(session, [(locked.task, changed)], pause_after(asked.asks), now)
+        tasks.change(session, [(locked.task, changed)], BACKOFF.pause(asked.asks), now)
         if is_over:
             return Cancellation(str(locked.task.host), uuid, locked.task.action_id or 0)
         if locked.action.secret:

@@ -11,7 +11,7 @@ from minova import errors
 from minova.conductor.network import attachments
 from minova.conductor.network.neutron import NeutronPorts
 from minova.conductor.network.neutron_cleaning import AGAIN
-from minova.conductor.network.neutron_limits import LONGEST_PAUSE, MAX_SERVERS, Turns
+from minova.conductor.network.neutron_limits import BACKOFF, MAX_SERVERS, Turns
 from minova.db import models
 from minova.db.networks import neutron_ports, vifs
 from minova.neutron_client import NeutronClient
@@ -441,7 +441,7 @@ def test_a_port_that_neutron_keeps_holds_up_no_other(world: World, error: type[e
     world.ports.clean()
     assert world.neutron.requests == asked, "it waits"
     world.neutron.during.clear()
-    world.harness.now += LONGEST_PAUSE
+    world.harness.now += BACKOFF.longest
     world.ports.clean()
     assert world.made() == []
 

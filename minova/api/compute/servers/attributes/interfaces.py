@@ -21,6 +21,7 @@ from minova.api.compute.servers.networks import requested as networks
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.http.microversions import History, added
+from minova.backoff import Backoff
 from minova.codecs import Decoder
 from minova.db import models
 from minova.db.api_queries import instances
@@ -36,7 +37,8 @@ Unset = msgspec.UnsetType
 Id = Annotated[str, msgspec.Meta(pattern="^[0-9a-fA-F]{8}-?([0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}$")]
 # In seconds: the time in which a host must attach the interface, or finish with another one; and the first and the
 # longest pause between two checks.
-PATIENCE, FIRST_LOOK, LONGEST_LOOK = 60.0, 0.05, 0.5
+PATIENCE = 60.0
+POLLS = Backoff(first=0.05, longest=0.5, factor=1.5)
 # The most waiting requests of one project. Each takes one place.
 MAX_PER_PROJECT = 4
 # Tries of a change while others change the same port.
@@ -215,12 +217,13 @@ def _is_busy(api: Collaborators, instance_uuid: str) -> bool:
 
 
 def _wait(is_done: Callable[[], bool], late: Callable[[], Exception]) -> None:
-    until, pause = time.monotonic() + PATIENCE, FIRST_LOOK
-    while not is_done():
+    until = time.monotonic() + PATIENCE
+    for pause in POLLS.pauses():
+        if is_done():
+            return
         if time.monotonic() >= until:
             raise late()
         time.sleep(pause)
-        pause = min(pause * 1.5, LONGEST_LOOK)
 
 
 def _has_ended(api: Collaborators, call: Call, row: models.Instance) -> bool:

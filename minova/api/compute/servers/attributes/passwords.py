@@ -7,11 +7,12 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.http.call import Call
+from minova.backoff import Backoff
 from minova.db.api_queries import instances
 from minova.objects.actions.server_actions import SECRET_TIMEOUT
 
 # Seconds between two reads of the action's record: the first and the longest pause.
-FIRST_LOOK, LONGEST_LOOK = 0.05, 0.5
+POLLS = Backoff(first=0.05, longest=0.5, factor=1.5)
 # Seconds beyond the host's own time-out, until a conductor notices that the action has ended.
 MARGIN = 30.0
 
@@ -21,15 +22,14 @@ def wait(api: Collaborators, call: Call, instance_uuid: str) -> None:
 
     Raises Conflict or GuestAgentUnresponsive, with Nova's text, if it has failed.
     """
-    until, pause = time.monotonic() + SECRET_TIMEOUT + MARGIN, FIRST_LOOK
-    while True:
+    until = time.monotonic() + SECRET_TIMEOUT + MARGIN
+    for pause in POLLS.pauses():
         with api.db.read() as session:
             if _has_ended(session, call, instance_uuid):
                 return
         if time.monotonic() >= until:
             raise _failed(instance_uuid, "its host has not answered in time")
         time.sleep(pause)
-        pause = min(pause * 1.5, LONGEST_LOOK)
 
 
 def _has_ended(session: Session, call: Call, instance_uuid: str) -> bool:
