@@ -9,12 +9,12 @@ Work = Callable[[], None]
 class SingleFlight:
     """Gives work to `spawn`, unless the same work already waits or runs. Safe for threads."""
 
-    def __init__(self, spawn: Callable[[Work], None]) -> None:
+    def __init__(self, spawn: Callable[[Work], object]) -> None:
         self._spawn = spawn
         self._under_way: set[Hashable] = set()
         self._lock = threading.Lock()
 
-    def __call__(self, what: Hashable, work: Work, spawn: Callable[[Work], None] | None = None) -> None:
+    def __call__(self, what: Hashable, work: Work, spawn: Callable[[Work], object] | None = None) -> None:
         """`what` identifies the work; `spawn` replaces the default `spawn`. If `spawn` raises, that error is raised and
         the work does not count as running.
         """

@@ -11,8 +11,8 @@ import oslo_messaging
 import pytest
 
 from minova import errors, threads
-from minova.compute.instances.workers import Pool
 from minova.contracts.scheduler import SchedulerApi
+from minova.daemon_pool import DaemonPool
 from minova.messaging.rpc import Endpoint
 from minova.service import PeriodicTask, run_periodic, within
 from tests.functional.scheduler.cloud import CTX, spec_of
@@ -41,7 +41,7 @@ def in_a_periodic_task(work: Callable[[], Any]) -> None:
 
 
 def in_a_pool(work: Callable[[], Any]) -> None:
-    pool = Pool("builds", 1)
+    pool = DaemonPool("builds", 1)
     pool.spawn(work)
     pool.stop(time.monotonic() + 60)
 

@@ -7,8 +7,6 @@ wait for conductors and the broker, and reads must not wait behind them.
 
 import asyncio
 import contextlib
-import queue
-import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any
@@ -16,6 +14,7 @@ from typing import Any
 from a2wsgi import WSGIMiddleware
 
 from minova.api.listener.limits import Limits
+from minova.daemon_pool import DaemonPool
 
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 STOPPING = b"The service stops, and the request was not done in time. Please try again in a moment."
@@ -25,45 +24,30 @@ Receive = Callable[[], Any]
 Send = Callable[[Message], Any]
 
 
-class DaemonThreads(Executor):
-    """A thread pool. Unlike those of a ThreadPoolExecutor, its threads never keep the process from ending."""
+class DaemonExecutor(Executor):
+    """A DaemonPool for callers that want the result of their work."""
 
     def __init__(self, size: int, name: str) -> None:
-        self._size = size
-        self._name = name
-        self._work: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._threads = self.idle = 0
+        self._pool = DaemonPool(name, size)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Raises RuntimeError after `shutdown`."""
         future: Future[Any] = Future()
-        with self._lock:
-            if self.idle > 0:
-                self.idle -= 1
-            elif self._threads < self._size:
-                self._threads += 1
-                threading.Thread(target=self._run, name=f"{self._name}-{self._threads}", daemon=True).start()
-            self._work.put((future, lambda: fn(*args, **kwargs)))
+
+        def work() -> None:
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(fn(*args, **kwargs))
+                except BaseException as error:  # noqa: BLE001  - the future's caller gets it
+                    future.set_exception(error)
+
+        if not self._pool.spawn(work):
+            raise RuntimeError("cannot schedule new work after shutdown")
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Lets the threads end after their work, without waiting for them."""
-        for _ in range(self._threads):
-            self._work.put(None)
-
-    def _run(self) -> None:
-        while (item := self._work.get()) is not None:
-            future, work = item
-            if future.set_running_or_notify_cancel():
-                try:
-                    future.set_result(work())
-                except BaseException as error:  # noqa: BLE001  - the future's caller gets it
-                    future.set_exception(error)
-            del item, future, work
-            with self._lock:
-                # Tasks in the queue have found no idle thread. If there are some, this thread is not idle: it takes the
-                # next one.
-                self.idle += self._work.empty()
+        """Drops work that has not begun, and lets the threads end after their work, without waiting for them."""
+        self._pool.stop(0.0)
 
 
 class Bridge:
@@ -196,7 +180,7 @@ class _Exchange:
 def _in_threads(app: Any, size: int, name: str) -> Any:
     middleware = WSGIMiddleware(app, workers=1)
     middleware.executor.shutdown(wait=False)
-    middleware.executor = DaemonThreads(size, name)  # type: ignore[assignment]  # any Executor will do
+    middleware.executor = DaemonExecutor(size, name)  # type: ignore[assignment]  # any Executor will do
     return middleware
 
 

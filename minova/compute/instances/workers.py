@@ -3,7 +3,6 @@ thread while it waits for its turn.
 """
 
 import logging
-import math
 import threading
 import time
 from collections import deque
@@ -11,105 +10,15 @@ from collections.abc import Callable
 
 import msgspec
 
-from minova import errors
+from minova.daemon_pool import DaemonPool, Work
 from minova.single_flight import SingleFlight
 
 LOG = logging.getLogger(__name__)
-Work = Callable[[], None]
-Spawn = Callable[[Work], None]
+Spawn = Callable[[Work], object]
 
 REMOVALS = 10
 # Seconds after which a removal counts as stuck: it no longer prevents other removals from starting.
 STUCK_AFTER = 20.0
-
-
-class Pool:
-    """Runs up to `size` pieces of work at the same time, each in its own thread; 0 is unlimited.
-
-    Work that runs longer than `stuck_after` seconds no longer counts. Uncaught errors of work are logged. The threads
-    are daemons: the process may end while they work.
-    """
-
-    def __init__(self, name: str, size: int, stuck_after: float = math.inf) -> None:
-        self._name = name
-        self._size = size or math.inf
-        self._stuck_after = stuck_after
-        self._waiting: deque[Work] = deque()
-        self._running: dict[object, float] = {}
-        self._changed = threading.Condition()
-        self._look_again: threading.Timer | None = None
-        self._stopped = False
-
-    def spawn(self, work: Work) -> None:
-        """Run the work as soon as a thread is free. After `stop` no work begins: the next start finds open work. Raises
-        RuntimeError if no thread can be started.
-        """
-        with self._changed:
-            if self._stopped:
-                return
-            self._waiting.append(work)
-            try:
-                self._begin()
-            except RuntimeError:
-                if work in self._waiting:
-                    self._waiting.remove(work)
-                    raise
-
-    def stop(self, until: float) -> int:
-        """Begin no more work, and wait until `until` (`time.monotonic`) for running work. Returns how many pieces still
-        run.
-        """
-        with self._changed:
-            self._stopped = True
-            self._waiting.clear()
-            left = min(max(0.0, until - time.monotonic()), threading.TIMEOUT_MAX)
-            self._changed.wait_for(lambda: not self._running, left)
-            return len(self._running)
-
-    def _begin(self) -> None:
-        """Begin the work that may begin now. The caller holds the lock."""
-        now = time.monotonic()
-        while self._waiting and self._fresh(now) < self._size:
-            token, work = object(), self._waiting[0]
-            threading.Thread(target=self._run, args=(token, work), name=self._name, daemon=True).start()
-            # The thread needs the lock to report its end, so it cannot do so before this entry exists.
-            self._running[token] = now
-            self._waiting.popleft()
-        if self._waiting and self._look_again is None and self._stuck_after < math.inf:
-            self._look_again = threading.Timer(self._until_stuck(now), self._look)
-            self._look_again.daemon = True
-            self._look_again.start()
-
-    def _fresh(self, now: float) -> int:
-        return sum(now - begun < self._stuck_after for begun in self._running.values())
-
-    def _until_stuck(self, now: float) -> float:
-        ages = [now - begun for begun in self._running.values()]
-        return max(0.01, min(self._stuck_after - age for age in ages if age < self._stuck_after))
-
-    def _look(self) -> None:
-        with self._changed:
-            self._look_again = None
-            before = len(self._running)
-            self._begin()
-            if len(self._running) > before:
-                LOG.warning("%s: %d run, some for more than %g s", self._name, len(self._running), self._stuck_after)
-
-    def _run(self, token: object, work: Work) -> None:
-        try:
-            work()
-        except errors.Abandoned:
-            LOG.info("%s: work is left as it is, for the next start", self._name)
-        except errors.MinovaError as error:  # an outage, or a refusal with its reason
-            LOG.warning("%s: %s", self._name, error)
-        except BaseException:
-            LOG.exception("Error in %s", self._name)
-        finally:
-            with self._changed:
-                self._running.pop(token, None)
-                self._changed.notify_all()
-                if not self._stopped:
-                    self._begin()
 
 
 class _Item(msgspec.Struct, eq=False):
@@ -188,9 +97,9 @@ class Workers:
     """Runs builds, removals and starts of guests in pools of this host, or by `spawn` if it is given."""
 
     def __init__(self, max_concurrent_builds: int, spawn: Spawn | None, max_concurrent_guest_starts: int = 0) -> None:
-        self._builds = Pool("builds", max_concurrent_builds)
-        self._removals = Pool("removals", REMOVALS, STUCK_AFTER)
-        self._guest_starts = Pool("guest starts", max_concurrent_guest_starts)
+        self._builds = DaemonPool("builds", max_concurrent_builds)
+        self._removals = DaemonPool("removals", REMOVALS, STUCK_AFTER)
+        self._guest_starts = DaemonPool("guest starts", max_concurrent_guest_starts)
         self._queues = InstanceQueues()
         self._for_guest_starts: Spawn = spawn or self._guest_starts.spawn
         self._for_builds: Spawn = spawn or self._builds.spawn

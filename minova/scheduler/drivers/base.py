@@ -24,7 +24,7 @@ class Driver:
 
     def __init__(self, claim_loop: ClaimLoop, rules: RulesFor | None = None) -> None:
         self._claim_loop = claim_loop
-        self._rules = rules
+        self._rules_for = rules
         self._counting = threading.Lock()
 
     @property
@@ -41,10 +41,10 @@ class Driver:
 
     def capacity(self, spec: RequestSpec, limit: int) -> Capacity:
         """See SchedulerApi. Raises BadRequest if this driver has no rules for it."""
-        if self._rules is None:
+        if self._rules_for is None:
             raise errors.BadRequest(f"The scheduler driver {type(self).__name__} cannot report capacity.")
         with self._counting:
-            return capacity_of(self._claim_loop.what_if_table(), spec, self._rules(spec), limit)
+            return capacity_of(self._claim_loop.what_if_table(), spec, self._rules_for(spec), limit)
 
     def periodic_tasks(self) -> Sequence[PeriodicTask]:
         return ()

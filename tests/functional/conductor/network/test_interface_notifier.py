@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from minova.conductor.network import interface_notifier as interface_hints
+from minova.conductor.network import interface_notifier
 from minova.conductor.tasks.worker import Worker
 from minova.objects.network.network import Network
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, request
@@ -32,7 +32,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch, harness: ConductorHarness) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(interface_hints, "time", clock)
+    monkeypatch.setattr(interface_notifier, "time", clock)
     monkeypatch.setattr(Worker, "pause", lambda worker, seconds: clock.pause(seconds))
     host = harness.hosts["a"]
     told = host.refresh_members

@@ -4,11 +4,11 @@ import threading
 
 import pytest
 
-from minova.api.listener.bridge import DaemonThreads
+from minova.api.listener.bridge import DaemonExecutor
 
 
 def test_work_runs_in_daemons_and_no_more_than_the_size_at_once() -> None:
-    pool = DaemonThreads(2, "pool")
+    pool = DaemonExecutor(2, "pool")
     begun, go = threading.Semaphore(0), threading.Event()
 
     def work() -> bool:
@@ -24,21 +24,16 @@ def test_work_runs_in_daemons_and_no_more_than_the_size_at_once() -> None:
     pool.shutdown()
 
 
-def test_idle_thread_is_used_before_another_is_made() -> None:
-    pool = DaemonThreads(8, "pool")
-    first = pool.submit(threading.get_ident).result(30)
-    # The thread is idle a moment after its result is there.
-    for _ in range(1000):
-        if pool.idle:
-            break
-        threading.Event().wait(0.01)
-    assert pool.submit(threading.get_ident).result(30) == first
-    pool.shutdown()
-
-
 def test_error_reaches_the_caller() -> None:
-    pool = DaemonThreads(1, "pool")
+    pool = DaemonExecutor(1, "pool")
     with pytest.raises(ValueError, match="invalid literal"):
         pool.submit(int, "a").result(30)
     assert pool.submit(len, "abc").result(30) == 3
     pool.shutdown()
+
+
+def test_work_after_the_end_is_refused() -> None:
+    pool = DaemonExecutor(1, "pool")
+    pool.shutdown()
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        pool.submit(len, "abc")
