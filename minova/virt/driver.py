@@ -64,7 +64,7 @@ class Driver(Protocol):
     """
 
     reports_resources: ClassVar[bool]
-    """False switches tracking off: claims become NopClaims."""
+    """False: claims on its nodes are NopClaims, which hold nothing."""
 
     def init_host(self, host: str) -> None:
         """Connect and check the settings against the host. Raises InvalidConfiguration if they cannot work here."""

@@ -55,8 +55,6 @@ class Auditor:
 
     def update_available_resource(self, ctx: RequestContext) -> tuple[Exception, ...]:
         """Audit each node and return the failures. A failure is logged and does not stop the audits of other nodes."""
-        if not self._driver.reports_resources:
-            return ()
         try:
             available = self._driver.available_nodes()
         except errors.HypervisorError as error:
@@ -108,9 +106,7 @@ class Auditor:
         return self._audits[nodename]
 
     def audit_node(self, ctx: RequestContext, nodename: str) -> NodeAudit:
-        """Audit one node on request. Raises Conflict if its driver reports no resources, and any error of the audit."""
-        if not self._driver.reports_resources:
-            raise errors.Conflict(f"Node {nodename} is not audited: its driver reports no resources.")
+        """Audit one node on request. Raises any error of the audit."""
         return self._audit(ctx, nodename).finding.record
 
     def outlived(self) -> Outlived:

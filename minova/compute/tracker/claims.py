@@ -94,10 +94,3 @@ class MoveClaim(Claim):
     def abort(self) -> None:
         LOG.debug("Aborting move claim of instance %s", self.instance.uuid)
         self._tracker.note_move(self._ctx, self.instance, msgspec.structs.replace(self.migration, status="error"))
-
-
-class NopMoveClaim(MoveClaim):
-    """As NopClaim, for moves."""
-
-    def abort(self) -> None:
-        pass

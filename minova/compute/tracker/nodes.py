@@ -84,9 +84,8 @@ class Nodes:
         """Raises InvalidConfiguration if more is reserved than a node has. Called at the start and before other
         settings apply.
         """
-        if self._driver.reports_resources:
-            for nodename in self._driver.available_nodes():
-                require_capacity(self._driver.host_view(nodename), (settings or self._settings).reserved)
+        for nodename in self._driver.available_nodes():
+            require_capacity(self._driver.host_view(nodename), (settings or self._settings).reserved)
 
     def tracker(self, nodename: str) -> ResourceTracker:
         """Raises NotFound if the driver does not report this node."""

@@ -22,7 +22,7 @@ from minova.compute.accounting.node_usage import NodeUsage, TrackedMigration
 from minova.compute.accounting.orphans import with_records
 from minova.compute.accounting.usage import TrackedInstance, usage_of
 from minova.compute.conductor_retry import ConductorRetry
-from minova.compute.tracker.claims import Claim, MoveClaim, NopClaim, NopMoveClaim, check_claim
+from minova.compute.tracker.claims import Claim, MoveClaim, NopClaim, check_claim
 from minova.compute.tracker.monitors import Metrics, nothing_monitored
 from minova.compute.tracker.node_writes import NodeWrite, WriteOrder
 from minova.compute.tracker.resource_view import log_final_view, log_finding, log_hypervisor_view, validated
@@ -194,7 +194,8 @@ class ResourceTracker:
         """
         request = _ClaimRequest(ctx=ctx, instance=instance, attempt=attempt, limits=limits, step=step)
         if not self._driver.reports_resources:
-            return NopClaim(self, ctx, self._write_claim(request, instance, self._untracked()))
+            node = ComputeNode(uuid=self._new_uuid, host=self._settings.host, hypervisor_hostname=self.nodename)
+            return NopClaim(self, ctx, self._write_claim(request, instance, node))
         return Claim(self, ctx, self._claims.ask(request))
 
     def _serve_claims(self, queued: Sequence[QueuedRequest[_ClaimRequest, Instance]]) -> None:
@@ -310,8 +311,6 @@ class ResourceTracker:
             return self._repeat("claim_move", lambda: self._conductor.claim_move(ctx, migration=claimed, node=node))
 
         incoming = replace(migration, dest_compute=self._settings.host, dest_node=self.nodename)
-        if not self._driver.reports_resources:
-            return NopMoveClaim(self, ctx, instance, write(incoming, self._untracked()))
         with self._lock:
             return MoveClaim(self, ctx, instance, self._claim_move(instance, incoming, limits, write))
 
@@ -356,9 +355,6 @@ class ResourceTracker:
 
     def _usage(self, instance: Instance) -> usage.Usage:
         return usage_of(instance.flavor, self._driver.overhead(instance.flavor))
-
-    def _untracked(self) -> ComputeNode:
-        return ComputeNode(uuid=self._new_uuid, host=self._settings.host, hypervisor_hostname=self.nodename)
 
     @property
     def _new_uuid(self) -> str:

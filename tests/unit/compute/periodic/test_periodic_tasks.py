@@ -13,7 +13,7 @@ from minova.objects.servers.states import PowerState, VmState
 from minova.objects.unexpected.guest_record import GuestsAnswer
 from minova.virt.driver import LeftDisks
 from tests.fakes.computes import CTX, NODE, Compute
-from tests.fakes.hypervisor import BlindHypervisor, Hypervisor
+from tests.fakes.hypervisor import Hypervisor
 
 RUNNING = PowerState.RUNNING
 ALWAYS = [
@@ -71,11 +71,8 @@ def test_intervals_are_those_of_novas_options(options: dict[str, Any], wanted: d
 # -- power states ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("hypervisor", [Hypervisor, BlindHypervisor])
-def test_unreported_power_states_reach_their_rows(
-    hypervisor: type[Hypervisor], caplog: pytest.LogCaptureFixture
-) -> None:
-    compute = Compute(hypervisor=hypervisor(NODE)).start()
+def test_unreported_power_states_reach_their_rows(caplog: pytest.LogCaptureFixture) -> None:
+    compute = Compute().start()
     for uuid in ("shut", "killed", "same"):
         compute.boot(uuid)
     compute.hypervisor.watch(lambda uuid, state: None)
