@@ -7,7 +7,8 @@ import msgspec
 from oslo_config import cfg
 
 from minova import errors
-from minova.api.access.auth import CLIENT_PATH, authenticator
+from minova.api.access.auth import authenticator
+from minova.api.access.authenticator import CLIENT_PATH
 from minova.api.access.failure_table import FailureTable
 from minova.api.compute.collaborators import Collaborators as ComputeCollaborators
 from minova.api.compute.definition import ComputeDefinition

@@ -15,7 +15,8 @@ from oslo_config import cfg
 
 from minova import conf as configuration
 from minova import log
-from minova.api.access.auth import Authenticator, foreign_server_authenticator, placement_authenticator
+from minova.api.access.auth import foreign_server_authenticator, placement_authenticator
+from minova.api.access.authenticator import Authenticator
 from minova.api.listener.service import HttpService, Listen, limits_of
 from minova.api.placement.app import make_app
 from minova.cmd import database

@@ -4,15 +4,12 @@ console.
 
 import logging
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from websockify.websocketproxy import ProxyRequestHandler
 
 from minova import errors
-
-if TYPE_CHECKING:
-    from minova.consoleproxy.server import ConsoleServer
 
 LOG = logging.getLogger(__name__)
 
@@ -22,12 +19,28 @@ PATIENCE = 10.0
 MAX_FRAME = 1024 * 1024
 
 
+class ConsoleAccess(Protocol):
+    """What the server of a handler offers.
+
+    `allowed_origins`: hosts whose pages may open consoles, beside the server's own. `web`: the folder of noVNC.
+    `connections`: to guests, which a stop of the server closes.
+    """
+
+    allowed_origins: frozenset[str]
+    web: str
+    connections: set[socket.socket]
+
+    def connect(self, token: str, client: str) -> socket.socket: ...
+
+    def opened(self, connection: Any) -> None: ...
+
+
 class Handler(ProxyRequestHandler):  # type: ignore[misc]  # websockify has no types
     """websockify's handler, with targets from tokens. Its attributes belong to one connection: the server has many at
     the same time.
     """
 
-    server: "ConsoleServer"
+    server: ConsoleAccess
     server_version = "minova-consoleproxy"
     sys_version = ""
     timeout = PATIENCE

@@ -14,7 +14,8 @@ from minova import conf as configuration
 from minova import errors
 from minova.api.access import auth, throttle
 from minova.api.access.addresses import parse_networks
-from minova.api.access.auth import HttpBasic, Unauthenticated, authenticator, printable
+from minova.api.access.auth import HttpBasic, authenticator, printable
+from minova.api.access.authenticator import Unauthenticated
 from minova.api.access.throttle import TooManyFailures
 from minova.api.policies.users import Identity, Users
 from tests.functional.api.conftest import Cloud

@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Protocol
 
 import bcrypt
 import falcon
@@ -24,16 +23,12 @@ from oslo_config import cfg
 
 from minova import errors
 from minova.api.access.addresses import Network, client_address, parse_networks
+from minova.api.access.authenticator import Authenticator, Unauthenticated
 from minova.api.access.failure_table import FailureTable
 from minova.api.access.origin import is_loopback, require_local_host
 from minova.api.access.throttle import Attempt, Throttle
 from minova.api.policies.users import Identity, Users, with_implied
 
-CHALLENGE = 'Basic realm="minova", charset="UTF-8"'
-# The key of the WSGI environment that holds the service type, as in a catalog, of the requested API.
-SERVICE_TYPE = "minova.service_type"
-# The key of the WSGI environment that holds the path as the client sent it.
-CLIENT_PATH = "minova.client_path"
 # Seconds that a valid password is cached: bcrypt takes 50 to 200 ms of a CPU for each request.
 CACHE_SECONDS = 300.0
 CACHE_SIZE = 1000
@@ -48,18 +43,6 @@ DEFAULT_COST = 12
 # calculation.
 _BCRYPT = re.compile(r"\$2[aby]\$(0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{21}[.Oeu][./A-Za-z0-9]{31}")
 LOG = logging.getLogger(__name__)
-
-
-class Unauthenticated(errors.Unauthorized):
-    """The answer has a challenge (WWW-Authenticate)."""
-
-    def __init__(self, message: str, challenge: str = CHALLENGE) -> None:
-        super().__init__(message)
-        self.challenge = challenge
-
-
-class Authenticator(Protocol):
-    def __call__(self, request: falcon.Request) -> Identity: ...
 
 
 def authenticator(conf: cfg.ConfigOpts, failures: FailureTable | None = None) -> Authenticator:

@@ -19,7 +19,7 @@ from keystonemiddleware import auth_token
 from oslo_config import cfg
 
 from minova import errors
-from minova.api.access.auth import CLIENT_PATH, SERVICE_TYPE, Unauthenticated
+from minova.api.access.authenticator import CLIENT_PATH, SERVICE_TYPE, Unauthenticated
 from minova.api.policies.users import Identity, Scope
 
 LOG = logging.getLogger(__name__)

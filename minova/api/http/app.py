@@ -8,7 +8,7 @@ import msgspec
 from falcon.routing import DefaultRouter
 
 from minova import errors
-from minova.api.access.auth import Authenticator
+from minova.api.access.authenticator import Authenticator
 from minova.api.http import nul
 from minova.api.http.call import Call
 from minova.api.http.definition import ApiDefinition, Route

@@ -7,7 +7,7 @@ import falcon
 
 from minova import errors
 from minova.api.access.addresses import drop_forged, parse_networks
-from minova.api.access.auth import SERVICE_TYPE, Authenticator, Unauthenticated
+from minova.api.access.authenticator import SERVICE_TYPE, Authenticator, Unauthenticated
 from minova.api.access.origin import require_own_origin
 from minova.api.access.throttle import TooManyFailures
 from minova.api.http.call import Access

@@ -14,7 +14,8 @@ from oslo_config import cfg
 
 from minova import metrics
 from minova.api.access.addresses import client_address, parse_networks
-from minova.api.access.auth import Unauthenticated, printable
+from minova.api.access.auth import printable
+from minova.api.access.authenticator import Unauthenticated
 from minova.api.http.definition import Route
 from minova.api.image import data
 from minova.api.image.definition import ImageDefinition

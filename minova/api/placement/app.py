@@ -5,7 +5,7 @@ from functools import cache
 
 from oslo_config import cfg
 
-from minova.api.access.auth import Authenticator
+from minova.api.access.authenticator import Authenticator
 from minova.api.http import app as http
 from minova.api.http.middleware import Cors
 from minova.api.placement.call import Placement

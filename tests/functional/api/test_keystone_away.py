@@ -11,7 +11,8 @@ import pytest
 from falcon import testing
 
 from minova import errors
-from minova.api.access.auth import SERVICE_TYPE, Authenticator, Unauthenticated, authenticator
+from minova.api.access.auth import authenticator
+from minova.api.access.authenticator import SERVICE_TYPE, Authenticator, Unauthenticated
 from tests.cluster import configure
 from tests.servers.private_server import free_ports
 

@@ -14,7 +14,7 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from oslo_privsep import capabilities, priv_context
 
-from minova.virt.libvirt.guest_files.root_files import may
+from minova.virt.libvirt.guest_files.linux_capabilities import CAP_NET_BIND_SERVICE, has_capability
 
 _NAME = re.compile(r"disk(\.\w+)?|snapshot\.overlay|console\.log(\.\d+)?")
 context = priv_context.PrivContext(
@@ -35,7 +35,7 @@ def start() -> None:
 
 
 def _give_up() -> None:
-    kept = [int(capabilities.CAP_NET_BIND_SERVICE)] if may(int(capabilities.CAP_NET_BIND_SERVICE)) else []
+    kept = [CAP_NET_BIND_SERVICE] if has_capability(CAP_NET_BIND_SERVICE) else []
     capabilities.drop_all_caps_except(kept, kept, [])
 
 

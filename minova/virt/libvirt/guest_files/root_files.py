@@ -10,14 +10,14 @@ import os
 import threading
 from pathlib import Path
 
-# Of <linux/capability.h>.
-_CAP_CHOWN = 0
+from minova.virt.libvirt.guest_files.linux_capabilities import CAP_CHOWN, has_capability
+
 _running = threading.Event()
 
 
 def start_helper() -> None:
     """Start the helper if this process has CAP_CHOWN and is not root. Call it first, while there is only one thread."""
-    if os.geteuid() == 0 or not may(_CAP_CHOWN):
+    if os.geteuid() == 0 or not has_capability(CAP_CHOWN):
         return
     assert threading.active_count() == 1
     # Slow to import, and not needed by root.
@@ -36,9 +36,3 @@ def take_back(path: Path) -> None:
     from minova.virt.libvirt.guest_files import privileged  # noqa: PLC0415
 
     privileged.take_back(str(path.parent.parent), path.parent.name, path.name)
-
-
-def may(capability: int) -> bool:
-    """Whether this process has the capability."""
-    lines = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    return bool(int(lines["CapPrm"], 16) >> capability & 1)

@@ -9,6 +9,7 @@ import pytest
 
 from minova import errors
 from minova.api.access import auth, origin
+from minova.api.access.authenticator import Unauthenticated
 from minova.api.policies.users import Users
 
 # 22 characters of salt, 31 of hash.
@@ -26,7 +27,7 @@ def test_credentials_are_parsed() -> None:
 
 @pytest.mark.parametrize("header", [None, "", "Bearer x", "Basic", "Basic %%%", basic(b"alice"), basic(b"\xff:x")])
 def test_malformed_credentials_are_refused(header: str | None) -> None:
-    with pytest.raises(auth.Unauthenticated):
+    with pytest.raises(Unauthenticated):
         auth.credentials(header)
 
 
@@ -86,13 +87,13 @@ def test_checked_password_is_cached_until_the_file_changes(tmp_path: Path) -> No
     assert check(AuthRequest("alice", "secret")) == Users([], []).identity("alice")
     assert "admin" in check(AuthRequest("admin", "secret")).roles
     for user, password in (("alice", "Secret"), ("bob", "secret"), ("", "")):
-        with pytest.raises(auth.Unauthenticated):
+        with pytest.raises(Unauthenticated):
             check(AuthRequest(user, password))
     assert check(AuthRequest("alice", "secret")).user_id == "alice"
     now = auth.CACHE_SECONDS + 1
     assert check(AuthRequest("alice", "secret")).user_id == "alice"
     file.write_text(f"admin:{hashed}\n")
-    with pytest.raises(auth.Unauthenticated):
+    with pytest.raises(Unauthenticated):
         check(AuthRequest("alice", "secret"))
 
 
