@@ -6,7 +6,7 @@ import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 from oslo_config import cfg
@@ -31,8 +31,8 @@ from minova.compute.tracker.nodes import Nodes, settings_from
 from minova.context import RequestContext, service_context
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
-from minova.objects.actions import server_actions as known
-from minova.objects.catalogue.image import Image
+from minova.objects.actions.host_arguments import HostArguments
+from minova.objects.actions.server_actions import BY_KIND
 from minova.objects.hosts.cloud import CloudState, is_shown
 from minova.objects.hosts.node_audit import NodeAudit
 from minova.objects.hosts.service import SERVICE_VERSION, Service, ServiceInstructions
@@ -45,7 +45,7 @@ from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
 from minova.safe_mode import SafeMode
 from minova.service import PeriodicTask, until_available
-from minova.virt.driver import Driver, GuestData
+from minova.virt.driver import Driver
 
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -173,101 +173,27 @@ class ComputeManager:
         self._workers.hurry(instance_uuid)
         self._background.run(ctx, ("terminate", instance_uuid), lambda: self._terminate(ctx, instance_uuid))
 
-    def stop_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        self._act(ctx, known.STOP, instance, action_id)
-
-    def start_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        self._act(ctx, known.START, instance, action_id)
-
-    def reboot_instance(self, ctx: RequestContext, instance: Instance, action_id: int, reboot_type: str) -> None:
-        action = known.REBOOT_SOFT if reboot_type == known.REBOOT_SOFT.variant else known.REBOOT_HARD
-        self._act(ctx, action, instance, action_id)
-
-    def pause_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        self._act(ctx, known.PAUSE, instance, action_id)
-
-    def unpause_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        self._act(ctx, known.UNPAUSE, instance, action_id)
-
-    def suspend_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        self._act(ctx, known.SUSPEND, instance, action_id)
-
-    def resume_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        self._act(ctx, known.RESUME, instance, action_id)
-
-    def rescue_instance(
-        self, ctx: RequestContext, instance: Instance, action_id: int, rescue_image: Image | None = None
-    ) -> None:
-        self._act(ctx, known.RESCUE, instance, action_id, rescue_image=rescue_image)
-
-    def unrescue_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        self._act(ctx, known.UNRESCUE, instance, action_id)
-
-    def rebuild_instance(
-        self,
-        ctx: RequestContext,
-        instance: Instance,
-        action_id: int,
-        admin_password: str | None = None,
-        injected_files: tuple[dict[str, str], ...] = (),
-        availability_zone: str = "",
-    ) -> None:
-        data = GuestData(
-            availability_zone=availability_zone, admin_password=admin_password, files=tuple(injected_files)
-        )
-        self._act(ctx, known.REBUILD, instance, action_id, guest_data=data)
-
-    def trigger_crash_dump(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        self._act(ctx, known.TRIGGER_CRASH_DUMP, instance, action_id)
-
-    def change_password(self, ctx: RequestContext, instance: Instance, action_id: int, admin_password: str) -> None:
-        self._act(ctx, known.CHANGE_PASSWORD, instance, action_id, admin_password=admin_password)
-
-    def attach_interface(self, ctx: RequestContext, instance: Instance, action_id: int, port_id: str) -> None:
-        self._act(ctx, known.ATTACH_INTERFACE, instance, action_id, port_id=port_id)
-
-    def detach_interface(self, ctx: RequestContext, instance: Instance, action_id: int, port_id: str) -> None:
-        self._act(ctx, known.DETACH_INTERFACE, instance, action_id, port_id=port_id)
-
-    def snapshot_instance(self, ctx: RequestContext, instance: Instance, action_id: int, image: Image) -> None:
-        self._act(ctx, known.CREATE_IMAGE, instance, action_id, image=image)
-
-    def backup_instance(
-        self, ctx: RequestContext, instance: Instance, action_id: int, image: Image, rotation: int
-    ) -> None:
-        self._act(ctx, known.CREATE_BACKUP, instance, action_id, image=image)
-
-    def shelve_instance(self, ctx: RequestContext, instance: Instance, action_id: int, image: Image) -> None:
-        self._act(ctx, known.SHELVE, instance, action_id, image=image)
-
-    def shelve_offload_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        self._act(ctx, known.SHELVE_OFFLOAD, instance, action_id)
-
-    def unshelve_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        self._act(ctx, known.UNSHELVE, instance, action_id)
-
-    def soft_delete_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        self._act(ctx, known.SOFT_DELETE, instance, action_id)
-
-    def restore_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        self._act(ctx, known.RESTORE, instance, action_id)
-
-    def cancel_action(self, ctx: RequestContext, instance_uuid: str, action_id: int) -> None:
-        """Does not wait for the work on the instance."""
-        work = lambda: self._actions.give_up(ctx, instance_uuid, action_id)  # noqa: E731
-        self._background.run(ctx, ("cancel", f"action {action_id}"), work)
-
-    def _act(
-        self, ctx: RequestContext, action: known.ServerAction, instance: Instance, action_id: int, **arguments: Any
+    def run_action(
+        self, ctx: RequestContext, instance: Instance, action_id: int, kind: str, arguments: HostArguments
     ) -> None:
         """Run the action in the background. The same action runs only once at a time. It does not wait for a guest that an
         audit has asked to shut down.
         """
+        action = BY_KIND.get(kind)
+        if action is None:
+            unknown = lambda: self._actions.refuse_unknown(ctx, instance.uuid, action_id, kind)  # noqa: E731
+            self._background.run(ctx, (f"action {action_id}", instance.uuid), unknown)
+            return
         self._builder.stops.cancel(instance.uuid)
         if action.ends_others:
             self._actions.cancel_before(instance.uuid, action_id)
         work = lambda: self._actions.run(ctx, action, instance, action_id, arguments)  # noqa: E731
         self._background.run(ctx, (f"action {action_id}", instance.uuid), work)
+
+    def cancel_action(self, ctx: RequestContext, instance_uuid: str, action_id: int) -> None:
+        """Does not wait for the work on the instance."""
+        work = lambda: self._actions.give_up(ctx, instance_uuid, action_id)  # noqa: E731
+        self._background.run(ctx, ("cancel", f"action {action_id}"), work)
 
     def get_console(self, ctx: RequestContext, instance_uuid: str, console_type: str) -> ConsoleAddress:
         try:

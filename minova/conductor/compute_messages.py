@@ -22,6 +22,7 @@ from minova.db.models import Task
 from minova.db.servers import instances, request_specs
 from minova.db.sql import chunked
 from minova.log import level_of
+from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.network.vif import GroupMembers
 from minova.objects.requests.request_spec import HostLimits, RequestSpec, Retry, Selection
 from minova.objects.servers.build import BuildMessage
@@ -202,20 +203,17 @@ class ComputeClient:
         self,
         ctx: RequestContext,
         host: str,
-        method: str,
+        kind: str,
         instance: InstanceObject,
         action_id: int,
-        arguments: Mapping[str, Any],
+        arguments: HostArguments,
     ) -> None:
-        """Request a server action with the contract's method of that name and its further arguments.
-
-        Raises PeerTooOld if the host does not know the method.
-        """
+        """Request a server action. Raises PeerTooOld if the host runs none."""
         too_old: list[errors.PeerTooOld] = []
 
         def send(client: ComputeApi) -> None:
             try:
-                getattr(client, method)(ctx, instance=instance, action_id=action_id, **arguments)
+                client.run_action(ctx, instance=instance, action_id=action_id, kind=kind, arguments=arguments)
             except errors.PeerTooOld as error:
                 too_old.append(error)
 

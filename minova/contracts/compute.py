@@ -4,7 +4,7 @@ from typing import ClassVar, Protocol
 
 from minova.context import RequestContext
 from minova.contracts.base import Role, call, called_by, cast, contract
-from minova.objects.catalogue.image import Image
+from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.hosts.node_audit import NodeAudit
 from minova.objects.network.vif import GroupMembers
 from minova.objects.servers.build import BuildMessage
@@ -33,58 +33,14 @@ class ForConductor(Protocol):
         ...
 
     @cast(since="1.3")
-    def stop_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        """Shut the guest down; after `shutdown_timeout` its domain is destroyed. Idempotent.
-
-        All server actions work alike: the host first calls the conductor's `begin_action`, and reports the end.
-        """
-        ...
-
-    @cast(since="1.3")
-    def start_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        """Run the domain of a stopped instance. Idempotent."""
-        ...
-
-    @cast(since="1.3")
-    def reboot_instance(self, ctx: RequestContext, instance: Instance, action_id: int, reboot_type: str) -> None:
-        """SOFT: the guest shuts itself down and is started again. If it does not shut down, it is rebooted HARD. HARD:
-        its domain is destroyed, redefined and started. Work that the host still does for an earlier action of the
-        instance ends.
-        """
-        ...
-
-    @cast(since="1.3")
-    def pause_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        """Pause the guest's CPUs; its memory stays. Idempotent."""
-        ...
-
-    @cast(since="1.3")
-    def unpause_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        """Resume the guest's CPUs. Idempotent."""
-        ...
-
-    @cast(since="1.3")
-    def suspend_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        """Write the guest's memory to the host's disk and end its domain. Idempotent."""
-        ...
-
-    @cast(since="1.3")
-    def resume_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        """Resume a suspended guest from its saved memory. Idempotent."""
-        ...
-
-    @cast(since="1.3")
-    def rescue_instance(
-        self, ctx: RequestContext, instance: Instance, action_id: int, rescue_image: Image | None = None
+    def run_action(
+        self, ctx: RequestContext, instance: Instance, action_id: int, kind: str, arguments: HostArguments
     ) -> None:
-        """Shut the guest down and run it from a fresh disk, made from this image or from its own image. Its root disk
-        becomes the second disk. Idempotent.
-        """
-        ...
+        """Run a server action of this kind, an entry of `objects/actions/server_actions.py`. Idempotent.
 
-    @cast(since="1.3")
-    def unrescue_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        """Run the guest from its root disk again, and remove the rescue disk. Idempotent."""
+        The host first calls the conductor's `begin_action`, and reports the end. It reports the failure of a kind that
+        it does not know.
+        """
         ...
 
     @cast(since="1.3")
@@ -104,91 +60,6 @@ class ForConductor(Protocol):
         """Neutron has reported a change of the instance's interfaces. A host that waits for them asks again.
         Idempotent.
         """
-        ...
-
-    @cast(since="1.3")
-    def rebuild_instance(
-        self,
-        ctx: RequestContext,
-        instance: Instance,
-        action_id: int,
-        admin_password: str | None = None,
-        injected_files: tuple[dict[str, str], ...] = (),
-        availability_zone: str = "",
-    ) -> None:
-        """Make the guest's disks and config drive anew, from the instance's present image, and run the guest.
-        Idempotent.
-
-        Once the guest is off and before it changes the disks, the host calls `begin_action` again. A stopped instance
-        stays stopped.
-        """
-        ...
-
-    @cast(since="1.3")
-    def trigger_crash_dump(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        """Send one NMI to the guest's kernel. The kernel writes a dump if it is configured to."""
-        ...
-
-    @cast(since="1.3")
-    def change_password(self, ctx: RequestContext, instance: Instance, action_id: int, admin_password: str) -> None:
-        """Set this password for the guest's administrator, through the agent in the guest. Idempotent."""
-        ...
-
-    @cast(since="1.3")
-    def attach_interface(self, ctx: RequestContext, instance: Instance, action_id: int, port_id: str) -> None:
-        """Attach the interface of this port, which is in `network_info`, to the guest. Idempotent."""
-        ...
-
-    @cast(since="1.3")
-    def detach_interface(self, ctx: RequestContext, instance: Instance, action_id: int, port_id: str) -> None:
-        """Detach the interface of this port from the guest, which must release it. Idempotent."""
-        ...
-
-    @cast(since="1.3")
-    def snapshot_instance(self, ctx: RequestContext, instance: Instance, action_id: int, image: Image) -> None:
-        """Write the root disk into this queued image. The guest keeps running. Idempotent: an active image stays
-        unchanged.
-        """
-        ...
-
-    @cast(since="1.3")
-    def backup_instance(
-        self, ctx: RequestContext, instance: Instance, action_id: int, image: Image, rotation: int
-    ) -> None:
-        """Same as `snapshot_instance`. When the backup is done, the conductor removes the older ones beyond
-        `rotation`.
-        """
-        ...
-
-    @cast(since="1.3")
-    def shelve_instance(self, ctx: RequestContext, instance: Instance, action_id: int, image: Image) -> None:
-        """Stop the guest, and write its root disk into this queued image. Idempotent: an active image stays
-        unchanged.
-        """
-        ...
-
-    @cast(since="1.3")
-    def shelve_offload_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        """Remove the guest of a shelved instance and its disks. Unshelving builds it again from its image, on any host.
-        Idempotent.
-        """
-        ...
-
-    @cast(since="1.3")
-    def unshelve_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        """Run the guest of a shelved instance that still has its disks. An offloaded instance is built instead.
-        Idempotent.
-        """
-        ...
-
-    @cast(since="1.3")
-    def soft_delete_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        """Same as `stop_instance`: its disks stay until the instance is reclaimed. Idempotent."""
-        ...
-
-    @cast(since="1.3")
-    def restore_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        """Run the guest of a soft-deleted instance. Idempotent."""
         ...
 
     @cast(since="1.3")

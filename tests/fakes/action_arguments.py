@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.actions.server_actions import ServerAction
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.states import VmState
@@ -49,7 +50,12 @@ def sent_with(action: ServerAction) -> dict[str, Any]:
         return {"admin_password": PASSWORD}
     if action.kind.endswith("_interface"):
         return {"port_id": PORT}
-    return {"reboot_type": action.variant} if action.key == "reboot" else {}
+    return {}
+
+
+def host_arguments(action: ServerAction) -> HostArguments:
+    """`sent_with`, as the compute's contract has it."""
+    return msgspec.convert(sent_with(action), HostArguments)
 
 
 def power_state_after(action: ServerAction) -> int:

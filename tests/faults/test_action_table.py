@@ -139,7 +139,7 @@ def test_guest_row_domain_and_allocation_agree_after(cloud: Cloud, kind: str, fa
     meeting, after = FAULTS[fault]
     happened = Once(world, meeting, after=after) if meeting is not None else None
     if meeting is None:
-        world.lost_methods = {action.method}
+        world.lost_methods = {"run_action"}
         world.later(2.5 * ACTION_TIMEOUT, None, world.lost_methods.clear)
     cloud.act(uuid, kind)
     assert wait_until(cloud, lambda: is_at_rest(cloud, uuid), 10.0 * ACTION_TIMEOUT), state_of(cloud, uuid)

@@ -19,7 +19,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +35,7 @@ from minova.compute.instances.power_states import PowerStates
 from minova.compute.tracker.nodes import Nodes
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
+from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.actions.server_actions import BY_KIND, SECRET_TIMEOUT, SHELVE_OFFLOAD, ServerAction
 from minova.objects.servers.failures import kind_of
 from minova.objects.servers.instance import Instance
@@ -230,7 +231,7 @@ class InstanceActions:
         action: ServerAction,
         instance: Instance,
         action_id: int,
-        arguments: Mapping[str, Any],
+        arguments: HostArguments,
     ) -> None:
         """Raises ServiceUnavailable if no conductor has answered; then the conductor requests the action again."""
         with self._domains.locked(instance.uuid):
@@ -244,6 +245,17 @@ class InstanceActions:
                 self._run(ctx, action, action_id, order)
             finally:
                 del self._running[instance.uuid]
+
+    def refuse_unknown(self, ctx: RequestContext, instance_uuid: str, action_id: int, kind: str) -> None:
+        """Report that this host does not know actions of this kind: it runs an older release than the conductor."""
+        refused = Result(
+            instance_uuid=instance_uuid,
+            action_id=action_id,
+            power_state=self._power_state_if_known(instance_uuid),
+            kind=kind_of(errors.PeerTooOld()),
+            untouched=True,
+        )
+        self._report_failure(ctx, refused, f"it runs a release without the action {kind[:64]}")
 
     def give_up(self, ctx: RequestContext, instance_uuid: str, action_id: int) -> None:
         """Cancel the action because its time is over, if it has not begun, and report which of both is the case. The

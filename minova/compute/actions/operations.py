@@ -30,7 +30,7 @@ from minova.objects.catalogue.image import Image
 from minova.objects.network.vif import Vif
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState, TaskState, VmState
-from minova.virt.driver import Driver
+from minova.virt.driver import Driver, GuestData
 
 LOG = logging.getLogger(__name__)
 
@@ -168,7 +168,7 @@ class Operations:
     def _rescue(self, order: Order) -> PowerState:
         """Prepare the rescue disk first: if that fails, the guest is left as it is."""
         instance = self._plugging.bound_if_lost(order.ctx, order.instance)
-        image: Image | None = order.arguments.get("rescue_image") or instance.image
+        image: Image | None = order.arguments.rescue_image or instance.image
         with order.preparing():
             if image is None:
                 raise errors.ImageUnacceptable(f"Instance {instance.uuid} has no image that could rescue it")
@@ -192,7 +192,12 @@ class Operations:
         self._power_off(order, waiting)
         order.confirm()
         order.step = TaskState.REBUILD_SPAWNING.value
-        self._driver.rebuild(instance, path, order.arguments["guest_data"])
+        data = GuestData(
+            availability_zone=order.arguments.availability_zone,
+            admin_password=order.arguments.admin_password,
+            files=order.arguments.injected_files,
+        )
+        self._driver.rebuild(instance, path, data)
         if instance.vm_state is VmState.STOPPED:
             return self._power_state(instance.uuid)
         return self._driver.power_on(instance)
@@ -246,7 +251,7 @@ class Operations:
         state = self._power_state(uuid)
         if state is not PowerState.RUNNING:
             raise errors.GuestNotRunning(f"instance {uuid} is not running")
-        self._driver.set_admin_password(order.instance, order.arguments["admin_password"])
+        self._driver.set_admin_password(order.instance, order.arguments.admin_password or "")
         return state
 
     def _attach_interface(self, order: Order) -> PowerState:
@@ -257,7 +262,7 @@ class Operations:
                 instance = self._plugging.bound(order.ctx, instance, instance.attempt)
             vif = _vif_of(order, instance)
         if vif is None:
-            raise errors.PortNotFound(f"Port {order.arguments['port_id']} could not be found.")
+            raise errors.PortNotFound(f"Port {order.arguments.port_id} could not be found.")
         try:
             return self._driver.attach_interface(instance, vif)
         except Exception as error:
@@ -325,5 +330,5 @@ class Operations:
 def _vif_of(order: Order, instance: Instance | None = None) -> Vif | None:
     """Returns the interface of the port, or None if the instance has none."""
     return next(
-        (vif for vif in (instance or order.instance).network_info if vif.port_id == order.arguments["port_id"]), None
+        (vif for vif in (instance or order.instance).network_info if vif.port_id == order.arguments.port_id), None
     )

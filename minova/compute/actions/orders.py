@@ -3,15 +3,15 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import Any
 
 from minova import errors
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.instances.abandonment import Abandoned
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
+from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import TaskState
 
@@ -54,7 +54,6 @@ class Order:
     """One server action to run. `cancelled` is set once the action is not wanted any more; waits for the guest then
     end.
 
-    `arguments` are those of the compute's method other than the instance and the action's id.
     `untouched`: a failure now leaves the guest as it was.
     `step`: the task state that was reported last; empty: none was.
     `kept`: the guest was left as it is, because it was already as the action wants it.
@@ -69,7 +68,7 @@ class Order:
         ctx: RequestContext,
         action_id: int,
         instance: Instance,
-        arguments: Mapping[str, Any],
+        arguments: HostArguments,
         ask: Callable[[TaskState | None], None],
     ) -> None:
         self.ctx = ctx

@@ -68,7 +68,8 @@ class Snapshots:
 
         Raises ActionEnded if the action is not wanted any more, ImageDeleted, DiskFull, ServiceUnavailable.
         """
-        image: Image = order.arguments["image"]
+        image = order.arguments.image
+        assert image is not None
         uuid = order.instance.uuid
         try:
             self._make(order, image, steps)

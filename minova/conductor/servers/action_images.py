@@ -5,7 +5,6 @@ failed. The record of an image whose bytes have all arrived stays, because the i
 """
 
 import logging
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +17,7 @@ from minova.db.catalogue import images
 from minova.db.models import Task
 from minova.db.servers import instances, tasks
 from minova.db.servers.instances import LockedInstance
+from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.actions.server_actions import BY_KIND, MAKE_IMAGES, RESCUE, SHELVE
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.states import VmState
@@ -33,8 +33,8 @@ class WaitingDetachment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ActionPayload(msgspec.Struct, frozen=True, kw_only=True):
-    """An action task's payload: how often the host was asked, whether the action has begun, and its arguments beside
-    the instance.
+    """An action task's payload: how often the host was asked, whether the action has begun, and what it gets beside the
+    instance.
 
     `waits`: the kind of failure of its host for which the action waits, as its record says; empty: it does not wait.
     `before`: columns of the instance that are restored if nothing happens to its guest.
@@ -45,14 +45,13 @@ class ActionPayload(msgspec.Struct, frozen=True, kw_only=True):
     asks: int = 1
     begun: bool = False
     waits: str = ""
-    arguments: dict[str, Any] = {}
+    arguments: HostArguments = HostArguments()
     before: dict[str, Any] = {}
     carried: tuple[int, ...] = ()
     waiting: tuple[WaitingDetachment, ...] = ()
 
 
 PAYLOAD = Decoder(ActionPayload)
-_IMAGE = Decoder(Image)
 _UNFINISHED = frozenset({"queued", "saving"})
 _KEEP_SHELVED_IMAGE = frozenset({VmState.SHELVED, VmState.SHELVED_OFFLOADED, VmState.SOFT_DELETED})
 
@@ -67,24 +66,12 @@ def records_of(task: Task, *, waiting: bool = True) -> list[int]:
     return [task.action_id, *payload.carried, *(one.action_id for one in payload.waiting if waiting)]
 
 
-def image_in(arguments: dict[str, Any]) -> Image:
-    """Returns the record of the image that an action is to make."""
-    return _IMAGE.from_builtins(arguments["image"])
-
-
 def image_of(task: Task) -> Image | None:
     """Returns the image that the task is to make, as it was when the task began."""
     action = BY_KIND.get(task.kind)
     if action is None or not action.makes_image:
         return None
-    arguments = PAYLOAD.from_builtins(task.payload).arguments
-    return image_in(arguments) if "image" in arguments else None
-
-
-def image_id_of(arguments: Mapping[str, Any]) -> str | None:
-    """Returns the id of the image that an action makes, or rescues with."""
-    image = arguments.get("image") or arguments.get("rescue_image")
-    return None if image is None else str(image["id"])
+    return PAYLOAD.from_builtins(task.payload).arguments.image
 
 
 def discard_image(session: Session, task: Task) -> None:
@@ -152,7 +139,7 @@ def rotate_backups(session: Session, task: Task) -> None:
     backup's owner are removed.
     """
     image = image_of(task)
-    rotation = PAYLOAD.from_builtins(task.payload).arguments.get("rotation")
+    rotation = PAYLOAD.from_builtins(task.payload).arguments.rotation
     if image is None or rotation is None:
         return
     alike = {key: image.properties.get(key, "") for key in ("image_type", "backup_type")}
@@ -165,8 +152,7 @@ def rotate_backups(session: Session, task: Task) -> None:
 def rescue_image(session: Session, instance_uuid: str, host: str) -> str | None:
     """Returns the id of the image with which this host rescues the instance now, if the request named one."""
     payload = tasks.payload_on(session, instance_uuid, host, RESCUE.kind)
-    image = PAYLOAD.from_builtins(payload).arguments.get("rescue_image") if payload is not None else None
-    return None if image is None else str(image["id"])
+    return None if payload is None else PAYLOAD.from_builtins(payload).arguments.image_id
 
 
 def image_made(session: Session, instance_uuid: str, host: str) -> str | None:
@@ -174,5 +160,5 @@ def image_made(session: Session, instance_uuid: str, host: str) -> str | None:
     for action in MAKE_IMAGES:
         payload = tasks.payload_on(session, instance_uuid, host, action.kind)
         if payload is not None:
-            return image_in(PAYLOAD.from_builtins(payload).arguments).id
+            return PAYLOAD.from_builtins(payload).arguments.image_id
     return None

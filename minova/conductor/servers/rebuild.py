@@ -25,6 +25,7 @@ from minova.db.engine import Database
 from minova.db.models import Instance, Task
 from minova.db.servers import instances
 from minova.db.servers.instances import LockedInstance
+from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.actions.rebuild import RebuiltServer
 from minova.objects.actions.server_actions import REBUILD
 from minova.objects.catalogue import disk_config
@@ -60,7 +61,7 @@ class Begun(NamedTuple):
     `before`: the earlier values of the columns, for `undo`.
     """
 
-    sent: dict[str, Any]
+    sent: HostArguments
     before: dict[str, Any]
 
 
@@ -139,11 +140,11 @@ def begin(
         before[disk_config.KEY] = disk_config.of_metadata(instances.system_metadata_of(session, locked.uuid))
     values = {"image_ref": rebuilt.image.id, "image": rebuilt.image, **changes}
     instances.set_attributes(session, locked.uuid, at, values)
-    sent = {
-        "admin_password": rebuilt.admin_password,
-        "injected_files": list(rebuilt.files),
-        "availability_zone": zones_of_hosts(session).get(locked.host or "", ""),
-    }
+    sent = HostArguments(
+        admin_password=rebuilt.admin_password,
+        injected_files=rebuilt.files,
+        availability_zone=zones_of_hosts(session).get(locked.host or "", ""),
+    )
     return Begun(sent, before)
 
 

@@ -48,7 +48,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     """The value of the action's key in the body of the request. As in Nova, it is ignored if the action takes no
     arguments.
 
-    `variant`: selects one of several actions with this key. `sent`: what the host gets, by the method's arguments.
+    `variant`: selects one of several actions with this key. `sent`: the arguments for the conductor.
     """
 
     @property
@@ -72,10 +72,6 @@ class RebootArguments(Arguments, frozen=True, kw_only=True, forbid_unknown_field
     @property
     def variant(self) -> str:
         return self.type.upper()
-
-    @property
-    def sent(self) -> dict[str, Any]:
-        return {"reboot_type": self.variant}
 
 
 class RescueArguments(Arguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -142,6 +138,9 @@ class ChangePasswordArguments(Arguments, frozen=True, kw_only=True, forbid_unkno
         return {"admin_password": self.admin_password}
 
 
+_SINCE: Mapping[str, str] = {"conductor": "1.7", "compute": "1.3"}
+
+
 class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
     """An action, as the services need it.
 
@@ -168,16 +167,17 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
     action fails.
     `ignores_lock`: allowed on a locked server.
     `since`: by topic, the versions of the contracts from which on services know the method and the task states.
-    `method`: of the compute's contract.
     `event`: in the record.
     `policy`: the API's, without `os_compute_api:`.
     `notification`: without `compute.instance.`, `.start`, `.end`. For an action without task states it is sent when its
     host begins; such an action must not be repeatable.
+
+    The texts derive from the kind and the name, unless an entry states another one, which is Nova's.
     """
 
     kind: str
-    name: str
-    key: str
+    name: str = "{kind}"
+    key: str = "{name}"
     arguments: type[Arguments] = Arguments
     variant: str = ""
     vm_states: frozenset[VmState]
@@ -193,11 +193,14 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
     secret: bool = False
     makes_image: bool = False
     ignores_lock: bool = False
-    since: Mapping[str, str]
-    method: str
-    event: str
-    policy: str
-    notification: str = ""
+    since: Mapping[str, str] = msgspec.field(default_factory=lambda: _SINCE)
+    event: str = "compute_{kind}_instance"
+    policy: str = "servers:{name}"
+    notification: str = "{kind}"
+
+    def __post_init__(self) -> None:
+        for field in ("name", "key", "event", "policy", "notification"):
+            msgspec.structs.force_setattr(self, field, getattr(self, field).format(kind=self.kind, name=self.name))
 
     @property
     def entered(self) -> tuple[TaskState, ...]:
@@ -280,108 +283,68 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
 # Seconds for the host of an action with secret arguments: longer than the host waits for a guest (`virt`,
 # GUEST_AGENT_TIMEOUT).
 SECRET_TIMEOUT = 60.0
-_SINCE: Mapping[str, str] = {"conductor": "1.7", "compute": "1.3"}
 
 STOP = ServerAction(
     kind="stop",
-    name="stop",
     key="os-stop",
     vm_states=frozenset({VmState.ACTIVE, VmState.ERROR}),
     progress=(TaskState.POWERING_OFF,),
     ends_in=VmState.STOPPED,
-    since=_SINCE,
-    method="stop_instance",
-    event="compute_stop_instance",
-    policy="servers:stop",
     notification="power_off",
 )
 START = ServerAction(
     kind="start",
-    name="start",
     key="os-start",
     vm_states=frozenset({VmState.STOPPED}),
     progress=(TaskState.POWERING_ON,),
     ends_in=VmState.ACTIVE,
-    since=_SINCE,
-    method="start_instance",
-    event="compute_start_instance",
-    policy="servers:start",
     notification="power_on",
 )
 REBOOT_SOFT = ServerAction(
     kind="reboot_soft",
     name="reboot",
-    key="reboot",
     arguments=RebootArguments,
     variant="SOFT",
     vm_states=frozenset({VmState.ACTIVE}),
     progress=(TaskState.REBOOTING, TaskState.REBOOT_PENDING, TaskState.REBOOT_STARTED),
     ends_in=VmState.ACTIVE,
     fails_in=VmState.ERROR,
-    since=_SINCE,
-    method="reboot_instance",
     event="compute_reboot_instance",
-    policy="servers:reboot",
     notification="reboot",
 )
 PAUSE = ServerAction(
     kind="pause",
-    name="pause",
-    key="pause",
     vm_states=frozenset({VmState.ACTIVE}),
     progress=(TaskState.PAUSING,),
     ends_in=VmState.PAUSED,
-    since=_SINCE,
-    method="pause_instance",
-    event="compute_pause_instance",
     policy="os-pause-server:pause",
-    notification="pause",
 )
 UNPAUSE = ServerAction(
     kind="unpause",
-    name="unpause",
-    key="unpause",
     vm_states=frozenset({VmState.PAUSED}),
     progress=(TaskState.UNPAUSING,),
     ends_in=VmState.ACTIVE,
-    since=_SINCE,
-    method="unpause_instance",
-    event="compute_unpause_instance",
     policy="os-pause-server:unpause",
-    notification="unpause",
 )
 SUSPEND = ServerAction(
     kind="suspend",
-    name="suspend",
-    key="suspend",
     vm_states=frozenset({VmState.ACTIVE}),
     progress=(TaskState.SUSPENDING,),
     ends_in=VmState.SUSPENDED,
     fails_in=VmState.ERROR,
-    since=_SINCE,
-    method="suspend_instance",
-    event="compute_suspend_instance",
     policy="os-suspend-server:suspend",
-    notification="suspend",
 )
 RESUME = ServerAction(
     kind="resume",
-    name="resume",
-    key="resume",
     vm_states=frozenset({VmState.SUSPENDED}),
     progress=(TaskState.RESUMING,),
     ends_in=VmState.ACTIVE,
     fails_in=VmState.ERROR,
-    since=_SINCE,
-    method="resume_instance",
-    event="compute_resume_instance",
     policy="os-suspend-server:resume",
-    notification="resume",
 )
 REBOOT_HARD = ServerAction(
     kind="reboot_hard",
     name="reboot",
-    key="reboot",
     arguments=RebootArguments,
     variant="HARD",
     vm_states=frozenset(
@@ -401,98 +364,67 @@ REBOOT_HARD = ServerAction(
     progress=(TaskState.REBOOTING_HARD, TaskState.REBOOT_PENDING_HARD, TaskState.REBOOT_STARTED_HARD),
     ends_in=VmState.ACTIVE,
     fails_in=VmState.ERROR,
-    since=_SINCE,
-    method="reboot_instance",
     event="compute_reboot_instance",
-    policy="servers:reboot",
     notification="reboot",
 )
 
 RESCUE = ServerAction(
     kind="rescue",
-    name="rescue",
-    key="rescue",
     arguments=RescueArguments,
     vm_states=frozenset({VmState.ACTIVE, VmState.STOPPED, VmState.ERROR}),
     progress=(TaskState.RESCUING,),
     ends_in=VmState.RESCUED,
     fails_in=VmState.ERROR,
-    since=_SINCE,
-    method="rescue_instance",
-    event="compute_rescue_instance",
     policy="os-rescue",
-    notification="rescue",
 )
 UNRESCUE = ServerAction(
     kind="unrescue",
-    name="unrescue",
-    key="unrescue",
     vm_states=frozenset({VmState.RESCUED}),
     progress=(TaskState.UNRESCUING,),
     ends_in=VmState.ACTIVE,
     fails_in=VmState.ERROR,
-    since=_SINCE,
-    method="unrescue_instance",
-    event="compute_unrescue_instance",
     policy="os-unrescue",
-    notification="unrescue",
 )
 TRIGGER_CRASH_DUMP = ServerAction(
     kind="trigger_crash_dump",
-    name="trigger_crash_dump",
-    key="trigger_crash_dump",
     vm_states=frozenset({VmState.ACTIVE, VmState.PAUSED, VmState.RESCUED, VmState.RESIZED, VmState.ERROR}),
     progress=(),
     ends_in=None,
     # A second interrupt while the guest writes its dump would spoil it.
     repeatable=False,
-    since=_SINCE,
-    method="trigger_crash_dump",
     event="compute_trigger_crash_dump",
-    policy="servers:trigger_crash_dump",
-    notification="trigger_crash_dump",
 )
 CHANGE_PASSWORD = ServerAction(
     kind="change_password",
     name="changePassword",
-    key="changePassword",
     arguments=ChangePasswordArguments,
     vm_states=frozenset({VmState.ACTIVE}),
     progress=(TaskState.UPDATING_PASSWORD,),
     ends_in=None,
     secret=True,
-    since=_SINCE,
-    method="change_password",
     event="compute_set_admin_password",
     policy="os-admin-password",
+    notification="",
 )
 # As in Nova, they have no task states. Each changes rows of ports, and no other action may see these changes half done.
 ATTACH_INTERFACE = ServerAction(
     kind="attach_interface",
-    name="attach_interface",
     key="",
-    variant="attach_interface",
     vm_states=frozenset({VmState.ACTIVE, VmState.PAUSED, VmState.STOPPED}),
     progress=(),
     ends_in=None,
     exclusive=True,
-    since=_SINCE,
-    method="attach_interface",
     event="compute_attach_interface",
     policy="os-attach-interfaces:create",
     notification="interface_attach",
 )
 DETACH_INTERFACE = ServerAction(
     kind="detach_interface",
-    name="detach_interface",
     key="",
-    variant="detach_interface",
     vm_states=ATTACH_INTERFACE.vm_states,
     progress=(),
     ends_in=None,
     exclusive=True,
-    since=_SINCE,
-    method="detach_interface",
     event="compute_detach_interface",
     policy="os-attach-interfaces:delete",
     notification="interface_detach",
@@ -500,7 +432,6 @@ DETACH_INTERFACE = ServerAction(
 CREATE_IMAGE = ServerAction(
     kind="snapshot",
     name="createImage",
-    key="createImage",
     arguments=CreateImageArguments,
     vm_states=frozenset({VmState.ACTIVE, VmState.STOPPED, VmState.PAUSED, VmState.SUSPENDED}),
     progress=(
@@ -514,16 +445,11 @@ CREATE_IMAGE = ServerAction(
     makes_image=True,
     # As in Nova: a lock protects against changes and deletions.
     ignores_lock=True,
-    since=_SINCE,
-    method="snapshot_instance",
-    event="compute_snapshot_instance",
     policy="servers:create_image",
-    notification="snapshot",
 )
 CREATE_BACKUP = ServerAction(
     kind="backup",
     name="createBackup",
-    key="createBackup",
     arguments=CreateBackupArguments,
     vm_states=CREATE_IMAGE.vm_states,
     progress=(TaskState.IMAGE_BACKUP, TaskState.IMAGE_PENDING_UPLOAD, TaskState.IMAGE_UPLOADING),
@@ -531,16 +457,11 @@ CREATE_BACKUP = ServerAction(
     ends_in=None,
     makes_image=True,
     ignores_lock=True,
-    since=_SINCE,
-    method="backup_instance",
-    event="compute_backup_instance",
     policy="os-create-backup",
     notification="snapshot",
 )
 REBUILD = ServerAction(
     kind="rebuild",
-    name="rebuild",
-    key="rebuild",
     arguments=RebuildArguments,
     vm_states=frozenset({VmState.ACTIVE, VmState.STOPPED, VmState.ERROR}),
     progress=(TaskState.REBUILDING, TaskState.REBUILD_BLOCK_DEVICE_MAPPING, TaskState.REBUILD_SPAWNING),
@@ -548,16 +469,9 @@ REBUILD = ServerAction(
     keeps=frozenset({VmState.STOPPED}),
     fails_in=VmState.ERROR,
     changes_at=TaskState.REBUILD_SPAWNING,
-    since=_SINCE,
-    method="rebuild_instance",
-    event="compute_rebuild_instance",
-    policy="servers:rebuild",
-    notification="rebuild",
 )
 SHELVE = ServerAction(
     kind="shelve",
-    name="shelve",
-    key="shelve",
     vm_states=CREATE_IMAGE.vm_states,
     progress=(
         TaskState.SHELVING,
@@ -567,39 +481,24 @@ SHELVE = ServerAction(
     reported=(TaskState.SHELVING_IMAGE_PENDING_UPLOAD, TaskState.SHELVING_IMAGE_UPLOADING),
     ends_in=VmState.SHELVED,
     makes_image=True,
-    since=_SINCE,
-    method="shelve_instance",
-    event="compute_shelve_instance",
     policy="os-shelve:shelve",
-    notification="shelve",
 )
 SHELVE_OFFLOAD = ServerAction(
     kind="shelve_offload",
     name="shelveOffload",
-    key="shelveOffload",
     vm_states=frozenset({VmState.SHELVED}),
     progress=(TaskState.SHELVING_OFFLOADING,),
     ends_in=VmState.SHELVED_OFFLOADED,
-    since=_SINCE,
-    method="shelve_offload_instance",
-    event="compute_shelve_offload_instance",
     policy="os-shelve:shelve_offload",
-    notification="shelve_offload",
 )
 # For a server that is still on its host. A server without a host is scheduled and built:
 # `conductor/servers/shelving.py`.
 UNSHELVE = ServerAction(
     kind="unshelve",
-    name="unshelve",
-    key="unshelve",
     vm_states=frozenset({VmState.SHELVED}),
     progress=(TaskState.UNSHELVING,),
     ends_in=VmState.ACTIVE,
-    since=_SINCE,
-    method="unshelve_instance",
-    event="compute_unshelve_instance",
     policy="os-shelve:unshelve",
-    notification="unshelve",
 )
 _ENDED_BY_DELETION = (
     STOP,
@@ -639,24 +538,13 @@ SOFT_DELETE = ServerAction(
     task_states=frozenset({None, *(step for action in _ENDED_BY_DELETION for step in action.progress)}),
     progress=(TaskState.SOFT_DELETING,),
     ends_in=VmState.SOFT_DELETED,
-    since=_SINCE,
-    method="soft_delete_instance",
-    event="compute_soft_delete_instance",
-    policy="servers:delete",
-    notification="soft_delete",
 )
 RESTORE = ServerAction(
     kind="restore",
-    name="restore",
-    key="restore",
     vm_states=frozenset({VmState.SOFT_DELETED}),
     progress=(TaskState.RESTORING,),
     ends_in=VmState.ACTIVE,
-    since=_SINCE,
-    method="restore_instance",
-    event="compute_restore_instance",
     policy="os-deferred-delete:restore",
-    notification="restore",
 )
 
 ACTIONS: tuple[ServerAction, ...] = (

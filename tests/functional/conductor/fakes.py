@@ -10,8 +10,7 @@ from minova.context import RequestContext
 from minova.contracts.compute import ComputeApi
 from minova.contracts.scheduler import SchedulerApi
 from minova.db.engine import Database
-from minova.objects.actions import server_actions as known
-from minova.objects.catalogue.image import Image
+from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.hosts.node_audit import NodeAudit
 from minova.objects.network.vif import GroupMembers
 from minova.objects.requests.capacity import Capacity
@@ -117,8 +116,9 @@ class FakeHost(ComputeApi):
         self.builds: list[BuildMessage] = []
         self.terminated: list[str] = []
         self.actions: list[tuple[str, str, int]] = []
-        self.passwords: list[str] = []
-        self.rebuilds: list[tuple[Instance, str | None, tuple[dict[str, str], ...]]] = []
+        # With `actions`: what the host got for each.
+        self.arguments: list[HostArguments] = []
+        self.instances: list[Instance] = []
         self.cancellations: list[tuple[str, int]] = []
         self.deaf = False
         self.old = False
@@ -139,14 +139,6 @@ class FakeHost(ComputeApi):
     def refresh_members(self, ctx: RequestContext, members: tuple[GroupMembers, ...]) -> None:
         self.members.extend(members)
 
-    def attach_interface(self, ctx: RequestContext, instance: Instance, action_id: int, port_id: str) -> None:
-        assert port_id in {vif.port_id for vif in instance.network_info}
-        self._act(known.ATTACH_INTERFACE, instance, action_id)
-
-    def detach_interface(self, ctx: RequestContext, instance: Instance, action_id: int, port_id: str) -> None:
-        assert port_id in {vif.port_id for vif in instance.network_info}
-        self._act(known.DETACH_INTERFACE, instance, action_id)
-
     def build_and_run_instances(self, ctx: RequestContext, builds: tuple[BuildMessage, ...]) -> None:
         if self.old:
             raise errors.PeerTooOld("build_and_run_instances needs compute 1.2")
@@ -165,83 +157,18 @@ class FakeHost(ComputeApi):
             raise errors.ServiceUnavailable("The message could not be delivered")
         self.terminated.append(instance_uuid)
 
-    def stop_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        self._act(known.STOP, instance, action_id)
-
-    def start_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        self._act(known.START, instance, action_id)
-
-    def reboot_instance(self, ctx: RequestContext, instance: Instance, action_id: int, reboot_type: str) -> None:
-        self._act({"SOFT": known.REBOOT_SOFT, "HARD": known.REBOOT_HARD}[reboot_type], instance, action_id)
-
-    def pause_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        self._act(known.PAUSE, instance, action_id)
-
-    def unpause_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        self._act(known.UNPAUSE, instance, action_id)
-
-    def suspend_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        self._act(known.SUSPEND, instance, action_id)
-
-    def resume_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        self._act(known.RESUME, instance, action_id)
-
-    def rescue_instance(
-        self, ctx: RequestContext, instance: Instance, action_id: int, rescue_image: Image | None = None
+    def run_action(
+        self, ctx: RequestContext, instance: Instance, action_id: int, kind: str, arguments: HostArguments
     ) -> None:
-        self._act(known.RESCUE, instance, action_id)
-
-    def unrescue_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        self._act(known.UNRESCUE, instance, action_id)
-
-    def rebuild_instance(
-        self,
-        ctx: RequestContext,
-        instance: Instance,
-        action_id: int,
-        admin_password: str | None = None,
-        injected_files: tuple[dict[str, str], ...] = (),
-        availability_zone: str = "",
-    ) -> None:
-        self._act(known.REBUILD, instance, action_id)
-        self.rebuilds.append((instance, admin_password, injected_files))
-
-    def trigger_crash_dump(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        self._act(known.TRIGGER_CRASH_DUMP, instance, action_id)
-
-    def change_password(self, ctx: RequestContext, instance: Instance, action_id: int, admin_password: str) -> None:
-        self._act(known.CHANGE_PASSWORD, instance, action_id)
-        self.passwords.append(admin_password)
-
-    def snapshot_instance(self, ctx: RequestContext, instance: Instance, action_id: int, image: Image) -> None:
-        self._act(known.CREATE_IMAGE, instance, action_id)
-
-    def backup_instance(
-        self, ctx: RequestContext, instance: Instance, action_id: int, image: Image, rotation: int
-    ) -> None:
-        self._act(known.CREATE_BACKUP, instance, action_id)
-
-    def shelve_instance(self, ctx: RequestContext, instance: Instance, action_id: int, image: Image) -> None:
-        self._act(known.SHELVE, instance, action_id)
-
-    def shelve_offload_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        self._act(known.SHELVE_OFFLOAD, instance, action_id)
-
-    def unshelve_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        self._act(known.UNSHELVE, instance, action_id)
-
-    def soft_delete_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        self._act(known.SOFT_DELETE, instance, action_id)
-
-    def restore_instance(self, ctx: RequestContext, instance: Instance, action_id: int) -> None:
-        self._act(known.RESTORE, instance, action_id)
-
-    def _act(self, action: known.ServerAction, instance: Instance, action_id: int) -> None:
         if self.old:
-            raise errors.PeerTooOld(f"{action.method} needs compute {action.since['compute']}")
+            raise errors.PeerTooOld("run_action needs compute 1.3")
         if self.deaf:
             raise errors.ServiceUnavailable("The message could not be delivered")
-        self.actions.append((action.kind, instance.uuid, action_id))
+        if arguments.port_id:
+            assert arguments.port_id in {vif.port_id for vif in instance.network_info}
+        self.actions.append((kind, instance.uuid, action_id))
+        self.arguments.append(arguments)
+        self.instances.append(instance)
 
     def get_console_output(self, ctx: RequestContext, instance_uuid: str, tail_length: int | None) -> str:
         raise errors.NotFound(instance_uuid)

@@ -80,7 +80,7 @@ def test_it_changes_nothing_from_the_first_look_on(harness: ConductorHarness, fi
 def test_no_task_of_an_older_backup_is_executed(harness: ConductorHarness, file: Path) -> None:
     uuid = harness.active("a")
     harness.act(uuid, "rebuild")
-    asked = len(harness.hosts["a"].rebuilds)
+    asked = len(harness.hosts["a"].actions)
 
     def ends() -> None:
         harness.conductor.action_succeeded(
@@ -90,7 +90,7 @@ def test_no_task_of_an_older_backup_is_executed(harness: ConductorHarness, file:
     restore_older(harness, file, ends)
     for _ in range(5):
         harness.tick(harness.conductor, 60)
-    assert len(harness.hosts["a"].rebuilds) == asked
+    assert len(harness.hosts["a"].actions) == asked
     assert harness.task(uuid) is not None
 
 

@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from minova.compute.instances.clean_stops import ASK_AGAIN
+from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.actions.power_rules import must_stop
 from minova.objects.actions.server_actions import START
 from minova.objects.catalogue.image import Image
@@ -134,7 +135,7 @@ def test_bug_action_waits_for_a_guest_that_an_audit_asks_to_shut_down(compute: C
     def start_comes(cancelled: threading.Event) -> None:
         seen.append(cancelled.is_set())
         instance = compute.conductor.commit_action("i", START, 1)
-        compute.manager.start_instance(CTX, instance=instance, action_id=1)
+        compute.manager.run_action(CTX, instance, 1, START.kind, HostArguments())
         seen.append(cancelled.is_set())
 
     found_running(compute)
@@ -153,7 +154,7 @@ def test_a_guest_is_not_asked_to_shut_down_once_an_action_has_come(compute: Comp
         if operation == "power_state":
             compute.hypervisor.on_call = lambda operation: None
             instance = compute.conductor.commit_action("i", START, 1)
-            compute.manager.start_instance(CTX, instance=instance, action_id=1)
+            compute.manager.run_action(CTX, instance, 1, START.kind, HostArguments())
 
     compute.hypervisor.on_call = start_comes
     compute.run()

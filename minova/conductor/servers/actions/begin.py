@@ -14,13 +14,14 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.backoff import Backoff
+from minova.codecs import Decoder
 from minova.conductor.catalogue.images import Images
 from minova.conductor.compute_messages import ComputeClient
 from minova.conductor.network.attachments import Attachments, interface_in
 from minova.conductor.notifications.instances import note, note_image
 from minova.conductor.quotas import Quotas
 from minova.conductor.servers import rebuild
-from minova.conductor.servers.action_images import PAYLOAD, ActionPayload, WaitingDetachment, image_id_of, image_in
+from minova.conductor.servers.action_images import PAYLOAD, ActionPayload, WaitingDetachment
 from minova.conductor.servers.finish import servers_quota
 from minova.conductor.tasks.pools import Kind
 from minova.conductor.tasks.worker import Worker
@@ -30,6 +31,7 @@ from minova.db.models import Task, TaskStep
 from minova.db.networks import vifs
 from minova.db.servers import actions, instances, tasks
 from minova.db.servers.instances import LockedInstance
+from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.actions.rebuild import RebuiltServer
 from minova.objects.actions.server_actions import (
     ATTACH_INTERFACE,
@@ -43,6 +45,7 @@ from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import State
 
 LOG = logging.getLogger(__name__)
+_HOST_ARGUMENTS = Decoder(HostArguments)
 
 # Seconds until a host that has not reported is asked for the second time; then twice as long each time, up to the
 # limit. A compute that restarts is asked at once, when it registers.
@@ -57,7 +60,7 @@ class ActionMessage(msgspec.Struct, frozen=True, kw_only=True):
     action_id: int
     host: str
     instance: Instance
-    arguments: Mapping[str, Any] = {}
+    arguments: HostArguments = HostArguments()
 
 
 class Cancellation(NamedTuple):
@@ -145,7 +148,7 @@ class BeginActions:
             instances.transition(session, uuids, [before], busy, updated_at=at, progress=0)
         tasks.insert_rows(session, rows, self._worker.now())
         for request, payload in zip(requests, payloads, strict=True):
-            note_image(session, request.instance_uuid, image_id_of(payload.arguments))
+            note_image(session, request.instance_uuid, payload.arguments.image_id)
         sent = instances.by_uuids(session, action_ids)
         return [
             ActionMessage(
@@ -164,7 +167,7 @@ class BeginActions:
         """
         port_id = self._detached(session, request)
         payload = PAYLOAD.from_builtins(task.payload)
-        is_detached = task.kind == DETACH_INTERFACE.kind and payload.arguments.get("port_id") == port_id
+        is_detached = task.kind == DETACH_INTERFACE.kind and payload.arguments.port_id == port_id
         if is_detached or port_id in {one.port_id for one in payload.waiting}:
             return
         action_id = actions.begin(session, [self._record(request)])[request.instance_uuid]
@@ -209,8 +212,8 @@ class BeginActions:
 
     def send(self, ctx: RequestContext, message: ActionMessage) -> None:
         """Raises PeerTooOld if the host does not know the action."""
-        method, arguments = message.action.method, message.arguments
-        self._computes.act(ctx, message.host, method, message.instance, message.action_id, arguments)
+        kind, arguments = message.action.kind, message.arguments
+        self._computes.act(ctx, message.host, kind, message.instance, message.action_id, arguments)
 
     def send_again(self, ctx: RequestContext, message: ActionMessage) -> None:
         """PeerTooOld does not fail the action: an earlier message may have arrived, so only the host or the deadline
@@ -238,20 +241,21 @@ class BeginActions:
 
     def _prepared(self, session: Session, request: ActionRequest, instance: LockedInstance) -> ActionPayload:
         """Writes what the action takes and changes at once. Returns what the host gets. Raises OverQuota."""
-        arguments = dict(request.arguments)
-        if request.action.makes_image:
-            self._images.add(session, image_in(arguments))
         if request.action is RESTORE:
             self._quotas.take(session, instance.project_id, servers_quota(session, instance))
         if request.action is ATTACH_INTERFACE:
-            port_id = self._attachments.attach(session, instance, interface_in(arguments))
-            return ActionPayload(arguments={"port_id": port_id})
+            port_id = self._attachments.attach(session, instance, interface_in(request.arguments))
+            return ActionPayload(arguments=HostArguments(port_id=port_id))
         if request.action is DETACH_INTERFACE:
-            return ActionPayload(arguments={"port_id": self._detached(session, request)})
-        if request.rebuilt is None:
-            return ActionPayload(arguments=arguments)
-        begun = rebuild.begin(session, instance, request.rebuilt, self._quotas, self._worker.at())
-        return ActionPayload(arguments=begun.sent, before=begun.before)
+            return ActionPayload(arguments=HostArguments(port_id=self._detached(session, request)))
+        if request.rebuilt is not None:
+            begun = rebuild.begin(session, instance, request.rebuilt, self._quotas, self._worker.at())
+            return ActionPayload(arguments=begun.sent, before=begun.before)
+        arguments = _HOST_ARGUMENTS.from_builtins(dict(request.arguments))
+        if request.action.makes_image:
+            assert arguments.image is not None
+            self._images.add(session, arguments.image)
+        return ActionPayload(arguments=arguments)
 
     def _detached(self, session: Session, request: ActionRequest) -> str:
         """Returns the id of the port of a detachment; a port to be deleted is marked for deletion. Raises PortNotFound
@@ -279,7 +283,7 @@ class BeginActions:
     ) -> dict[str, Any]:
         kept = msgspec.structs.replace(payload, carried=request.carried, waiting=request.waiting)
         if request.action.secret:
-            kept = msgspec.structs.replace(kept, arguments={})
+            kept = msgspec.structs.replace(kept, arguments=HostArguments())
         return {
             "kind": request.action.kind,
             "instance_uuid": instance.uuid,
@@ -300,13 +304,11 @@ class BeginActions:
         }
 
 
-def _with_detached(
-    session: Session, instance: Instance, action: ServerAction, arguments: Mapping[str, Any]
-) -> Instance:
+def _with_detached(session: Session, instance: Instance, action: ServerAction, arguments: HostArguments) -> Instance:
     """Returns the instance with the interface that is to be detached, even if its port is marked for deletion."""
     if action is not DETACH_INTERFACE:
         return instance
     known = {vif.port_id for vif in instance.network_info}
     every = vifs.of_instances(session, [instance.uuid], rules=True, pending_delete=True).get(instance.uuid, ())
-    more = tuple(vif for vif in every if vif.port_id == arguments["port_id"] and vif.port_id not in known)
+    more = tuple(vif for vif in every if vif.port_id == arguments.port_id and vif.port_id not in known)
     return msgspec.structs.replace(instance, network_info=(*instance.network_info, *more))

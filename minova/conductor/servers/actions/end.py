@@ -17,7 +17,6 @@ from minova.conductor.servers import rebuild
 from minova.conductor.servers.action_images import (
     PAYLOAD,
     discard_image,
-    image_id_of,
     records_of,
     rotate_backups,
     shelved_columns,
@@ -184,7 +183,7 @@ class EndActions:
         if error is None and locked.action.notification and is_silent:
             # For these actions the change of state does not show success, or no longer names the host.
             note(session, f"{locked.action.notification}.end", [uuid], locked.instance.host)
-        note_image(session, uuid, image_id_of(PAYLOAD.from_builtins(locked.task.payload).arguments))
+        note_image(session, uuid, PAYLOAD.from_builtins(locked.task.payload).arguments.image_id)
 
 
 def _columns_at_end(ending: Ending, error: Failure | None, at: datetime) -> dict[str, Any]:

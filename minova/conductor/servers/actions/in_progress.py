@@ -22,7 +22,7 @@ class LockedAction(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def port_id(self) -> str:
         """The port of an action on an interface."""
-        return str(PAYLOAD.from_builtins(self.task.payload).arguments["port_id"])
+        return PAYLOAD.from_builtins(self.task.payload).arguments.port_id
 
 
 def lock(session: Session, instance_uuid: str) -> LockedAction | None:

@@ -495,7 +495,7 @@ def test_a_guest_that_shuts_down_during_an_action_stops_its_server(harness: Cond
 def test_password_stands_in_no_row_and_its_host_is_asked_once(harness: ConductorHarness) -> None:
     uuid = harness.active()
     asked = harness.act(uuid, "change_password")
-    assert harness.hosts["a"].passwords == [PASSWORD]
+    assert [sent.admin_password for sent in harness.hosts["a"].arguments] == [PASSWORD]
     with harness.db.read() as session:
         rows = [str(vars(row)) for model in (models.Task, models.InstanceAction) for row in session.query(model)]
     assert not any(PASSWORD in row for row in rows)
@@ -515,7 +515,7 @@ def test_password_whose_message_is_lost_is_cancelled_after_a_minute(harness: Con
         harness.beat()
         harness.tick(harness.conductor)
     assert (uuid, asked) in harness.hosts["a"].cancellations
-    assert harness.hosts["a"].passwords == []
+    assert harness.hosts["a"].arguments == []
     said = report(harness, uuid, asked)
     harness.conductor.action_failed(CTX, **said, reason="it did not begin", kind="HostTooSlow", untouched=True)
     assert (harness.state(uuid), harness.task(uuid)) == ("active/None on a", None)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from minova import errors
+from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.states import VmState
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request
@@ -34,8 +35,9 @@ def test_a_rebuild_goes_through_novas_states(harness: ConductorHarness, before: 
     asked = report(harness, uuid, ask(harness, uuid, files=files, admin_password="p"))
     assert harness.state(uuid) == f"{before}/rebuilding on a"
     assert shown(harness, uuid) == (NEW, "renamed", {"k": "v"})
-    ((sent, password, received),) = harness.hosts["a"].rebuilds
-    assert (sent.image and sent.image.name, sent.display_name, password, [*received]) == ("new", "renamed", "p", files)
+    sent, received = harness.hosts["a"].instances[-1], harness.hosts["a"].arguments[-1]
+    assert (sent.image and sent.image.name, sent.display_name) == ("new", "renamed")
+    assert (received.admin_password, [*received.injected_files]) == ("p", files)
     harness.conductor.begin_action(CTX, **asked)
     assert harness.state(uuid) == f"{before}/rebuild_block_device_mapping on a"
     for _ in range(2):
@@ -136,9 +138,9 @@ def test_a_repeated_message_is_the_same(harness: ConductorHarness) -> None:
     ask(harness, uuid, admin_password="p")
     harness.now += 20
     harness.beat()
-    first, second = harness.hosts["a"].rebuilds
-    assert [(password, [*files]) for _, password, files in (first, second)] == [("p", [])] * 2
-    assert first[0].image == second[0].image
+    assert harness.hosts["a"].arguments == [HostArguments(admin_password="p")] * 2
+    first, second = harness.hosts["a"].instances
+    assert first.image == second.image
 
 
 def test_a_host_that_does_not_serve_the_image_is_a_no_with_its_reason_before_anything_happens(

@@ -12,6 +12,7 @@ from minova.compute.actions import orders
 from minova.compute.actions.actions import UnreportedResults
 from minova.compute.actions.orders import BEAT
 from minova.compute.instances.clean_stops import shutdown_timeout
+from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.actions.server_actions import (
     ACTIONS,
     ATTACH_INTERFACE,
@@ -36,7 +37,7 @@ from minova.objects.catalogue.image import Image
 from minova.objects.network.vif import Vif
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState, VmState
-from tests.fakes.action_arguments import PASSWORD, PORT, power_state_after, sent_with
+from tests.fakes.action_arguments import PASSWORD, PORT, host_arguments, power_state_after
 from tests.fakes.computes import CTX, FLAVOR, Compute
 from tests.fakes.conductor import nothing
 
@@ -55,13 +56,11 @@ def ask(compute: Compute, action: ServerAction, action_id: int) -> None:
 
 
 def send(compute: Compute, action: ServerAction, instance: Instance, action_id: int) -> None:
-    sent = sent_with(action)
-    if action.makes_image:
-        sent["image"] = msgspec.convert(sent["image"], Image)
-    if "port_id" in sent:
+    arguments = host_arguments(action)
+    if arguments.port_id:
         vif = Vif(port_id=PORT, mac_address="fa:16:3e:00:00:01", network_id="blue")
         instance = msgspec.structs.replace(instance, network_info=(vif,))
-    getattr(compute.manager, action.method)(CTX, instance=instance, action_id=action_id, **sent)
+    compute.manager.run_action(CTX, instance, action_id, action.kind, arguments)
 
 
 def state(compute: Compute) -> tuple[VmState, object, PowerState]:
@@ -158,6 +157,15 @@ def test_a_message_that_comes_again_does_not_end_its_own_action(compute: Compute
     assert state(compute) == (VmState.ACTIVE, None, PowerState.RUNNING)
 
 
+def test_a_kind_that_this_release_does_not_know_is_reported_as_failed(compute: Compute) -> None:
+    instance = compute.conductor.commit_action("i", STOP, 1)
+    compute.manager.run_action(CTX, instance, 1, "of_a_later_release", HostArguments())
+    compute.run()
+    reason = "it runs a release without the action of_a_later_release"
+    assert compute.conductor.action_failures == [("i", 1, reason)]
+    assert (compute.conductor.untouched, state(compute)) == ([True], (VmState.ACTIVE, None, PowerState.RUNNING))
+
+
 def test_a_hard_reboot_makes_a_domain_that_is_gone(compute: Compute) -> None:
     compute.hypervisor.destroy("i")
     ask(compute, REBOOT_HARD, 1)
@@ -169,7 +177,7 @@ def test_a_rescue_boots_from_the_image_that_was_named(compute: Compute) -> None:
     rescuer = Image(id="rescuer", status="active", disk_format="raw")
     instance = compute.conductor.commit_action("i", RESCUE, 1)
     compute.hypervisor.calls.clear()
-    compute.manager.rescue_instance(CTX, instance, 1, rescue_image=rescuer)
+    compute.manager.run_action(CTX, instance, 1, "rescue", HostArguments(rescue_image=rescuer))
     compute.run()
     assert compute.images.fetched == ["rescuer"]
     done = [call for call in compute.hypervisor.calls if call in {"prepare_rescue", "shut_down", "rescue"}]
@@ -181,7 +189,7 @@ def test_a_guest_whose_rescue_image_is_not_there_is_left_as_it_is(compute: Compu
     compute.images.refuse = errors.ServiceUnavailable("no image service")
     instance = compute.conductor.commit_action("i", RESCUE, 1)
     rescuer = Image(id="rescuer", status="active", disk_format="raw")
-    compute.manager.rescue_instance(CTX, instance, 1, rescue_image=rescuer)
+    compute.manager.run_action(CTX, instance, 1, "rescue", HostArguments(rescue_image=rescuer))
     compute.run()
     assert compute.conductor.action_failures == [("i", 1, "no image service")]
     assert compute.conductor.untouched == [True]
@@ -192,7 +200,7 @@ def test_a_guest_whose_rescue_disk_cannot_be_made_is_left_as_it_is(compute: Comp
     compute.hypervisor.wants_image = True
     instance = compute.conductor.commit_action("i", RESCUE, 1)
     with compute.hypervisor_fails("prepare_rescue", error=errors.DiskFull("no room")):
-        compute.manager.rescue_instance(CTX, instance, 1, rescue_image=Image(id="rescuer"))
+        compute.manager.run_action(CTX, instance, 1, "rescue", HostArguments(rescue_image=Image(id="rescuer")))
         compute.run()
     assert (compute.conductor.action_failures, compute.conductor.untouched) == ([("i", 1, "no room")], [True])
     assert compute.domains() == {"i": PowerState.RUNNING}
@@ -201,7 +209,7 @@ def test_a_guest_whose_rescue_disk_cannot_be_made_is_left_as_it_is(compute: Comp
 def test_a_rescue_that_fails_later_has_touched_the_guest(compute: Compute) -> None:
     instance = compute.conductor.commit_action("i", RESCUE, 1)
     with compute.hypervisor_fails("rescue", error=errors.HypervisorUnavailable("no")):
-        compute.manager.rescue_instance(CTX, instance, 1, rescue_image=Image(id="rescuer"))
+        compute.manager.run_action(CTX, instance, 1, "rescue", HostArguments(rescue_image=Image(id="rescuer")))
         compute.run()
     assert compute.conductor.untouched == [False]
 
@@ -211,7 +219,8 @@ def test_a_rebuild_checks_its_image_stops_the_guest_and_runs_it_from_the_new_dis
     instance = msgspec.structs.replace(instance, image=Image(id="new"))
     compute.hypervisor.calls.clear()
     files = ({"path": "/a", "contents": "YQ=="},)
-    compute.manager.rebuild_instance(CTX, instance, 1, admin_password="p", injected_files=files)
+    arguments = HostArguments(admin_password="p", injected_files=files)
+    compute.manager.run_action(CTX, instance, 1, "rebuild", arguments)
     compute.run()
     done = [call for call in compute.hypervisor.calls if call in {*CHANGES, "shut_down", "rebuild"}]
     assert done == ["shut_down", "rebuild", "power_on"]
@@ -533,7 +542,7 @@ def test_a_rescue_that_is_not_wanted_any_more_does_not_wait_for_its_image(comput
 
     compute.images.on_fetch = deleted_meanwhile
     instance = compute.conductor.commit_action("i", RESCUE, 1)
-    compute.manager.rescue_instance(CTX, instance, 1, rescue_image=Image(id="rescuer"))
+    compute.manager.run_action(CTX, instance, 1, "rescue", HostArguments(rescue_image=Image(id="rescuer")))
     compute.run()
     assert compute.conductor.action_failures == []
     assert "rescue" not in compute.hypervisor.calls

@@ -3,17 +3,14 @@
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
 
 from minova import errors
 from minova.compute.actions.orders import BEAT
 from minova.objects.actions.server_actions import CREATE_IMAGE
-from minova.objects.catalogue.image import Image
 from minova.objects.servers.states import PowerState, VmState
-from tests.fakes.action_arguments import sent_with
+from tests.fakes.action_arguments import host_arguments
 from tests.fakes.computes import CTX, Compute
 
 
@@ -26,12 +23,11 @@ def compute(tmp_path: Path) -> Compute:
 
 def ask(compute: Compute, action_id: int = 1) -> str:
     """The image's ID."""
-    arguments: Any = sent_with(CREATE_IMAGE)
+    arguments = host_arguments(CREATE_IMAGE)
     instance = compute.conductor.commit_action("i", CREATE_IMAGE, action_id)
-    image = msgspec.convert(arguments["image"], Image)
-    compute.manager.snapshot_instance(CTX, instance, action_id, image=image)
+    compute.manager.run_action(CTX, instance, action_id, CREATE_IMAGE.kind, arguments)
     compute.run()
-    return str(image.id)
+    return str(arguments.image_id)
 
 
 def test_the_disk_is_uploaded_with_a_token_of_its_own_and_no_file_is_left(compute: Compute, tmp_path: Path) -> None:

@@ -5,12 +5,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.actions.server_actions import CHANGE_PASSWORD, REBUILD, STOP, ServerAction
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.build import BuildMessage
 from minova.objects.servers.states import PowerState, VmState
 from minova.objects.unexpected.guest_record import GuestsAnswer
-from tests.fakes.action_arguments import sent_with
+from tests.fakes.action_arguments import PASSWORD, host_arguments
 from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute
 
 DESTROYS = {"prepare", "rebuild", "destroy", "hard_reboot"}
@@ -26,7 +27,7 @@ def compute(tmp_path: Path) -> Compute:
 def ask(compute: Compute, action: ServerAction, action_id: int, request_id: str) -> None:
     instance = compute.conductor.commit_action("i", action, action_id)
     ctx = msgspec.structs.replace(CTX, request_id=request_id)
-    getattr(compute.manager, action.method)(ctx, instance=instance, action_id=action_id, **sent_with(action))
+    compute.manager.run_action(ctx, instance, action_id, action.kind, host_arguments(action))
     compute.run()
 
 
@@ -56,8 +57,7 @@ def test_a_new_action_with_the_number_of_an_ended_one_runs(compute: Compute) -> 
 def test_an_action_of_an_older_attempt_leaves_the_guest_as_it_is(compute: Compute) -> None:
     older = compute.conductor.commit_action("i", REBUILD, 1)
     since = len(compute.hypervisor.calls)
-    sent = sent_with(REBUILD)
-    compute.manager.rebuild_instance(CTX, instance=msgspec.structs.replace(older, attempt=0), action_id=1, **sent)
+    compute.manager.run_action(CTX, msgspec.structs.replace(older, attempt=0), 1, REBUILD.kind, HostArguments())
     compute.run()
     assert destructive(compute, since) == []
     assert "newer than the database" in compute.conductor.action_failures[-1][2]
@@ -130,4 +130,4 @@ def test_a_removed_guest_has_no_record(compute: Compute, tmp_path: Path) -> None
 
 def test_a_secret_of_an_action_is_not_recorded(compute: Compute, tmp_path: Path) -> None:
     ask(compute, CHANGE_PASSWORD, 1, "req-password")
-    assert sent_with(CHANGE_PASSWORD)["admin_password"] not in (tmp_path / "guests" / "i.json").read_text()
+    assert PASSWORD not in (tmp_path / "guests" / "i.json").read_text()
