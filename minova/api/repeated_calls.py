@@ -22,7 +22,7 @@ from minova.db.catalogue import flavors as flavor_rows
 from minova.db.catalogue import images as image_rows
 from minova.db.engine import Database
 from minova.db.servers import request_specs
-from minova.objects.actions.server_actions import BY_KIND
+from minova.objects.actions.table import BY_KIND
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.key_pair import KeyPair

@@ -32,7 +32,7 @@ from minova.context import RequestContext, service_context
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.objects.actions.host_arguments import HostArguments
-from minova.objects.actions.server_actions import BY_KIND
+from minova.objects.actions.table import BY_KIND
 from minova.objects.hosts.cloud import CloudState, is_shown
 from minova.objects.hosts.node_audit import NodeAudit
 from minova.objects.hosts.service import SERVICE_VERSION, Service, ServiceInstructions

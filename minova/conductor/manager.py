@@ -50,7 +50,8 @@ from minova.db.clock import ADVANCE_INTERVAL
 from minova.db.engine import Database
 from minova.messaging.notifier import Notifier
 from minova.messaging.rpc_access import own_host
-from minova.objects.actions.server_actions import MAKE_IMAGES, UNSHELVE
+from minova.objects.actions.shelving import UNSHELVE
+from minova.objects.actions.table import MAKE_IMAGES
 from minova.objects.catalogue.aggregate import Aggregate
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image, ImageMember, StoredImage

@@ -36,7 +36,7 @@ class ForConductor(Protocol):
     def run_action(
         self, ctx: RequestContext, instance: Instance, action_id: int, kind: str, arguments: HostArguments
     ) -> None:
-        """Run a server action of this kind, an entry of `objects/actions/server_actions.py`. Idempotent.
+        """Run a server action of this kind, an entry of `objects/actions/table.py`. Idempotent.
 
         The host first calls the conductor's `begin_action`, and reports the end. It reports the failure of a kind that
         it does not know.

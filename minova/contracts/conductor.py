@@ -112,7 +112,7 @@ class ForApi(Protocol):
         arguments: dict[str, Any] | None = None,
         override_lock: bool = False,
     ) -> None:
-        """Begin a server action, one of the kinds in `objects/actions/server_actions.py`, and return before it is done.
+        """Begin a server action, one of the kinds in `objects/actions/table.py`, and return before it is done.
         `arguments`: those of the compute's method.
 
         Raises NotFound if there is no such server. Raises Conflict if its state does not allow the action, or its host

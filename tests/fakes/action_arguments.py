@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
+from minova.objects.actions.action import ServerAction
 from minova.objects.actions.host_arguments import HostArguments
-from minova.objects.actions.server_actions import ServerAction
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.states import VmState
 

@@ -8,8 +8,8 @@ import msgspec
 
 from minova import errors
 from minova.context import RequestContext
+from minova.objects.actions.action import ServerAction
 from minova.objects.actions.power_rules import OFF
-from minova.objects.actions.server_actions import ServerAction
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.hosts.cloud import CloudState

@@ -9,7 +9,8 @@ from sqlalchemy.orm import Session
 
 from minova.db import models
 from minova.db.networks import networks, ports, subnets
-from minova.objects.actions.server_actions import ATTACH_INTERFACE, DETACH_INTERFACE, ServerAction
+from minova.objects.actions.action import ServerAction
+from minova.objects.actions.interfaces import ATTACH_INTERFACE, DETACH_INTERFACE
 from minova.objects.network import addresses
 from minova.objects.network.network import Network, Pool, Port, Subnet
 from tests.fakes.action_arguments import asked_with

@@ -36,7 +36,9 @@ from minova.db.models.clock import EpochNow
 from minova.db.networks import ports
 from minova.db.servers import actions as action_rows
 from minova.db.servers import instances, request_specs, tags
-from minova.objects.actions.server_actions import ATTACH_INTERFACE, BY_KIND, DETACH_INTERFACE, ServerAction
+from minova.objects.actions.action import ServerAction
+from minova.objects.actions.interfaces import ATTACH_INTERFACE, DETACH_INTERFACE
+from minova.objects.actions.table import BY_KIND
 from minova.objects.catalogue import disk_config
 from minova.objects.catalogue.aggregate import Aggregate
 from minova.objects.catalogue.flavor import Flavor

@@ -36,7 +36,8 @@ from minova.db.models import Image as ImageRow
 from minova.db.models import Instance, InstanceFault, IpAllocation, Port
 from minova.db.networks import ports
 from minova.db.recovery import cloud as records
-from minova.objects.actions.server_actions import BY_KIND, DETACH_INTERFACE
+from minova.objects.actions.interfaces import DETACH_INTERFACE
+from minova.objects.actions.table import BY_KIND
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.requests.server_request import CreateServers

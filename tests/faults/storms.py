@@ -6,7 +6,7 @@ from functools import partial
 
 import msgspec
 
-from minova.objects.actions.server_actions import ACTIONS
+from minova.objects.actions.table import ACTIONS
 from minova.objects.servers.states import PowerState
 from tests.faults.cloud import CONTROLLERS, DELETE_PORT, Cloud
 from tests.faults.world import DATABASE, HANGS, Faults

@@ -20,7 +20,8 @@ import pytest
 from sqlalchemy import select
 
 from minova.db.models import Image, InstanceAction
-from minova.objects.actions.server_actions import ACTIONS, BY_KIND, SOFT_DELETE
+from minova.objects.actions.deletion import SOFT_DELETE
+from minova.objects.actions.table import ACTIONS, BY_KIND
 from minova.virt.fake import Domain
 from tests.faults.cloud import Cloud
 from tests.faults.storms import ROOMY

@@ -16,7 +16,7 @@ from minova.conductor.tasks import worker
 from minova.context import RequestContext
 from minova.db.models import Instance, InstanceAction, Task
 from minova.db.networks import ports
-from minova.objects.actions.server_actions import BY_KIND
+from minova.objects.actions.table import BY_KIND
 from tests.faults.cloud import CONTROLLERS, DELETE_PORT, Cloud
 from tests.faults.world import Faults, Process
 

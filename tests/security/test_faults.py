@@ -15,7 +15,7 @@ from minova.api.app import make_app
 from minova.context import RequestContext
 from minova.db import models
 from minova.db.engine import Database
-from minova.objects.actions.server_actions import STOP
+from minova.objects.actions.power import STOP
 from minova.objects.servers.failures import INTERNAL_ERROR, TEXTS, UNKNOWN, kind_of, text_of
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.security.identities import PASSWORD, login

@@ -12,7 +12,7 @@ import pytest
 import minova
 from minova.contracts.base import methods_of
 from minova.contracts.compute import ComputeApi
-from minova.objects.actions.server_actions import ACTIONS
+from minova.objects.actions.table import ACTIONS
 from tests.functional.api.conftest import Cloud
 
 VIRT = Path(minova.__file__).parent / "virt"

@@ -17,7 +17,7 @@ from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
 from minova.messaging.rpc_levels import RELEASED
-from minova.objects.actions.server_actions import ACTIONS
+from minova.objects.actions.table import ACTIONS
 from minova.retry import retry_call
 from tests.released.describe import contracts
 

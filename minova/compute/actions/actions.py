@@ -35,8 +35,10 @@ from minova.compute.instances.power_states import PowerStates
 from minova.compute.tracker.nodes import Nodes
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
+from minova.objects.actions.action import SECRET_TIMEOUT, ServerAction
 from minova.objects.actions.host_arguments import HostArguments
-from minova.objects.actions.server_actions import BY_KIND, SECRET_TIMEOUT, SHELVE_OFFLOAD, ServerAction
+from minova.objects.actions.shelving import SHELVE_OFFLOAD
+from minova.objects.actions.table import BY_KIND
 from minova.objects.servers.failures import kind_of
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState, TaskState

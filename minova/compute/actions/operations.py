@@ -1,4 +1,4 @@
-"""The operations of server actions on the host: one for each kind in `objects/actions/server_actions.py`.
+"""The operations of server actions on the host: one for each kind in `objects/actions/table.py`.
 
 An operation may begin again after an interruption, so each first checks the existing state, or calls a driver method
 that does. It returns the guest's power state when it is done.
@@ -24,8 +24,26 @@ from minova.compute.instances.clean_stops import shutdown_timeout
 from minova.compute.instances.plugging import Plugging
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
-from minova.objects.actions import server_actions as known
+from minova.objects.actions.deletion import RESTORE, SOFT_DELETE
+from minova.objects.actions.images import CREATE_BACKUP, CREATE_IMAGE
+from minova.objects.actions.interfaces import ATTACH_INTERFACE, DETACH_INTERFACE
+from minova.objects.actions.password import CHANGE_PASSWORD
+from minova.objects.actions.power import (
+    PAUSE,
+    REBOOT_HARD,
+    REBOOT_SOFT,
+    RESUME,
+    START,
+    STOP,
+    SUSPEND,
+    TRIGGER_CRASH_DUMP,
+    UNPAUSE,
+)
 from minova.objects.actions.power_rules import ON
+from minova.objects.actions.rebuild import REBUILD
+from minova.objects.actions.rescue import RESCUE, UNRESCUE
+from minova.objects.actions.shelving import SHELVE, SHELVE_OFFLOAD, UNSHELVE
+from minova.objects.actions.table import ACTIONS
 from minova.objects.catalogue.image import Image
 from minova.objects.network.vif import Vif
 from minova.objects.servers.instance import Instance
@@ -35,23 +53,7 @@ from minova.virt.driver import Driver, GuestData
 LOG = logging.getLogger(__name__)
 
 Operation = Callable[[Order], PowerState]
-# They open the guest's disk, or are about to.
-_OPEN_THE_DISK = frozenset(
-    action.kind
-    for action in (
-        known.START,
-        known.REBOOT_SOFT,
-        known.REBOOT_HARD,
-        known.RESUME,
-        known.RESCUE,
-        known.UNRESCUE,
-        known.RESTORE,
-        known.UNSHELVE,
-        known.CREATE_IMAGE,
-        known.CREATE_BACKUP,
-        known.SHELVE,
-    )
-)
+_OPEN_THE_DISK = frozenset(action.kind for action in ACTIONS if action.opens_disk)
 
 
 class Disks(Protocol):
@@ -95,28 +97,28 @@ class Operations:
         self._plugging = plugging or Plugging(host, conductor)
         self._bases = bases or BaseImages(host, driver, conductor, images)
         self._by_kind: Mapping[str, Operation] = {
-            known.STOP.kind: self._stop,
-            known.START.kind: self._start,
-            known.REBOOT_SOFT.kind: self._reboot_soft,
-            known.REBOOT_HARD.kind: self._hard_reboot,
-            known.PAUSE.kind: lambda order: driver.pause(order.instance.uuid),
-            known.UNPAUSE.kind: lambda order: driver.unpause(order.instance.uuid),
-            known.SUSPEND.kind: lambda order: driver.suspend(order.instance.uuid),
-            known.RESUME.kind: lambda order: driver.resume(order.instance),
-            known.RESCUE.kind: self._rescue,
-            known.UNRESCUE.kind: self._hard_reboot,
-            known.REBUILD.kind: self._rebuild,
-            known.TRIGGER_CRASH_DUMP.kind: lambda order: driver.inject_nmi(order.instance.uuid),
-            known.CHANGE_PASSWORD.kind: self._change_password,
-            known.ATTACH_INTERFACE.kind: self._attach_interface,
-            known.DETACH_INTERFACE.kind: self._detach_interface,
-            known.SOFT_DELETE.kind: self._stop,
-            known.RESTORE.kind: self._start,
-            known.CREATE_IMAGE.kind: snapshots.take,
-            known.CREATE_BACKUP.kind: snapshots.take,
-            known.SHELVE.kind: self._shelve,
-            known.SHELVE_OFFLOAD.kind: self._offload,
-            known.UNSHELVE.kind: self._start,
+            STOP.kind: self._stop,
+            START.kind: self._start,
+            REBOOT_SOFT.kind: self._reboot_soft,
+            REBOOT_HARD.kind: self._hard_reboot,
+            PAUSE.kind: lambda order: driver.pause(order.instance.uuid),
+            UNPAUSE.kind: lambda order: driver.unpause(order.instance.uuid),
+            SUSPEND.kind: lambda order: driver.suspend(order.instance.uuid),
+            RESUME.kind: lambda order: driver.resume(order.instance),
+            RESCUE.kind: self._rescue,
+            UNRESCUE.kind: self._hard_reboot,
+            REBUILD.kind: self._rebuild,
+            TRIGGER_CRASH_DUMP.kind: lambda order: driver.inject_nmi(order.instance.uuid),
+            CHANGE_PASSWORD.kind: self._change_password,
+            ATTACH_INTERFACE.kind: self._attach_interface,
+            DETACH_INTERFACE.kind: self._detach_interface,
+            SOFT_DELETE.kind: self._stop,
+            RESTORE.kind: self._start,
+            CREATE_IMAGE.kind: snapshots.take,
+            CREATE_BACKUP.kind: snapshots.take,
+            SHELVE.kind: self._shelve,
+            SHELVE_OFFLOAD.kind: self._offload,
+            UNSHELVE.kind: self._start,
         }
 
     def run(self, kind: str, order: Order) -> PowerState:
@@ -207,7 +209,7 @@ class Operations:
         down. Raises SavedMemoryKept if the guest's memory is saved although the server is not suspended: a suspend has
         ended late.
         """
-        begun, pending, uploading = known.SHELVE.progress
+        begun, pending, uploading = SHELVE.progress
         if order.instance.vm_state is VmState.PAUSED:
             self._driver.power_off(order.instance.uuid)
         else:

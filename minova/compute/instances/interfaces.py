@@ -13,7 +13,7 @@ from minova import errors
 from minova.compute.instances.domains import Domains
 from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
-from minova.objects.actions.server_actions import ATTACH_INTERFACE
+from minova.objects.actions.interfaces import ATTACH_INTERFACE
 from minova.objects.network.vif import GroupMembers, Vif
 from minova.objects.servers.instance import Instance
 from minova.virt.driver import Driver

@@ -26,7 +26,9 @@ from minova.db.servers.instances import RecordingSession, StateChange
 from minova.db.sql import chunked
 from minova.log import bound_context
 from minova.messaging.notifier import Notice, Notifier
-from minova.objects.actions.server_actions import BY_TASK_STATE, SHELVE_OFFLOAD, UNSHELVE, ServerAction
+from minova.objects.actions.action import ServerAction
+from minova.objects.actions.shelving import SHELVE_OFFLOAD, UNSHELVE
+from minova.objects.actions.table import BY_TASK_STATE
 from minova.objects.servers import instance as objects
 from minova.objects.servers.states import UNSHELVING_STEPS, State, TaskState, VmState
 

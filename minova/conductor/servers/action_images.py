@@ -18,7 +18,9 @@ from minova.db.models import Task
 from minova.db.servers import instances, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.objects.actions.host_arguments import HostArguments
-from minova.objects.actions.server_actions import BY_KIND, MAKE_IMAGES, RESCUE, SHELVE
+from minova.objects.actions.rescue import RESCUE
+from minova.objects.actions.shelving import SHELVE
+from minova.objects.actions.table import BY_KIND, MAKE_IMAGES
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.states import VmState
 

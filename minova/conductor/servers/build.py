@@ -29,7 +29,7 @@ from minova.db.models import Task
 from minova.db.servers import actions, instances, request_specs, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.log import level_of
-from minova.objects.actions.server_actions import UNSHELVE
+from minova.objects.actions.shelving import UNSHELVE
 from minova.objects.requests.diagnosis import Diagnosis, ScheduleAnswer
 from minova.objects.requests.request_spec import RequestSpec, Selection
 from minova.objects.servers.failures import TEXTS, Failure, text_of

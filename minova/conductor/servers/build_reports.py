@@ -30,7 +30,7 @@ from minova.db.models import Instance, Task
 from minova.db.servers import actions, instances, request_specs, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.log import bound_context
-from minova.objects.actions.server_actions import UNSHELVE
+from minova.objects.actions.shelving import UNSHELVE
 from minova.objects.hosts.compute_node import ComputeNode
 from minova.objects.hosts.numa import InstanceNUMATopology
 from minova.objects.requests.request_spec import Selection

@@ -27,7 +27,8 @@ from minova.context import RequestContext, service_context
 from minova.db.recovery import unexpected
 from minova.db.servers import actions as action_rows
 from minova.db.servers import instances
-from minova.objects.actions.server_actions import SHELVE_OFFLOAD, SOFT_DELETE
+from minova.objects.actions.deletion import SOFT_DELETE
+from minova.objects.actions.shelving import SHELVE_OFFLOAD
 from minova.objects.servers.states import VmState, is_being_built
 
 LOG = logging.getLogger(__name__)

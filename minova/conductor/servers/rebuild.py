@@ -26,8 +26,7 @@ from minova.db.models import Instance, Task
 from minova.db.servers import instances
 from minova.db.servers.instances import LockedInstance
 from minova.objects.actions.host_arguments import HostArguments
-from minova.objects.actions.rebuild import RebuiltServer
-from minova.objects.actions.server_actions import REBUILD
+from minova.objects.actions.rebuild import REBUILD, RebuiltServer
 from minova.objects.catalogue import disk_config
 from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.quota import UNLIMITED

@@ -33,7 +33,7 @@ from minova.db.recovery import unexpected
 from minova.db.servers import actions as action_rows
 from minova.db.servers import instances, request_specs, tasks
 from minova.db.servers.instances import LockedInstance
-from minova.objects.actions.server_actions import SHELVE_OFFLOAD, UNSHELVE
+from minova.objects.actions.shelving import SHELVE_OFFLOAD, UNSHELVE
 from minova.objects.catalogue.image import Image
 from minova.objects.network.physical_networks import require_segments
 from minova.objects.requests.request_spec import Destination, RequestSpec

@@ -22,7 +22,7 @@ from minova.db import quotas
 from minova.db.models import Task, TaskStep
 from minova.db.servers import actions, instances, request_specs, tasks
 from minova.db.servers.instances import LockedInstance
-from minova.objects.actions.server_actions import RESTORE
+from minova.objects.actions.deletion import RESTORE
 from minova.objects.servers.failures import Failure, text_of
 from minova.objects.servers.states import TaskState, VmState
 

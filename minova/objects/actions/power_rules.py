@@ -26,7 +26,9 @@ off now:
     any other            any                                     nothing, as in Nova: a paused guest becomes `stopped`
 """
 
-from minova.objects.actions.server_actions import CHANGE_PASSWORD, CREATE_BACKUP, CREATE_IMAGE, PAUSE, SUSPEND
+from minova.objects.actions.images import CREATE_BACKUP, CREATE_IMAGE
+from minova.objects.actions.password import CHANGE_PASSWORD
+from minova.objects.actions.power import PAUSE, SUSPEND
 from minova.objects.servers.states import PowerState, TaskState, VmState
 
 OFF = frozenset({PowerState.SHUTDOWN, PowerState.CRASHED})

@@ -13,7 +13,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from minova.objects.actions.server_actions import ACTIONS
+from minova.objects.actions.table import ACTIONS
 from minova.objects.servers import migration
 from minova.objects.servers.states import BUILD_STEPS, UNSHELVING_STEPS, State, TaskState, VmState
 

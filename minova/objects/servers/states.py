@@ -93,7 +93,7 @@ BUILD_STEPS = (TaskState.NETWORKING, TaskState.BLOCK_DEVICE_MAPPING, TaskState.S
 # States in which an idle instance holds no resources of a host (BEHAVIOUR: ResourceTracker).
 RESOURCE_FREE = frozenset({VmState.DELETED, VmState.SHELVED_OFFLOADED})
 # The task states of an instance that is being built on a host from the image of a shelved server: see `unshelve` in
-# `server_actions.py`.
+# `objects/actions/table.py`.
 UNSHELVING_STEPS = (TaskState.UNSHELVING, TaskState.SPAWNING)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from minova.objects.actions.server_actions import SHELVE
+from minova.objects.actions.shelving import SHELVE
 from minova.objects.requests.request_spec import RequestSpec
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import VmState

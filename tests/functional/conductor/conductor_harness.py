@@ -21,7 +21,8 @@ from minova.db import models
 from minova.db.api_queries import instances
 from minova.db.engine import Database
 from minova.messaging.notifier import Notifier
-from minova.objects.actions.server_actions import ACTIONS, BY_KIND, SHELVE
+from minova.objects.actions.shelving import SHELVE
+from minova.objects.actions.table import ACTIONS, BY_KIND
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.hosts.compute_node import ComputeNode, DomainView, HypervisorView, Inventory

@@ -12,7 +12,8 @@ from minova.conductor.servers.actions.reports import Success
 from minova.conductor.servers.build import Reservation, Scheduled
 from minova.conductor.servers.create import Creation, spec_of
 from minova.db import models, quotas
-from minova.objects.actions.server_actions import REBOOT_HARD, START, STOP, ServerAction
+from minova.objects.actions.action import ServerAction
+from minova.objects.actions.power import REBOOT_HARD, START, STOP
 from minova.objects.servers.build import BuildReport, InstanceClaim, ReportAnswer
 from minova.objects.servers.states import PowerState
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request, request

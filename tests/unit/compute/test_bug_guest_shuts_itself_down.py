@@ -6,8 +6,8 @@ import pytest
 
 from minova.compute.instances.clean_stops import ASK_AGAIN
 from minova.objects.actions.host_arguments import HostArguments
+from minova.objects.actions.power import START
 from minova.objects.actions.power_rules import must_stop
-from minova.objects.actions.server_actions import START
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.computes import CTX, Compute

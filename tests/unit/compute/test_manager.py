@@ -14,7 +14,8 @@ from minova.cmd.compute import make_manager as make_compute_manager
 from minova.compute.instances.builds import failed
 from minova.compute.manager import ComputeManager
 from minova.context import RequestContext
-from minova.objects.actions import server_actions as known
+from minova.objects.actions.images import CREATE_BACKUP, CREATE_IMAGE
+from minova.objects.actions.power import REBOOT_HARD, STOP, SUSPEND
 from minova.objects.catalogue.image import Image
 from minova.objects.hosts.node_audit import NodeAudit
 from minova.objects.hosts.service import Service
@@ -445,11 +446,11 @@ def test_a_domain_that_runs_is_adopted_not_built_again(compute: Compute) -> None
 
 ROWS = ("ran", "paused", "suspended", "rescued", "stopped")
 BUSY = {
-    "saved": known.CREATE_IMAGE,
-    "backed up": known.CREATE_BACKUP,
-    "to be suspended": known.SUSPEND,
-    "to be stopped": known.STOP,
-    "to be rebooted": known.REBOOT_HARD,
+    "saved": CREATE_IMAGE,
+    "backed up": CREATE_BACKUP,
+    "to be suspended": SUSPEND,
+    "to be stopped": STOP,
+    "to be rebooted": REBOOT_HARD,
 }
 RUN_AGAIN = {"ran", "rescued", "saved", "backed up", "to be suspended"}
 

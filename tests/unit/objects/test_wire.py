@@ -11,6 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from minova import context, objects
+from minova.objects.actions.action import Arguments, ServerAction
+from minova.objects.actions.rebuild import InjectedFile
 from minova.objects.hosts import cloud
 
 # What JSON can carry; keys of objects are text.
@@ -23,21 +25,19 @@ ANYTHING = st.recursive(
 )
 
 
+CROSS_NOTHING = (ServerAction, Arguments, InjectedFile, cloud.Shown)
+
+
 def structs() -> list[Any]:
     """All of minova.objects, and the context. The table of server actions and the bodies of requests for them cross nothing, and
     neither does what a process compares with the key of the cloud.
     """
     found: set[Any] = {context.RequestContext}
-    for module in pkgutil.iter_modules(objects.__path__):
-        if module.name == "server_actions":
-            continue
-        for value in vars(importlib.import_module(f"{objects.__name__}.{module.name}")).values():
-            if (
-                isinstance(value, type)
-                and issubclass(value, msgspec.Struct)
-                and value not in {msgspec.Struct, cloud.Shown}
-            ):
+    for module in pkgutil.walk_packages(objects.__path__, f"{objects.__name__}."):
+        for value in vars(importlib.import_module(module.name)).values():
+            if isinstance(value, type) and issubclass(value, msgspec.Struct) and not issubclass(value, CROSS_NOTHING):
                 found.add(value)
+    found.discard(msgspec.Struct)
     return sorted(found, key=lambda struct: struct.__name__)
 
 

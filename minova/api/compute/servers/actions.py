@@ -1,6 +1,6 @@
 """`POST /servers/{id}/action`: the only key of the body is the action.
 
-- Actions of `objects/actions/server_actions.py`: the conductor starts them, and the request is answered before they end. The
+- Actions of `objects/actions/table.py`: the conductor starts them, and the request is answered before they end. The
   exception is `changePassword`.
 - Actions of `consoles.py` and `attributes/locks.py`, and `forceDelete`, which is a deletion: answered at once.
 """
@@ -29,23 +29,13 @@ from minova.api.http.definition import Route
 from minova.api.http.microversions import History, added, removed
 from minova.codecs import Decoder
 from minova.db import models
-from minova.objects.actions.server_actions import (
-    ACTIONS,
-    BY_KEY,
-    CHANGE_PASSWORD,
-    CREATE_BACKUP,
-    CREATE_IMAGE,
-    REBUILD,
-    RESCUE,
-    SHELVE,
-    UNSHELVE,
-    Arguments,
-    CreateBackupArguments,
-    CreateImageArguments,
-    RebuildArguments,
-    RescueArguments,
-    ServerAction,
-)
+from minova.objects.actions.action import Arguments, ServerAction
+from minova.objects.actions.images import CREATE_BACKUP, CREATE_IMAGE, CreateBackupArguments, CreateImageArguments
+from minova.objects.actions.password import CHANGE_PASSWORD
+from minova.objects.actions.rebuild import REBUILD, RebuildArguments
+from minova.objects.actions.rescue import RESCUE, RescueArguments
+from minova.objects.actions.shelving import SHELVE, UNSHELVE
+from minova.objects.actions.table import ACTIONS, BY_KEY
 from minova.objects.catalogue.image import Image
 
 FORCE_DELETE = "forceDelete"

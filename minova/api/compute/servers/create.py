@@ -29,7 +29,7 @@ from minova.db.api_queries import services as read_services
 from minova.db.catalogue import key_pairs, server_groups
 from minova.db.servers import request_specs
 from minova.hardware.demands import demands_of
-from minova.objects.actions.server_actions import InjectedFile
+from minova.objects.actions.rebuild import InjectedFile
 from minova.objects.catalogue import disk_config
 from minova.objects.catalogue.disk_config import DiskConfig
 from minova.objects.catalogue.flavor import Flavor

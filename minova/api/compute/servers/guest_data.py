@@ -13,7 +13,7 @@ from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.http.call import Call
 from minova.db import quotas
-from minova.objects.actions.server_actions import InjectedFile
+from minova.objects.actions.rebuild import InjectedFile
 from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.quota import UNLIMITED
 

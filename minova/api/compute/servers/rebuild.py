@@ -20,8 +20,7 @@ from minova.db import models
 from minova.db.catalogue import key_pairs
 from minova.db.servers import instances
 from minova.hardware.demands import demands_of
-from minova.objects.actions.rebuild import RebuiltServer
-from minova.objects.actions.server_actions import RebuildArguments
+from minova.objects.actions.rebuild import RebuildArguments, RebuiltServer
 from minova.objects.catalogue import disk_config
 from minova.objects.catalogue.guest_hardware import guest_hardware
 from minova.objects.catalogue.image import Image

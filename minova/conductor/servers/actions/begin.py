@@ -31,16 +31,11 @@ from minova.db.models import Task, TaskStep
 from minova.db.networks import vifs
 from minova.db.servers import actions, instances, tasks
 from minova.db.servers.instances import LockedInstance
+from minova.objects.actions.action import SECRET_TIMEOUT, ServerAction
+from minova.objects.actions.deletion import RESTORE
 from minova.objects.actions.host_arguments import HostArguments
-from minova.objects.actions.rebuild import RebuiltServer
-from minova.objects.actions.server_actions import (
-    ATTACH_INTERFACE,
-    DETACH_INTERFACE,
-    REBUILD,
-    RESTORE,
-    SECRET_TIMEOUT,
-    ServerAction,
-)
+from minova.objects.actions.interfaces import ATTACH_INTERFACE, DETACH_INTERFACE
+from minova.objects.actions.rebuild import REBUILD, RebuiltServer
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import State
 

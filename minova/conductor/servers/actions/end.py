@@ -29,20 +29,14 @@ from minova.db import quotas
 from minova.db.models import Task, TaskStep
 from minova.db.servers import actions, instances, tasks
 from minova.db.servers.instances import LockedInstance
+from minova.objects.actions.action import ServerAction
+from minova.objects.actions.deletion import RESTORE, SOFT_DELETE
+from minova.objects.actions.interfaces import ATTACH_INTERFACE, DETACH_INTERFACE
+from minova.objects.actions.power import REBOOT_HARD, REBOOT_SOFT
 from minova.objects.actions.power_rules import OFF, STOPS_BY_ITSELF
-from minova.objects.actions.server_actions import (
-    ATTACH_INTERFACE,
-    BY_KIND,
-    DEFINE_ANEW,
-    DETACH_INTERFACE,
-    REBOOT_HARD,
-    REBOOT_SOFT,
-    REBUILD,
-    RESTORE,
-    SHELVE_OFFLOAD,
-    SOFT_DELETE,
-    ServerAction,
-)
+from minova.objects.actions.rebuild import REBUILD
+from minova.objects.actions.shelving import SHELVE_OFFLOAD
+from minova.objects.actions.table import BY_KIND
 from minova.objects.servers.failures import Failure
 from minova.objects.servers.states import RESOURCE_FREE, State, VmState
 from minova.placement.allocations import claims
@@ -176,7 +170,7 @@ class EndActions:
             rotate_backups(session, locked.task)
             if locked.action is DETACH_INTERFACE:
                 self._attachments.release(session, uuid, locked.port_id)
-            elif locked.action in DEFINE_ANEW and not ending.kept:
+            elif locked.action.redefines_domain and not ending.kept:
                 # The new domain does not have the interfaces of these ports.
                 self._attachments.release_pending_delete(session, uuid)
         is_silent = locked.action.ends_in is None or locked.action is SHELVE_OFFLOAD

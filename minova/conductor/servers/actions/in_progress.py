@@ -9,7 +9,8 @@ from minova.conductor.servers.action_images import PAYLOAD
 from minova.db.models import Task, TaskStep
 from minova.db.servers import instances, tasks
 from minova.db.servers.instances import LockedInstance
-from minova.objects.actions.server_actions import BY_KIND, ServerAction
+from minova.objects.actions.action import ServerAction
+from minova.objects.actions.table import BY_KIND
 
 
 class LockedAction(msgspec.Struct, frozen=True, kw_only=True):

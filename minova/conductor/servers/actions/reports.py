@@ -28,14 +28,10 @@ from minova.context import RequestContext
 from minova.db.models import Task, TaskStep
 from minova.db.servers import actions, instances, tasks
 from minova.log import bound_context
-from minova.objects.actions.server_actions import (
-    ACCEPTED_LATE,
-    ATTACH_INTERFACE,
-    BY_KIND,
-    REBUILD,
-    SHELVE,
-    SHELVE_OFFLOAD,
-)
+from minova.objects.actions.interfaces import ATTACH_INTERFACE
+from minova.objects.actions.rebuild import REBUILD
+from minova.objects.actions.shelving import SHELVE, SHELVE_OFFLOAD
+from minova.objects.actions.table import ACTIONS, BY_KIND
 from minova.objects.servers.failures import Failure
 from minova.objects.servers.states import PowerState, TaskState
 
@@ -260,7 +256,10 @@ class ActionReports:
             return None
         action_id, event = failed
         vm_state, task_state = instance.state
-        action = next((one for one in ACCEPTED_LATE if one.event == event and vm_state in one.vm_states), None)
+        action = next(
+            (each for each in ACTIONS if each.accepted_late and each.event == event and vm_state in each.vm_states),
+            None,
+        )
         if action is None or action_id != report.action_id or task_state is not None:
             return None
         LOG.warning("Instance %s: %s has succeeded on %s after its end", uuid, action.name, report.host)

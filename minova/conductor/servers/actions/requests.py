@@ -1,4 +1,4 @@
-"""Server actions (`objects/actions/server_actions.py`): the row first records the request, then the host is asked
+"""Server actions (`objects/actions/table.py`): the row first records the request, then the host is asked
 until it has reported.
 
 (active, None) --stop--> (active, powering-off), task(stop) --message--> compute
@@ -53,14 +53,12 @@ from minova.db.servers import actions as action_rows
 from minova.db.servers import instances, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.log import bound_context
-from minova.objects.actions.server_actions import (
-    BY_KIND,
-    DETACH_INTERFACE,
-    REBUILD,
-    SHELVE_OFFLOAD,
-    SOFT_DELETE,
-    ServerAction,
-)
+from minova.objects.actions.action import ServerAction
+from minova.objects.actions.deletion import SOFT_DELETE
+from minova.objects.actions.interfaces import DETACH_INTERFACE
+from minova.objects.actions.rebuild import REBUILD
+from minova.objects.actions.shelving import SHELVE_OFFLOAD
+from minova.objects.actions.table import BY_KIND
 from minova.objects.servers.failures import Failure, kind_of
 from minova.objects.servers.states import VmState
 

@@ -12,7 +12,8 @@ from minova.conductor.servers.finish import fail_builds
 from minova.db import models
 from minova.db.servers import instances, tasks
 from minova.messaging.notifier import Notifier
-from minova.objects.actions.server_actions import ACTIONS, ServerAction
+from minova.objects.actions.action import ServerAction
+from minova.objects.actions.table import ACTIONS
 from minova.objects.servers.failures import Failure
 from tests.functional.conductor.conductor_harness import CTX, IMAGE, ConductorHarness, new_request
 from tests.functional.scheduler.cloud import named

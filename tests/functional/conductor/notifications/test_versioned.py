@@ -11,16 +11,12 @@ from minova.context import service_context
 from minova.db.catalogue import key_pairs
 from minova.log import bound_request
 from minova.messaging.notifier import Notifier
-from minova.objects.actions.server_actions import (
-    ACTIONS,
-    ATTACH_INTERFACE,
-    CREATE_IMAGE,
-    DETACH_INTERFACE,
-    REBOOT_HARD,
-    RESCUE,
-    STOP,
-    ServerAction,
-)
+from minova.objects.actions.action import ServerAction
+from minova.objects.actions.images import CREATE_IMAGE
+from minova.objects.actions.interfaces import ATTACH_INTERFACE, DETACH_INTERFACE
+from minova.objects.actions.power import REBOOT_HARD, STOP
+from minova.objects.actions.rescue import RESCUE
+from minova.objects.actions.table import ACTIONS
 from minova.objects.catalogue.key_pair import KeyPair
 from minova.objects.servers.server_changes import ServerChanges
 from tests.conformance.notification_samples import SAMPLES, require_payload

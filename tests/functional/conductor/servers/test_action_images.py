@@ -9,7 +9,7 @@ from minova import errors
 from minova.db import models, quotas
 from minova.db.catalogue import image_token_keys
 from minova.image_tokens import Right, TokenRefused, image_of
-from minova.objects.actions.server_actions import CREATE_IMAGE
+from minova.objects.actions.images import CREATE_IMAGE
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.server_changes import ServerChanges
 from minova.objects.servers.states import VmState

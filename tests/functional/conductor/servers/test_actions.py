@@ -7,8 +7,11 @@ import pytest
 from minova import errors
 from minova.conductor.hosts.services import LISTENS_AFTER
 from minova.db import models
+from minova.objects.actions.action import ServerAction
+from minova.objects.actions.power import STOP
 from minova.objects.actions.power_rules import OFF, STOPS_BY_ITSELF
-from minova.objects.actions.server_actions import ACTIONS, BY_KIND, SHELVE_OFFLOAD, STOP, ServerAction
+from minova.objects.actions.shelving import SHELVE_OFFLOAD
+from minova.objects.actions.table import ACTIONS, BY_KIND
 from minova.objects.servers.failures import Failure
 from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.action_arguments import PASSWORD, asked_with, power_state_after

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from minova.db import models
-from minova.objects.actions.server_actions import ACTIONS, BY_KIND
+from minova.objects.actions.table import ACTIONS, BY_KIND
 from minova.objects.servers.states import VmState
 from tests.fakes import interfaces
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request

@@ -12,7 +12,10 @@ import pytest
 
 from minova import metrics
 from minova.db import models
-from minova.objects.actions.server_actions import ACCEPTED_LATE, ACTIONS, SOFT_DELETE, STOP, ServerAction
+from minova.objects.actions.action import ServerAction
+from minova.objects.actions.deletion import SOFT_DELETE
+from minova.objects.actions.power import STOP
+from minova.objects.actions.table import ACTIONS
 from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.action_arguments import power_state_after
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
@@ -147,7 +150,9 @@ def test_a_host_that_is_forced_down_ends_the_action(harness: ConductorHarness) -
     assert "forced down" in harness.fault(uuid)
 
 
-@pytest.mark.parametrize("action", ACCEPTED_LATE, ids=lambda action: action.kind)
+@pytest.mark.parametrize(
+    "action", [action for action in ACTIONS if action.accepted_late], ids=lambda action: action.kind
+)
 def test_a_late_success_is_accepted_while_nothing_has_changed(harness: ConductorHarness, action: ServerAction) -> None:
     """The host was forced down, and was not off."""
     uuid = harness.active()

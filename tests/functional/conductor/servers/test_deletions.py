@@ -6,7 +6,11 @@ import pytest
 
 from minova import errors
 from minova.db import models, quotas
-from minova.objects.actions.server_actions import ACTIONS, REBUILD, RESTORE, SHELVE_OFFLOAD, SOFT_DELETE, ServerAction
+from minova.objects.actions.action import ServerAction
+from minova.objects.actions.deletion import RESTORE, SOFT_DELETE
+from minova.objects.actions.rebuild import REBUILD
+from minova.objects.actions.shelving import SHELVE_OFFLOAD
+from minova.objects.actions.table import ACTIONS
 from minova.objects.servers.server_changes import ServerChanges
 from minova.objects.servers.states import TaskState, VmState
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request

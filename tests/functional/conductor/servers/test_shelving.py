@@ -9,7 +9,7 @@ from sqlalchemy import select
 from minova import errors
 from minova.db import models, quotas
 from minova.db.networks import ports
-from minova.objects.actions.server_actions import SHELVE
+from minova.objects.actions.shelving import SHELVE
 from minova.objects.catalogue.image import Image
 from minova.objects.requests.request_spec import Destination
 from minova.objects.servers.states import VmState

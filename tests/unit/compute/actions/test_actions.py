@@ -12,27 +12,16 @@ from minova.compute.actions import orders
 from minova.compute.actions.actions import UnreportedResults
 from minova.compute.actions.orders import BEAT
 from minova.compute.instances.clean_stops import shutdown_timeout
+from minova.objects.actions.action import ServerAction
+from minova.objects.actions.deletion import RESTORE, SOFT_DELETE
 from minova.objects.actions.host_arguments import HostArguments
-from minova.objects.actions.server_actions import (
-    ACTIONS,
-    ATTACH_INTERFACE,
-    CHANGE_PASSWORD,
-    DETACH_INTERFACE,
-    PAUSE,
-    REBOOT_HARD,
-    REBOOT_SOFT,
-    REBUILD,
-    RESCUE,
-    RESTORE,
-    SHELVE,
-    SHELVE_OFFLOAD,
-    SOFT_DELETE,
-    START,
-    STOP,
-    SUSPEND,
-    UNSHELVE,
-    ServerAction,
-)
+from minova.objects.actions.interfaces import ATTACH_INTERFACE, DETACH_INTERFACE
+from minova.objects.actions.password import CHANGE_PASSWORD
+from minova.objects.actions.power import PAUSE, REBOOT_HARD, REBOOT_SOFT, START, STOP, SUSPEND
+from minova.objects.actions.rebuild import REBUILD
+from minova.objects.actions.rescue import RESCUE
+from minova.objects.actions.shelving import SHELVE, SHELVE_OFFLOAD, UNSHELVE
+from minova.objects.actions.table import ACTIONS
 from minova.objects.catalogue.image import Image
 from minova.objects.network.vif import Vif
 from minova.objects.servers.instance import Instance

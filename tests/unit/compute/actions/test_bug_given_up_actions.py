@@ -12,18 +12,11 @@ import pytest
 
 from minova import errors
 from minova.compute.instances.abandonment import Abandoned
-from minova.objects.actions.server_actions import (
-    ACTIONS,
-    REBOOT_HARD,
-    RESTORE,
-    SHELVE_OFFLOAD,
-    START,
-    STOP,
-    SUSPEND,
-    TRIGGER_CRASH_DUMP,
-    UNSHELVE,
-    ServerAction,
-)
+from minova.objects.actions.action import ServerAction
+from minova.objects.actions.deletion import RESTORE
+from minova.objects.actions.power import REBOOT_HARD, START, STOP, SUSPEND, TRIGGER_CRASH_DUMP
+from minova.objects.actions.shelving import SHELVE_OFFLOAD, UNSHELVE
+from minova.objects.actions.table import ACTIONS
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.computes import CTX, Compute

@@ -5,7 +5,9 @@ hangs, too, after 30 s each time, so the server kept its task state for ever, an
 import pytest
 
 from minova import errors
-from minova.objects.actions.server_actions import CREATE_IMAGE, REBOOT_HARD, SUSPEND, ServerAction
+from minova.objects.actions.action import ServerAction
+from minova.objects.actions.images import CREATE_IMAGE
+from minova.objects.actions.power import REBOOT_HARD, SUSPEND
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.computes import Compute

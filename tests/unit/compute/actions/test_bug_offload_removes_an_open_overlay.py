@@ -4,7 +4,7 @@ image. A later version of it did so if the domain was lost.
 
 import pytest
 
-from minova.objects.actions.server_actions import SHELVE_OFFLOAD
+from minova.objects.actions.shelving import SHELVE_OFFLOAD
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.computes import Compute

@@ -2,7 +2,8 @@
 
 import pytest
 
-from minova.objects.actions.server_actions import SHELVE, SHELVE_OFFLOAD, SUSPEND
+from minova.objects.actions.power import SUSPEND
+from minova.objects.actions.shelving import SHELVE, SHELVE_OFFLOAD
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.computes import Compute

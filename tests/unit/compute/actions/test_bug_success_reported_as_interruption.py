@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from minova import errors
-from minova.objects.actions.server_actions import CHANGE_PASSWORD, STOP
+from minova.objects.actions.password import CHANGE_PASSWORD
+from minova.objects.actions.power import STOP
 from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.computes import CTX, Compute
 from tests.unit.compute.actions.test_actions import send

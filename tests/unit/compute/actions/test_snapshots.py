@@ -8,7 +8,7 @@ import pytest
 
 from minova import errors
 from minova.compute.actions.orders import BEAT
-from minova.objects.actions.server_actions import CREATE_IMAGE
+from minova.objects.actions.images import CREATE_IMAGE
 from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.action_arguments import host_arguments
 from tests.fakes.computes import CTX, Compute

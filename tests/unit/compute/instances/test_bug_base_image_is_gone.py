@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from minova import errors
-from minova.objects.actions.server_actions import REBOOT_HARD, START, STOP
+from minova.objects.actions.power import REBOOT_HARD, START, STOP
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.computes import Compute

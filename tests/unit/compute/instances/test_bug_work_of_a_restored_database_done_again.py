@@ -5,8 +5,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from minova.objects.actions.action import ServerAction
 from minova.objects.actions.host_arguments import HostArguments
-from minova.objects.actions.server_actions import CHANGE_PASSWORD, REBUILD, STOP, ServerAction
+from minova.objects.actions.password import CHANGE_PASSWORD
+from minova.objects.actions.power import STOP
+from minova.objects.actions.rebuild import REBUILD
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.build import BuildMessage
 from minova.objects.servers.states import PowerState, VmState

@@ -28,7 +28,7 @@ from minova.db.api_queries import instances
 from minova.db.networks import networks as stored_networks
 from minova.db.networks import neutron_ports, ports
 from minova.db.servers import tasks
-from minova.objects.actions.server_actions import ATTACH_INTERFACE, DETACH_INTERFACE
+from minova.objects.actions.interfaces import ATTACH_INTERFACE, DETACH_INTERFACE
 from minova.objects.network import addresses
 from minova.objects.network.network import AddressRequest, FixedIp, Port
 from minova.objects.servers.states import TaskState, VmState

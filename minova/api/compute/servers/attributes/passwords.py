@@ -9,7 +9,7 @@ from minova.api.compute.collaborators import Collaborators
 from minova.api.http.call import Call
 from minova.backoff import Backoff
 from minova.db.api_queries import instances
-from minova.objects.actions.server_actions import SECRET_TIMEOUT
+from minova.objects.actions.action import SECRET_TIMEOUT
 
 # Seconds between two reads of the action's record: the first and the longest pause.
 POLLS = Backoff(first=0.05, longest=0.5, factor=1.5)

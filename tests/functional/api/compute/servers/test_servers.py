@@ -9,7 +9,10 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.db import models
-from minova.objects.actions.server_actions import ACTIONS, REBUILD, RESCUE, ServerAction
+from minova.objects.actions.action import ServerAction
+from minova.objects.actions.rebuild import REBUILD
+from minova.objects.actions.rescue import RESCUE
+from minova.objects.actions.table import ACTIONS
 from minova.objects.requests.diagnosis import Diagnosis, FilterStep, LostHost, WeighedHost
 from tests.fakes.action_arguments import body_of, sent_with
 from tests.functional.api.conftest import Cloud, at

@@ -8,35 +8,26 @@ import pytest
 
 import minova
 from minova.api.policies import compute as policies
-from minova.objects.actions.server_actions import (
-    ACTIONS,
-    ATTACH_INTERFACE,
-    BY_KEY,
-    BY_KIND,
-    BY_TASK_STATE,
-    CHANGE_PASSWORD,
-    CREATE_BACKUP,
-    CREATE_IMAGE,
-    DETACH_INTERFACE,
+from minova.objects.actions.action import ServerAction
+from minova.objects.actions.deletion import RESTORE, SOFT_DELETE
+from minova.objects.actions.images import CREATE_BACKUP, CREATE_IMAGE
+from minova.objects.actions.interfaces import ATTACH_INTERFACE, DETACH_INTERFACE
+from minova.objects.actions.password import CHANGE_PASSWORD
+from minova.objects.actions.power import (
     PAUSE,
     REBOOT_HARD,
     REBOOT_SOFT,
-    REBUILD,
-    RESCUE,
-    RESTORE,
     RESUME,
-    SHELVE,
-    SHELVE_OFFLOAD,
-    SOFT_DELETE,
     START,
     STOP,
     SUSPEND,
     TRIGGER_CRASH_DUMP,
     UNPAUSE,
-    UNRESCUE,
-    UNSHELVE,
-    ServerAction,
 )
+from minova.objects.actions.rebuild import REBUILD
+from minova.objects.actions.rescue import RESCUE, UNRESCUE
+from minova.objects.actions.shelving import SHELVE, SHELVE_OFFLOAD, UNSHELVE
+from minova.objects.actions.table import ACTIONS, BY_KEY, BY_KIND, BY_TASK_STATE
 from minova.objects.actions.transitions import allowed
 from minova.objects.servers.states import PowerState, State, TaskState, VmState
 
