@@ -1,21 +1,26 @@
-"""Finds filters, weighers and drivers by the names of their entry points or by the dotted paths of their classes.
+"""Finds filters, weighers and drivers: the built-in ones by name, others by the names of their entry points or by the dotted paths
+of their classes.
 
 Nova's dotted paths are mapped to minova's classes of the same name, so that a nova.conf can be reused.
 """
 
 import importlib
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import entry_points
 from typing import Any
 
-from stevedore import ExtensionManager
-
 from minova import errors
+from minova.scheduler import built_in
 from minova.scheduler.filters import Filter, PerHostFilter
 from minova.scheduler.weights import PerHostWeigher, Weigher
+
+LOG = logging.getLogger(__name__)
 
 FILTERS = "minova.scheduler.filters"
 WEIGHERS = "minova.scheduler.weights"
 DRIVERS = "minova.scheduler.drivers"
+_BUILT_IN: Mapping[str, Mapping[str, Any]] = {FILTERS: built_in.FILTERS, WEIGHERS: built_in.WEIGHERS}
 
 NOVA = "nova.scheduler."
 # Option values that mean all filters or all weighers.
@@ -52,7 +57,7 @@ def load_filters(conf: Any) -> list[Filter]:
 
 
 def available_filters(names: Iterable[str]) -> Mapping[str, Any]:
-    """Returns the filters by the names that `enabled_filters` may use: entry points, and names of classes."""
+    """Returns the filters by the names that `enabled_filters` may use: built-in ones, entry points, and names of classes."""
     known = _known(FILTERS)
     filters: dict[str, Any] = {}
     for name in names:
@@ -65,7 +70,7 @@ def available_filters(names: Iterable[str]) -> Mapping[str, Any]:
 
 
 def load_weighers(conf: Any) -> list[Weigher]:
-    """Returns the weighers of `[filter_scheduler] weight_classes`; `all` means every entry point, in Nova's order."""
+    """Returns the weighers of `[filter_scheduler] weight_classes`; `all` means the built-in ones and every entry point, in Nova's order."""
     known = _known(WEIGHERS)
     names: list[str] = []
     for name in conf.filter_scheduler.weight_classes:
@@ -105,8 +110,15 @@ def _named(known: Mapping[str, Any], name: str, option: str) -> Any:
 
 
 def _known(group: str) -> dict[str, Any]:
-    manager: Any = ExtensionManager(group)
-    return {extension.name: extension.plugin for extension in manager}
+    return {**dict(_of_other_packages(group)), **_BUILT_IN.get(group, {})}
+
+
+def _of_other_packages(group: str) -> Iterator[tuple[str, Any]]:
+    for entry in entry_points(group=group):
+        try:
+            yield entry.name, entry.load()
+        except (ImportError, AttributeError) as error:
+            LOG.error("%s of the group %s cannot be loaded: %s", entry.name, group, error)
 
 
 def _by_path(path: str, option: str) -> Any:

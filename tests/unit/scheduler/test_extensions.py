@@ -1,10 +1,12 @@
-"""Filters, weighers and drivers by the names of entry points and by dotted paths."""
+"""Filters, weighers and drivers by their names, the names of entry points and dotted paths."""
+
+from pathlib import Path
 
 import pytest
 
 from minova import errors
 from minova.scheduler.drivers.filter_scheduler import FilterScheduler
-from minova.scheduler.extensions import DRIVERS, find, load_filters, load_weighers
+from minova.scheduler.extensions import DRIVERS, FILTERS, find, load_filters, load_weighers
 from minova.scheduler.filters import PerHostFilter
 from minova.scheduler.weights import PerHostWeigher
 from tests.functional.scheduler.cloud import conf_of
@@ -49,6 +51,22 @@ def test_a_dotted_path_takes_its_place_in_the_chain() -> None:
     loaded = load_filters(conf_of(filter_scheduler__enabled_filters=["RamFilter", path, "DiskFilter"]))
     assert [one.name for one in loaded] == ["RamFilter", "EvenFilter", "DiskFilter"]
     assert isinstance(loaded[1], PerHostFilter)
+
+
+def test_another_package_adds_filters_by_entry_points(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that cannot be loaded is logged; one with the name of a built-in filter does not replace it."""
+    metadata = tmp_path / "outsider-1.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Name: outsider\nVersion: 1\n")
+    even = "tests.unit.scheduler.test_filters:EvenFilter"
+    lines = (f"EvenFilter = {even}", f"RamFilter = {even}", "BrokenFilter = no.such.module:BrokenFilter")
+    (metadata / "entry_points.txt").write_text("\n".join((f"[{FILTERS}]", *lines, "")))
+    monkeypatch.syspath_prepend(tmp_path)
+    loaded = load_filters(conf_of(filter_scheduler__enabled_filters=["EvenFilter", "RamFilter"]))
+    assert [type(one).__name__ for one in loaded] == ["PerHostFilter", "RamFilter"]
+    assert "BrokenFilter" in caplog.text
 
 
 def test_weighers_by_name_and_path() -> None:

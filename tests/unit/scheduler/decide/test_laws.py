@@ -1,17 +1,16 @@
 """Laws of the table, for any hosts: one spelling and two shapes agree; decisions never pass a limit."""
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from stevedore import ExtensionManager
 
 from minova.hardware.numa_counts import counts_of, needs_of
 from minova.objects.hosts.numa import InstanceNUMATopology, NUMATopology, NUMATopologyLimits
+from minova.scheduler.built_in import FILTERS, WEIGHERS
 from minova.scheduler.decide.chain import Rules
 from minova.scheduler.decide.decision import best_first, decide
-from minova.scheduler.extensions import FILTERS, WEIGHERS
 from minova.scheduler.filters import Filter
 from minova.scheduler.filters.availability_zone import AvailabilityZoneFilter
 from minova.scheduler.filters.compute import ComputeFilter
@@ -37,8 +36,8 @@ OPTIONS = options(
     metrics__required=False,
     image_props_weight_multiplier=1.0,
 )
-EVERY_FILTER: list[Filter] = [made.plugin(OPTIONS) for made in cast(Any, ExtensionManager(FILTERS))]
-EVERY_WEIGHER: list[Weigher] = [made.plugin(OPTIONS) for made in cast(Any, ExtensionManager(WEIGHERS))]
+EVERY_FILTER: list[Filter] = [made(OPTIONS) for made in FILTERS.values()]
+EVERY_WEIGHER: list[Weigher] = [made(OPTIONS) for made in WEIGHERS.values()]
 RULES = Rules(
     filters=[
         cls(CONF)
