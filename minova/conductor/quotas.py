@@ -3,13 +3,14 @@
 import logging
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from oslo_config import cfg
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.conductor.tasks.races import Race, repeat_lost
 from minova.conductor.tasks.worker import Worker
 from minova.db import quotas
 from minova.db.quotas import OverQuota, UsageChanged
@@ -18,14 +19,12 @@ from minova.objects.catalogue.quota import RESOURCES, UNLIMITED
 LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
-# Tries while other requests change the same usages.
-TRIES = 10
-
 
 class Quotas:
     def __init__(self, conf: cfg.ConfigOpts, worker: Worker) -> None:
         self._conf = conf
         self._worker = worker
+        self.race = Race(UsageChanged, self._count_first, _too_many_changes)
 
     # -- limits ----------------------------------------------------------------------------------------------------
 
@@ -58,31 +57,22 @@ class Quotas:
     # -- usages ----------------------------------------------------------------------------------------------------
 
     def take(self, session: Session, project_id: str, wanted: Mapping[str, int]) -> None:
-        """Call within `run` or `repeat`. Raises OverQuota if not all fits."""
+        """Can lose `race`. Raises OverQuota if not all fits."""
         quotas.take(session, project_id, wanted, self.limits(session, project_id))
 
     def take_always(self, session: Session, project_id: str, wanted: Mapping[str, int]) -> None:
         """Same as `take`, but ignores the limits."""
         quotas.take(session, project_id, wanted, dict.fromkeys(wanted, UNLIMITED))
 
-    def run(self, work: Callable[[Session], T]) -> T:
-        """Runs one write transaction in which `take` may be used."""
-        return self.repeat(lambda: self._worker.run(work))
+    def run(self, work: Callable[[Session], T], *races: Race[Any]) -> T:
+        """Runs one write transaction in which `take` may be used. `races`: the other races that it can lose."""
+        return repeat_lost(lambda: self._worker.run(work), (self.race, *races))
 
-    def repeat(self, attempt: Callable[[], T]) -> T:
-        """Repeats `attempt` after UsageChanged. Raises ServiceUnavailable if that does not end."""
-        for _ in range(TRIES):
-            try:
-                return attempt()
-            except UsageChanged as error:
-                self._count_first(error.project_id)
-        raise errors.ServiceUnavailable("Too many requests change the usage of this project. Please try again.")
-
-    def _count_first(self, project_id: str) -> None:
+    def _count_first(self, lost: UsageChanged) -> None:
         try:
-            self._worker.run(lambda session: quotas.count_first(session, project_id))
+            self._worker.run(lambda session: quotas.count_first(session, lost.project_id))
         except IntegrityError:
-            LOG.debug("Another request counts the usage of project %s", project_id)
+            LOG.debug("Another request counts the usage of project %s", lost.project_id)
 
     # -- audit -----------------------------------------------------------------------------------------------------
 
@@ -95,6 +85,10 @@ class Quotas:
             if changed:
                 changes = ", ".join(f"{name} {right}, not {wrong}" for name, (wrong, right) in sorted(changed.items()))
                 LOG.warning("The usage of project %s was counted again: %s", project_id, changes)
+
+
+def _too_many_changes(_: UsageChanged) -> errors.ServiceUnavailable:
+    return errors.ServiceUnavailable("Too many requests change the usage of this project. Please try again.")
 
 
 def _check(limits: Mapping[str, int]) -> None:

@@ -4,13 +4,21 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.conductor.quotas import TRIES, Quotas
+from minova.conductor.quotas import Quotas
+from minova.conductor.tasks.races import Race, repeat_lost
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.db.catalogue import key_pairs
 from minova.objects.catalogue.key_pair import KeyPair
 
 COUNTED_AS = "key_pairs"
+# Another request of the user came first; the next try sees its row.
+ADDED = Race(
+    IntegrityError,
+    given_up=lambda _: errors.ServiceUnavailable(
+        "Too many requests change the key pairs of this user. Please try again."
+    ),
+)
 
 
 class KeyPairs:
@@ -32,12 +40,7 @@ class KeyPairs:
                 raise errors.Forbidden("Quota exceeded, too many key pairs.")
             return stored
 
-        for _ in range(TRIES):
-            try:
-                return self._worker.run(work)
-            except IntegrityError:  # another request of the user came first: the next try sees its row
-                continue
-        raise errors.ServiceUnavailable("Too many requests change the key pairs of this user. Please try again.")
+        return repeat_lost(lambda: self._worker.run(work), [ADDED])
 
     def delete(self, user_id: str, name: str) -> None:
         """Servers created with the key pair keep its text. Raises NotFound if there is no such key pair."""

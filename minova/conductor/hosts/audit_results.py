@@ -8,13 +8,16 @@ from datetime import datetime
 from sqlalchemy.exc import IntegrityError
 
 from minova.conductor.tasks.batches import together_or_alone
+from minova.conductor.tasks.races import Race, repeat_lost
 from minova.conductor.tasks.worker import Worker
 from minova.db.hosts import node_audits
 from minova.objects.hosts.node_audit import NodeAudit
 
 LOG = logging.getLogger(__name__)
-# Tries per flush. Each try sees what the other conductors have committed meanwhile.
-TRIES = 5
+# Another conductor inserts the first audit of a node at the same time, or deletes the node. The next try sees it.
+NODE_CHANGED = Race(
+    IntegrityError, lambda error: LOG.debug("Results of audits are written again: %s", error.orig), tries=5
+)
 
 
 class Audits:
@@ -31,15 +34,6 @@ class Audits:
         with self._lock:
             self._ended[node_id] = (self._worker.at(), found)
 
-    def _write(self, ended: Mapping[int, tuple[datetime, NodeAudit]]) -> None:
-        """Repeated if another conductor inserts the first audit of a node at the same time, or deletes the node."""
-        for _ in range(TRIES - 1):
-            try:
-                return self._worker.run(lambda session: node_audits.write(session, ended))
-            except IntegrityError as error:
-                LOG.debug("Audits are written again: %s", error.orig)
-        return self._worker.run(lambda session: node_audits.write(session, ended))
-
     def flush(self) -> None:
         with self._lock:
             ended, self._ended = self._ended, {}
@@ -47,7 +41,7 @@ class Audits:
             return
 
         def write(some: Mapping[int, tuple[datetime, NodeAudit]]) -> None:
-            self._write(some)
+            repeat_lost(lambda: self._worker.run(lambda session: node_audits.write(session, some)), [NODE_CHANGED])
 
         try:
             failed = together_or_alone("Results of audits", ended, write)

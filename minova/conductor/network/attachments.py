@@ -12,7 +12,7 @@ delete: The port becomes PENDING_DELETE: the server no longer has it, and its ad
 import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from sqlalchemy import select
@@ -21,9 +21,10 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.codecs import Decoder
 from minova.conductor.network.interface_notifier import InterfaceNotifier
-from minova.conductor.network.ports import PortCreation, Ports, not_found, require_free
+from minova.conductor.network.ports import MAC_TAKEN, PortCreation, Ports, not_found, require_free
 from minova.conductor.network.security_groups import SecurityGroups
 from minova.conductor.quotas import Quotas
+from minova.conductor.tasks.races import Races
 from minova.conductor.tasks.worker import Worker
 from minova.context import service_context
 from minova.db.engine import when_committed
@@ -34,7 +35,6 @@ from minova.db.servers.instances import LockedInstance
 from minova.objects.network.network import AddressRequest, Port
 from minova.objects.network.vif import MAX_NICS, NEUTRON, NewInterface, RequestedNic, device_owner
 
-T = TypeVar("T")
 LOG = logging.getLogger(__name__)
 _INTERFACE = Decoder(NewInterface)
 
@@ -46,16 +46,13 @@ class Attachments:
         """`at`: returns the time for rows."""
         self._at = at
         self._ports = ports
-        self._groups = groups
         self._hints = hints
         self._quotas = quotas
-
-    def repeat(self, attempt: Callable[[], T]) -> T:
-        """Repeats `attempt` if the project's default group, which a new port needs, had to be made first."""
-        return self._groups.repeat(attempt)
+        self.races: Races = (groups.race, MAC_TAKEN)
 
     def attach(self, session: Session, instance: LockedInstance, wanted: NewInterface) -> str:
-        """Returns the id of the port that the locked instance has from now on. Call within `repeat` and `Quotas.run`.
+        """Returns the id of the port that the locked instance has from now on. Can lose `races` and
+        `Quotas.race`.
 
         Raises PortNotFound, NetworkNotFound and PortInUse as the creation of a server does. Raises
         IpAddressGenerationFailure if no address is left, Forbidden if the server has too many interfaces. Raises

@@ -11,22 +11,22 @@ describe: returns its interfaces, from rows alone
 `release` and `describe` only use rows, so they are the same for each service: `minova/db/networks/vifs.py`.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.network.servers import Allocation, nics_of
+from minova.conductor.tasks.races import Races
 from minova.objects.network.vif import Vif
 from minova.objects.requests.server_request import CreateServers
 
-T = TypeVar("T")
-
 
 class NetworkBackend(Protocol):
-    def repeat(self, attempt: Callable[[], T]) -> T:
-        """Runs the transaction that writes servers, and repeats it after making what it lacked."""
+    @property
+    def races(self) -> Races:
+        """The races that the transaction that writes servers can lose because of their networks."""
         ...
 
     def lock(self, session: Session, creations: Sequence[Allocation]) -> Any:
@@ -74,11 +74,11 @@ class NetworkBackends:
     def __init__(self, backends: Mapping[str, NetworkBackend]) -> None:
         self._backends = backends
 
-    def repeat(self, request: CreateServers, attempt: Callable[[], T]) -> T:
-        """Raises NetworkNotConfigured if this conductor is not configured for the request's service; then nothing is
-        written.
+    def races(self, request: CreateServers) -> Races:
+        """Returns the races of the backend. Raises NetworkNotConfigured if this conductor is not configured for the
+        request's service.
         """
-        return self._of(request).repeat(attempt)
+        return self._of(request).races
 
     def lock(self, session: Session, creations: Sequence[Allocation]) -> Locked:
         by_service = _by_service(creations)

@@ -23,6 +23,7 @@ from minova import errors
 from minova.conductor.network.neutron_cleaning import LIMIT, NeutronCleaning
 from minova.conductor.network.neutron_limits import RetryQueue, Turns
 from minova.conductor.network.servers import Allocation, nics_of
+from minova.conductor.tasks.races import Races
 from minova.conductor.tasks.worker import Worker
 from minova.db.models import Instance, NeutronPort
 from minova.db.networks import neutron_ports
@@ -44,6 +45,9 @@ PATIENCE = 120.0
 class NeutronPorts:
     """See `backend.NetworkBackend`. `ovs_bridge`: the bridge if Neutron names none."""
 
+    # The API has already checked with Neutron, so nothing can be missing.
+    races: Races = ()
+
     def __init__(
         self, worker: Worker, client: NeutronClient, ovs_bridge: str, ticks: Callable[[], float] = time.monotonic
     ) -> None:
@@ -53,10 +57,6 @@ class NeutronPorts:
         self._turns = Turns()
         self._cleaning = NeutronCleaning(worker, client, self._turns, ticks)
         self._looks: RetryQueue[str] = RetryQueue("Neutron does not show the ports of instance", ticks)
-
-    def repeat(self, attempt: Callable[[], T]) -> T:
-        """Runs `attempt` once: nothing can be missing, because the API has already checked with Neutron."""
-        return attempt()
 
     def lock(self, session: Session, creations: Sequence[Allocation]) -> set[str]:
         """Returns the ports in these requests that servers have already."""

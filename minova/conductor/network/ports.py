@@ -22,6 +22,7 @@ from minova.conductor.network.networks import not_found as not_found_network
 from minova.conductor.network.security_groups import SecurityGroups, lock_for_ports, lock_groups
 from minova.conductor.quotas import Quotas, refused
 from minova.conductor.tasks.group_commit import GroupCommit
+from minova.conductor.tasks.races import Race, Races, repeat_lost
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.db.models import Network as NetworkRow
@@ -42,8 +43,8 @@ from minova.objects.network.vif import Vif
 WINDOW = 16
 # MAC addresses to check in one query, for this port and for later ones.
 MACS = 64
-# Tries if another transaction has just taken the same MAC address.
-TRIES = 3
+# Another transaction has just taken the same random MAC address.
+MAC_TAKEN = Race(IntegrityError, tries=3)
 # The most hosts whose interfaces are read together.
 MAX_HOSTS = 16
 Requests = Sequence[AddressRequest]
@@ -125,17 +126,15 @@ class Ports:
         """
         _check_security(port)
         new = PortCreation(ctx, port, fixed_ips)
-        for tried in range(TRIES):
-            try:
-                made = self._groups.repeat(lambda: self._quotas.repeat(lambda: self._creations.run(new)))
-                self._hints.members_changed(made.security_groups or ())
-                return made
-            except OverQuota as error:
-                raise refused(error) from None
-            except IntegrityError:
-                if port.mac_address or tried == TRIES - 1:
-                    raise errors.MacAddressInUse(f"MAC address {port.mac_address} is in use by another port.") from None
-        raise AssertionError("the last try returns or raises")
+        races: Races = [self._groups.race, self._quotas.race, *([] if port.mac_address else [MAC_TAKEN])]
+        try:
+            created = repeat_lost(lambda: self._creations.run(new), races)
+        except OverQuota as error:
+            raise refused(error) from None
+        except IntegrityError:
+            raise errors.MacAddressInUse(f"MAC address {port.mac_address} is in use by another port.") from None
+        self._hints.members_changed(created.security_groups or ())
+        return created
 
     def _create_all(self, session: Session, new: Sequence[PortCreation]) -> list[Port]:
         locked = self.lock(session, new)
@@ -145,7 +144,7 @@ class Ports:
         return self.add(session, new, locked)
 
     def lock(self, session: Session, new: Sequence[PortCreation], network_ids: Collection[str] = ()) -> LockedForPorts:
-        """Locks and returns what these ports need, and these networks. Call within `SecurityGroups.repeat`.
+        """Locks and returns what these ports need, and these networks. Can lose `SecurityGroups.race`.
 
         Raises NetworkNotFound, SecurityGroupNotFound, and BadRequest if a port has too many groups.
         """

@@ -13,7 +13,8 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.network.networks import changed
-from minova.conductor.quotas import TRIES, Quotas, refused
+from minova.conductor.quotas import Quotas, refused
+from minova.conductor.tasks.races import Race
 from minova.conductor.tasks.worker import Worker
 from minova.db.models import SecurityGroup as Row
 from minova.db.networks import security_groups
@@ -36,6 +37,7 @@ class SecurityGroups:
         self._worker = worker
         self._quotas = quotas
         self._hints = hints
+        self.race = Race(DefaultGroupMissing, self._make_missing, _too_many_changes)
 
     def ensure_default(self, project_ids: Iterable[str]) -> None:
         """Makes the default group of each project that has none. No quota applies, because each port needs one."""
@@ -48,16 +50,8 @@ class SecurityGroups:
             except IntegrityError:  # another transaction has just made it
                 continue
 
-    def repeat(self, attempt: Callable[[], T]) -> T:
-        """Repeats `attempt` after DefaultGroupMissing. Raises ServiceUnavailable if that does not end."""
-        for _ in range(TRIES):
-            try:
-                return attempt()
-            except DefaultGroupMissing as error:
-                self.ensure_default([error.project_id])
-        raise errors.ServiceUnavailable(
-            "The default security group of this project changes too often. Please try again."
-        )
+    def _make_missing(self, lost: DefaultGroupMissing) -> None:
+        self.ensure_default([lost.project_id])
 
     def _add_default(self, session: Session, project_id: str) -> None:
         group = SecurityGroup(
@@ -167,6 +161,10 @@ class SecurityGroups:
             return self._quotas.run(work)
         except OverQuota as error:
             raise refused(error) from None
+
+
+def _too_many_changes(_: DefaultGroupMissing) -> errors.ServiceUnavailable:
+    return errors.ServiceUnavailable("The default security group of this project changes too often. Please try again.")
 
 
 def lock_groups(session: Session, group_ids: Collection[str]) -> Mapping[str, Row]:

@@ -3,8 +3,8 @@ them.
 """
 
 import uuid
-from collections.abc import Callable, Collection, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from sqlalchemy.orm import Session
 
@@ -13,6 +13,7 @@ from minova.codecs import Decoder
 from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.network.ports import LockedForPorts, PortCreation, Ports, require_free
 from minova.conductor.network.security_groups import SecurityGroups
+from minova.conductor.tasks.races import Races
 from minova.context import RequestContext
 from minova.db.models import Port as PortRow
 from minova.db.networks import ports, vifs
@@ -20,7 +21,6 @@ from minova.objects.network.network import AddressRequest, Port
 from minova.objects.network.vif import RequestedNic, Vif, device_owner
 from minova.objects.requests.server_request import CreateServers, ServerRequest
 
-T = TypeVar("T")
 _NICS = Decoder(tuple[RequestedNic, ...])
 
 
@@ -82,12 +82,8 @@ class ServerPorts:
 
     def __init__(self, ports: Ports, groups: SecurityGroups, hints: InterfaceNotifier) -> None:
         self._ports = ports
-        self._groups = groups
         self._hints = hints
-
-    def repeat(self, attempt: Callable[[], T]) -> T:
-        """Repeats `attempt` if the project's default group, which new ports need, had to be made first."""
-        return self._groups.repeat(attempt)
+        self.races: Races = (groups.race,)
 
     def allocated(self, instance_uuids: Collection[str]) -> None:
         """Call after the transaction: the addresses of the new servers become members of their groups."""

@@ -53,21 +53,21 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
     epochs: dict[str, int]
     claim_number: int
     spec: RequestSpec | None = None
-    carried: dict[str, Any] = {}
+    build_extras: dict[str, Any] = {}
 
 
 class Scheduled(NamedTuple):
     """A reservation, and the hosts that the scheduler has chosen for its instances."""
 
     ctx: RequestContext
-    asked: Reservation
+    reservation: Reservation
     answer: ScheduleAnswer
 
 
 class LockedTasks(msgspec.Struct, frozen=True):
     """Rows locked by a transaction: tasks in step `schedule` that this worker still owns, and their instances."""
 
-    standings: Mapping[str, LockedInstance]
+    instances: Mapping[str, LockedInstance]
     tasks: Mapping[str, Task]
 
 
@@ -159,26 +159,27 @@ class BuildInstances:
     def _hold_each(self, session: Session, reservations: Sequence[Reservation]) -> list[LockedTasks]:
         """Same as `_hold`, for each reservation."""
         uuids = [uuid for reservation in reservations for uuid in reservation.epochs]
-        standings, locked = instances.lock(session, uuids), tasks.lock(session, uuids)
+        locked_instances, locked_tasks = instances.lock(session, uuids), tasks.lock(session, uuids)
         return [
-            self._mine(standings, locked, reservation.epochs, reservation.claim_number) for reservation in reservations
+            self._mine(locked_instances, locked_tasks, reservation.epochs, reservation.claim_number)
+            for reservation in reservations
         ]
 
     def _mine(
         self,
-        standings: Mapping[str, LockedInstance],
-        locked: Mapping[str, Task],
+        locked_instances: Mapping[str, LockedInstance],
+        locked_tasks: Mapping[str, Task],
         epochs: Mapping[str, int],
         claim_number: int | None,
     ) -> LockedTasks:
         own_tasks = {
             uuid: task
-            for uuid, task in locked.items()
+            for uuid, task in locked_tasks.items()
             if uuid in epochs
             and (task.worker_id, task.epoch, task.step) == (self._worker.id, epochs[uuid], "schedule")
             and claim_number in (None, task.claim_number)
         }
-        return LockedTasks({uuid: standing for uuid, standing in standings.items() if uuid in epochs}, own_tasks)
+        return LockedTasks({uuid: row for uuid, row in locked_instances.items() if uuid in epochs}, own_tasks)
 
     def _raise_claim_number(
         self, session: Session, reservation_id: str, epochs: Mapping[str, int]
@@ -195,7 +196,7 @@ class BuildInstances:
         claim_number = max(claims.release(session, held.tasks, self._worker.now(), claim_number=before).values())
         changes = [(task, {"claim_number": claim_number}) for task in held.tasks.values()]
         tasks.change(session, changes, SCHEDULE_WAIT, self._worker.now())
-        spec, carried = request_specs.load(session, [reservation_id])[reservation_id]
+        spec, build_extras = request_specs.load(session, [reservation_id])[reservation_id]
         # In the order of their creation, in which they are numbered for the user.
         ordered = sorted(held.tasks.values(), key=lambda task: task.id)
         return Reservation(
@@ -203,7 +204,7 @@ class BuildInstances:
             epochs={task.instance_uuid: task.epoch for task in ordered},
             claim_number=claim_number,
             spec=spec,
-            carried=carried,
+            build_extras=build_extras,
         )
 
     def _postpone(self, session: Session, reservation: Reservation) -> None:
@@ -221,7 +222,7 @@ class BuildInstances:
         at = self._worker.at()
         if diagnosis is not None:
             request_specs.add_diagnoses(session, [(diagnosis, [*held.tasks])], at)
-        fail_builds(session, held.standings, ended, failure, at, self._worker.now())
+        fail_builds(session, held.instances, ended, failure, at, self._worker.now())
 
     def _commit(self, session: Session, scheduled: Sequence[Scheduled]) -> list[list[Build]]:
         """Write the intents: which attempt of which instance belongs to which host. The hosts get messages only
@@ -229,31 +230,32 @@ class BuildInstances:
 
         Idempotent: if the connection broke at an earlier commit, the intents may be written already.
         """
-        helds = self._hold_each(session, [result.asked for result in scheduled])
+        helds = self._hold_each(session, [result.reservation for result in scheduled])
         chosen: dict[str, tuple[Selection, ...]] = {}
         changed_meanwhile: list[Task] = []
         for result, held in zip(scheduled, helds, strict=True):
-            self._give_back(session, result.asked, held)
-            answered = zip(result.asked.epochs, result.answer.selections, strict=True)
+            self._give_back(session, result.reservation, held)
+            answered = zip(result.reservation.epochs, result.answer.selections, strict=True)
             chosen |= {uuid: selections for uuid, selections in answered if uuid in held.tasks}
             if not held.tasks:
-                changed_meanwhile += self._committed(session, result.asked)
+                changed_meanwhile += self._committed(session, result.reservation)
         new = {uuid: task for held in helds for uuid, task in held.tasks.items()}
         if new:
-            unshelving = {uuid for held in helds for uuid in held.tasks if held.standings[uuid].unshelving}
+            unshelving = {uuid for held in helds for uuid in held.tasks if held.instances[uuid].unshelving}
             self._write_intents(session, new, chosen, unshelving)
             diagnosed = [
                 (result.answer.diagnosis, [*held.tasks]) for result, held in zip(scheduled, helds, strict=True)
             ]
             request_specs.add_diagnoses(session, diagnosed, self._worker.at())
         specs = {
-            result.asked.id: (result.asked.spec, result.asked.carried)
+            result.reservation.id: (result.reservation.spec, result.reservation.build_extras)
             for result in scheduled
-            if result.asked.spec is not None
+            if result.reservation.spec is not None
         }
         builds = builds_of(session, [*new.values(), *changed_meanwhile], specs)
         return [
-            [build for build in builds if build.message.instance.uuid in result.asked.epochs] for result in scheduled
+            [build for build in builds if build.message.instance.uuid in result.reservation.epochs]
+            for result in scheduled
         ]
 
     def _write_intents(
@@ -292,11 +294,11 @@ class BuildInstances:
         """Returns the tasks whose first attempt was committed before, with this very call of the scheduler. A further
         attempt has a higher claim number.
         """
-        wanted = (self._worker.id, "build", reservation.claim_number)
+        committed = (self._worker.id, "build", reservation.claim_number)
         return [
             task
             for uuid, task in tasks.lock(session, reservation.epochs).items()
-            if (task.worker_id, task.step, task.claim_number) == wanted and task.epoch == reservation.epochs[uuid]
+            if (task.worker_id, task.step, task.claim_number) == committed and task.epoch == reservation.epochs[uuid]
         ]
 
     def _give_back(self, session: Session, reservation: Reservation, held: LockedTasks) -> None:
@@ -306,7 +308,7 @@ class BuildInstances:
         ended = [
             uuid
             for uuid in reservation.epochs
-            if uuid not in held.tasks and (uuid not in held.standings or held.standings[uuid].deleted)
+            if uuid not in held.tasks and (uuid not in held.instances or held.instances[uuid].deleted)
         ]
         if ended:
             claims.release(session, ended, self._worker.now(), claim_number=reservation.claim_number)

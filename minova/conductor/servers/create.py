@@ -19,10 +19,11 @@ from minova.conductor.catalogue.server_groups import HINT
 from minova.conductor.compute_messages import BuildExtras
 from minova.conductor.network.backend import NetworkBackends
 from minova.conductor.network.servers import Allocation, new_ports, segments_of
-from minova.conductor.quotas import TRIES, Quotas
+from minova.conductor.quotas import Quotas
 from minova.conductor.servers.build import SCHEDULE_WAIT, BuildInstances, Reservation
 from minova.conductor.tasks.group_commit import GroupCommit
 from minova.conductor.tasks.pools import Kind
+from minova.conductor.tasks.races import Race, repeat_lost
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.contracts.base import numbers
@@ -46,13 +47,20 @@ from minova.objects.servers.states import TaskState, VmState
 # The first call of the scheduler is committed together with the tasks.
 FIRST_CLAIM = 1
 LOG = logging.getLogger(__name__)
-# How often servers are written when another transaction was first.
-WRITES = 3
+# Another transaction has written the same first: the same request, which then gets the same answer, or a MAC address.
+WRITTEN = Race(
+    IntegrityError,
+    lambda error: LOG.info("Servers were not written: %s", error.orig),
+    lambda _: errors.Conflict("The servers could not be written: something of them exists already"),
+    tries=3,
+)
 # The version of ComputeApi from which on computes make config drives.
 WITH_DRIVES = "1.3"
 
 
-class Made(NamedTuple):
+class CreateResult(NamedTuple):
+    """`new`: False if the request repeats an earlier one, and nothing was written."""
+
     answer: CreatedServers
     new: bool
 
@@ -62,7 +70,8 @@ class Creation(NamedTuple):
 
     ctx: RequestContext
     request: CreateServers
-    made: Reservation
+    reservation: Reservation
+    spec: RequestSpec
     key_pair: KeyPair | None = None
 
 
@@ -85,33 +94,46 @@ class Servers:
         self._quotas = quotas
         self._levels = levels
         self._networks = networks
-        self._creations: GroupCommit[Creation, Made] = GroupCommit(worker, self._write)
+        self._creations: GroupCommit[Creation, CreateResult] = GroupCommit(worker, self._write)
 
     def create_servers(
         self, ctx: RequestContext, request: CreateServers, key_pair: KeyPair | None = None
     ) -> CreatedServers:
-        """Makes as many servers as the quota allows, between `min_count` and `max_count`.
+        """Makes as many servers as the quota allows, between `min_count` and `max_count`: writes them, returns, and
+        schedules them in the background.
 
         Raises Forbidden if the quota allows fewer. Raises Conflict; see the contract.
         """
+        self._require_levels(request)
+        creation = self._creation(ctx, request, key_pair)
+        refusal: errors.Forbidden | None = None
+
+        def ask_for_fewer(error: OverQuota) -> None:
+            nonlocal creation, refusal
+            refusal = refusal or _refusal(error, request)
+            count = creation.request.max_count
+            fits = fitting(counted(request), error.used, error.limits, count)
+            if not max(request.min_count, 1) <= fits < count:
+                raise refusal
+            creation = self._creation(ctx, msgspec.structs.replace(request, max_count=fits), key_pair)
+
+        over_quota = Race(OverQuota, ask_for_fewer, lambda error: refusal or _refusal(error, request))
+        races = [*self._networks.races(request), self._quotas.race, over_quota, WRITTEN]
+        result = repeat_lost(lambda: self._create(creation), races)
+        if result.new:
+            reservation = creation.reservation
+            if request.requested_networks:
+                self._networks.allocated(request, [*reservation.epochs])
+            self._in_background(ctx, reservation, lambda: self.builds.schedule(ctx, reservation))
+        return result.answer
+
+    def _require_levels(self, request: CreateServers) -> None:
         if request.config_drive:
             self._require_computes("Config drives")
         if request.requested_networks:
             self._require_computes("Interfaces of servers")
         if request.block_device_mapping:
             self._require_computes("Several local disks")
-        asked, refusal = request, None
-        for _ in range(TRIES):
-            try:
-                create = partial(self._create, ctx, asked, key_pair)
-                return self._networks.repeat(request, partial(self._quotas.repeat, create))
-            except OverQuota as error:
-                refusal = refusal or self._refusal(error, request)
-                fits = fitting(counted(request), error.used, error.limits, asked.max_count)
-                if not max(request.min_count, 1) <= fits < asked.max_count:
-                    break
-                asked = msgspec.structs.replace(request, max_count=fits)
-        raise refusal or errors.ServiceUnavailable("The usage of this project changes too often.")
 
     def _require_computes(self, what: str) -> None:
         """Raises PeerTooOld if a running compute would build the servers without `what` and still report success."""
@@ -121,82 +143,58 @@ class Servers:
                 f"{what} need compute {WITH_DRIVES}, and the oldest compute service that runs has {level}"
             )
 
-    def _refusal(self, error: OverQuota, request: CreateServers) -> errors.Forbidden:
-        spans = {}
-        if request.min_count < request.max_count:
-            spans["instances"] = f"{request.min_count}-{request.max_count}"
-        return errors.Forbidden(refusal_text(error.over, spans))
-
-    def _create(self, ctx: RequestContext, request: CreateServers, key_pair: KeyPair | None) -> CreatedServers:
-        """Write all, return, and process the tasks in the background."""
+    def _creation(self, ctx: RequestContext, request: CreateServers, key_pair: KeyPair | None) -> Creation:
         spec = spec_of(ctx, request, self._conf.pci.alias)
         reservation = Reservation(
             id=f"r-{uuid.uuid4().hex[:16]}",
             epochs={str(uuid.uuid4()): 1 for _ in range(request.max_count)},
             claim_number=FIRST_CLAIM,
             spec=spec,
-            carried=msgspec.to_builtins({name: getattr(request, name) for name in BuildExtras.__struct_fields__}),
+            build_extras=msgspec.to_builtins({name: getattr(request, name) for name in BuildExtras.__struct_fields__}),
         )
+        return Creation(ctx, request, reservation, spec, key_pair)
+
+    def _create(self, creation: Creation) -> CreateResult:
+        """Raises ServiceUnavailable if the database is away. The rows may be written nevertheless if the connection
+        broke at the commit, so the tasks are looked for in the background.
+        """
+        ctx, reservation = creation.ctx, creation.reservation
         try:
-            made = self._made(Creation(ctx, request, reservation, key_pair))
+            return self._creations.run(creation)
         except errors.ServiceUnavailable:
-            # The rows may be written nevertheless, if the connection broke at the commit.
-            self._in_background(
-                ctx, reservation, lambda: self.builds.reschedule(ctx, reservation.id, reservation.epochs)
-            )
+            reschedule = partial(self.builds.reschedule, ctx, reservation.id, reservation.epochs)
+            self._in_background(ctx, reservation, reschedule)
             raise
-        if made.new and request.requested_networks:
-            self._networks.allocated(request, [*reservation.epochs])
-        if made.new:
-            self._in_background(ctx, reservation, lambda: self.builds.schedule(ctx, reservation))
-        return made.answer
 
     def _in_background(self, ctx: RequestContext, reservation: Reservation, work: Callable[[], None]) -> None:
         what = (reservation.id, frozenset(reservation.epochs.values()))
         self._worker.in_background(ctx, Kind.SCHEDULE, what, work)
 
-    def _made(self, creation: Creation) -> Made:
-        """Repeated if another transaction came first, either with the same request, which then gets the same answer, or
-        with the same MAC address.
-        """
-        for number in range(1, WRITES + 1):
-            try:
-                return self._creations.run(creation)
-            except IntegrityError as error:
-                LOG.info("The servers of %s were not written at try %d: %s", creation.made.id, number, error.orig)
-        raise errors.Conflict("The servers could not be written: something of them exists already")
-
-    def _write(self, session: Session, creations: Sequence[Creation]) -> list[Made]:
+    def _write(self, session: Session, creations: Sequence[Creation]) -> list[CreateResult]:
         """Writes simultaneous requests together, in as many statements as one."""
-        answers = [repeated(session, creation.ctx, creation.request) for creation in creations]
-        new = [creation for creation, answer in zip(creations, answers, strict=True) if answer is None]
+        earlier = [earlier_answer(session, creation.ctx, creation.request) for creation in creations]
+        new = [creation for creation, answer in zip(creations, earlier, strict=True) if answer is None]
         if new:
             self._insert(session, new)
         return [
-            Made(
-                answer
-                or CreatedServers(
-                    reservation_id=creation.made.id,
-                    instance_uuids=tuple(creation.made.epochs),
-                    admin_password=creation.request.admin_password,
-                ),
-                new=answer is None,
-            )
-            for creation, answer in zip(creations, answers, strict=True)
+            CreateResult(answer or _answer(creation), new=answer is None)
+            for creation, answer in zip(creations, earlier, strict=True)
         ]
 
     def _insert(self, session: Session, new: Sequence[Creation]) -> None:
-        allocations = [Allocation(one.ctx, one.request, [*one.made.epochs]) for one in new]
+        allocations = [Allocation(creation.ctx, creation.request, [*creation.reservation.epochs]) for creation in new]
         networks = self._networks.lock(session, allocations)
         self._count(session, new)
         at = self._worker.at()
         request_specs.add(
-            session, [(creation.made.id, creation.made.spec, creation.made.carried) for creation in new], at
+            session,
+            [(creation.reservation.id, creation.spec, creation.reservation.build_extras) for creation in new],
+            at,
         )
         instances.insert_rows(session, [row for creation in new for row in instance_rows(creation, at)])
         for creation in new:
             self._join_group(session, creation)
-            tags.add(session, creation.made.epochs, creation.request.tags)
+            tags.add(session, creation.reservation.epochs, creation.request.tags)
         self._networks.allocate(session, allocations, networks)
         action_ids = actions.begin(session, [row for creation in new for row in action_rows(creation, at)])
         rows = [row for creation in new for row in self._task_rows(creation, action_ids, at)]
@@ -209,26 +207,25 @@ class Servers:
 
     def _count(self, session: Session, new: Sequence[Creation]) -> None:
         """Take the quotas in the order of the projects, so that two transactions do not deadlock."""
-        wanted: dict[str, Counter[str]] = {}
-        for one in new:
-            counts = wanted.setdefault(one.ctx.project_id, Counter())
-            counts.update(counted(one.request, len(one.made.epochs)))
-        for project_id, counts in sorted(wanted.items()):
+        by_project: dict[str, Counter[str]] = {}
+        for creation in new:
+            counts = by_project.setdefault(creation.ctx.project_id, Counter())
+            counts.update(counted(creation.request, len(creation.reservation.epochs)))
+        for project_id, counts in sorted(by_project.items()):
             self._quotas.take(session, project_id, counts)
 
-    def _join_group(self, session: Session, one: Creation) -> None:
-        assert one.made.spec is not None
-        group = one.made.spec.get_scheduler_hint(HINT)
+    def _join_group(self, session: Session, creation: Creation) -> None:
+        group = creation.spec.get_scheduler_hint(HINT)
         if not group:
             return
-        most = self._quotas.limits(session, one.ctx.project_id)["server_group_members"]
-        if not server_groups.join(session, group, one.made.epochs, most):
+        most = self._quotas.limits(session, creation.ctx.project_id)["server_group_members"]
+        if not server_groups.join(session, group, creation.reservation.epochs, most):
             raise errors.BadRequest(f"Server group {group} could not be found.")
 
     def _task_rows(self, creation: Creation, action_ids: Mapping[str, int], at: datetime) -> list[dict[str, Any]]:
         task = {
             "kind": "build",
-            "reservation_id": creation.made.id,
+            "reservation_id": creation.reservation.id,
             "worker_id": self._worker.id,
             "epoch": 1,
             "step": "schedule",
@@ -240,7 +237,7 @@ class Servers:
             "deadline": float(self._conf.conductor.schedule_timeout),
             "created_at": at,
         }
-        return [{"instance_uuid": uuid, "action_id": action_ids[uuid], **task} for uuid in creation.made.epochs]
+        return [{"instance_uuid": uuid, "action_id": action_ids[uuid], **task} for uuid in creation.reservation.epochs]
 
 
 def counted(request: CreateServers, count: int = 1) -> dict[str, int]:
@@ -250,16 +247,15 @@ def counted(request: CreateServers, count: int = 1) -> dict[str, int]:
 
 
 def instance_rows(creation: Creation, at: datetime) -> list[dict[str, Any]]:
-    assert creation.made.spec is not None
     columns: dict[str, Any] = {
         "created_at": at,
-        "numa_topology": creation.made.spec.numa_topology,
+        "numa_topology": creation.spec.numa_topology,
         "key_data": creation.key_pair and creation.key_pair.public_key,
         "key_type": creation.key_pair and creation.key_pair.type,
     }
     return [
-        instance_row(creation.ctx, creation.request, creation.made.id, instance_uuid, number) | columns
-        for number, instance_uuid in enumerate(creation.made.epochs)
+        instance_row(creation.ctx, creation.request, creation.reservation.id, instance_uuid, number) | columns
+        for number, instance_uuid in enumerate(creation.reservation.epochs)
     ]
 
 
@@ -271,7 +267,7 @@ def action_rows(creation: Creation, at: datetime) -> list[dict[str, Any]]:
         "project_id": creation.ctx.project_id,
         "start_time": at,
     }
-    return [{"instance_uuid": instance_uuid, **common} for instance_uuid in creation.made.epochs]
+    return [{"instance_uuid": instance_uuid, **common} for instance_uuid in creation.reservation.epochs]
 
 
 def create_request_row(creation: Creation, at: datetime) -> dict[str, Any]:
@@ -279,25 +275,40 @@ def create_request_row(creation: Creation, at: datetime) -> dict[str, Any]:
         "request_uuid": creation.request.request_uuid,
         "project_id": creation.ctx.project_id,
         "body_hash": creation.request.body_hash,
-        "reservation_id": creation.made.id,
-        "instance_uuids": [*creation.made.epochs],
+        "reservation_id": creation.reservation.id,
+        "instance_uuids": [*creation.reservation.epochs],
         "created_at": at,
     }
 
 
-def repeated(session: Session, ctx: RequestContext, request: CreateServers) -> CreatedServers | None:
-    """Returns what the same request has made before. Raises Conflict if its UUID was used with another body."""
+def _refusal(error: OverQuota, request: CreateServers) -> errors.Forbidden:
+    spans = {}
+    if request.min_count < request.max_count:
+        spans["instances"] = f"{request.min_count}-{request.max_count}"
+    return errors.Forbidden(refusal_text(error.over, spans))
+
+
+def _answer(creation: Creation) -> CreatedServers:
+    return CreatedServers(
+        reservation_id=creation.reservation.id,
+        instance_uuids=tuple(creation.reservation.epochs),
+        admin_password=creation.request.admin_password,
+    )
+
+
+def earlier_answer(session: Session, ctx: RequestContext, request: CreateServers) -> CreatedServers | None:
+    """Returns the answer that the same request got before. Raises Conflict if its UUID was used with another body."""
     if request.request_uuid is None:
         return None
-    known = request_specs.find_create_request(session, request.request_uuid, ctx.project_id)
-    if known is None:
+    earlier = request_specs.find_create_request(session, request.request_uuid, ctx.project_id)
+    if earlier is None:
         return None
-    if known.body_hash != request.body_hash:
+    if earlier.body_hash != request.body_hash:
         raise errors.Conflict(f"Request {request.request_uuid} has come before with another body")
     return CreatedServers(
-        reservation_id=known.reservation_id,
-        instance_uuids=tuple(known.instance_uuids),
-        admin_password=request_specs.password_of(session, known.reservation_id),
+        reservation_id=earlier.reservation_id,
+        instance_uuids=tuple(earlier.instance_uuids),
+        admin_password=request_specs.password_of(session, earlier.reservation_id),
     )
 
 

@@ -36,8 +36,9 @@ def creations_of(harness: ConductorHarness) -> Any:
 def creation(**values: Any) -> Creation:
     server_request = request(**values)
     epochs = {str(uuid4()): 1 for _ in range(server_request.max_count)}
-    made = Reservation(id=f"r-{uuid4().hex[:16]}", epochs=epochs, claim_number=1, spec=spec_of(CTX, server_request))
-    return Creation(CTX, server_request, made)
+    spec = spec_of(CTX, server_request)
+    reservation = Reservation(id=f"r-{uuid4().hex[:16]}", epochs=epochs, claim_number=1, spec=spec)
+    return Creation(CTX, server_request, reservation, spec)
 
 
 def commits_of(harness: ConductorHarness, work: Any) -> int:
@@ -173,7 +174,9 @@ class GroupCommitCases:
         wanted = [creation(max_count=2), creation(scheduler_hints={"group": ["unknown"]}), creation()]
         run = creations_of(harness)
         assert commits_of(harness, lambda: made.extend(run([wanted[0], wanted[2]]))) == 1
-        assert [one.answer.instance_uuids for one in made] == [tuple(one.made.epochs) for one in (wanted[0], wanted[2])]
+        assert [one.answer.instance_uuids for one in made] == [
+            tuple(one.reservation.epochs) for one in (wanted[0], wanted[2])
+        ]
         assert harness.count(models.Instance) == harness.count(models.Task) == 3
         first, refused = run([creation(), wanted[1]])
         assert (first.new, type(refused)) == (True, errors.BadRequest)
@@ -193,16 +196,17 @@ class GroupCommitCases:
         creations_of(harness)(wanted)
         scheduled = []
         for one in wanted:
-            assert one.made.spec is not None
-            uuids = tuple(one.made.epochs)
+            uuids = tuple(one.reservation.epochs)
             answer = harness.scheduler.select_destinations(
-                CTX, spec=one.made.spec, instance_uuids=uuids, claim_number=one.made.claim_number, alternates=0
+                CTX, spec=one.spec, instance_uuids=uuids, claim_number=one.reservation.claim_number, alternates=0
             )
-            scheduled.append(Scheduled(CTX, one.made, answer))
+            scheduled.append(Scheduled(CTX, one.reservation, answer))
         builds: list[Any] = []
         commit: Any = harness.conductor.collaborators.servers.builds._commits.run_all
         assert commits_of(harness, lambda: builds.extend(commit(scheduled))) == 1
-        assert [{b.message.instance.uuid for b in some} for some in builds] == [set(one.made.epochs) for one in wanted]
+        assert [{b.message.instance.uuid for b in some} for some in builds] == [
+            set(one.reservation.epochs) for one in wanted
+        ]
         # Repeated, as after a connection that broke at the commit.
         assert [[b.host for b in some] for some in commit(scheduled)] == [["a"], ["a", "a"]]
 

@@ -16,17 +16,14 @@ The id of the action's record is the fence: a message or a report of an action t
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import msgspec
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.network.attachments import Attachments
-from minova.conductor.network.ports import TRIES as MAC_TRIES
 from minova.conductor.quotas import Quotas, refused
 from minova.conductor.servers import rebuild
 from minova.conductor.servers.action_images import PAYLOAD, has_shelved_image
@@ -180,15 +177,8 @@ class ServerActions:
         """
         if not request.takes_quota:
             return self._starts.run(request)
-
-        def attempt() -> ActionMessage | None:
-            return self._quotas.run(lambda session: self._start_all(session, [request])[0])
-
         try:
-            for _ in range(MAC_TRIES - 1):
-                with suppress(IntegrityError):  # another transaction has taken the same MAC address
-                    return self._attachments.repeat(attempt)
-            return self._attachments.repeat(attempt)
+            return self._quotas.run(lambda session: self._start_all(session, [request])[0], *self._attachments.races)
         except OverQuota as error:
             raise refused(error) from None
 
