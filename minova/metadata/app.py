@@ -14,7 +14,7 @@ from minova.metadata.paths import Document
 from minova.metadata.recent import Rates, Recent
 from minova.objects.servers.guest_metadata import LONGEST_PASSWORD
 from minova.virt.config_drive.builder import GuestFiles
-from minova.virt.driver import GuestData
+from minova.virt.driver.domains import GuestData
 
 LOG = logging.getLogger(__name__)
 READS = ("GET", "HEAD")

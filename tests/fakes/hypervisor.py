@@ -17,7 +17,8 @@ from minova.objects.servers.console import ConsoleAddress, ConsoleType
 from minova.objects.servers.diagnostics import GuestDiagnostics
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
-from minova.virt.driver import NO_DATA, NO_ROW, GuestData, LeftDisks, RowHost
+from minova.virt.driver.disks import LeftDisks
+from minova.virt.driver.domains import NO_DATA, NO_ROW, GuestData, RowHost
 
 
 def nothing(operation: str) -> None:

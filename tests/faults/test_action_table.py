@@ -22,7 +22,7 @@ from sqlalchemy import select
 from minova.db.models import Image, InstanceAction
 from minova.objects.actions.deletion import SOFT_DELETE
 from minova.objects.actions.table import ACTIONS, BY_KIND
-from minova.virt.fake import Domain
+from minova.virt.fake.records import Domain
 from tests.faults.cloud import Cloud
 from tests.faults.storms import ROOMY
 from tests.faults.test_crash_table import HOST, is_at_rest, state_of, wait_until

@@ -48,7 +48,8 @@ from minova.objects.catalogue.image import Image
 from minova.objects.network.vif import Vif
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState, TaskState, VmState
-from minova.virt.driver import Driver, GuestData
+from minova.virt.driver import Driver
+from minova.virt.driver.domains import GuestData
 
 LOG = logging.getLogger(__name__)
 

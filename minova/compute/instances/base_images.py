@@ -13,13 +13,13 @@ from minova.compute.instances.builds import Images
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.servers.instance import Instance
-from minova.virt.driver import Driver
+from minova.virt.driver.disks import DiskDriver
 
 LOG = logging.getLogger(__name__)
 
 
 class BaseImages:
-    def __init__(self, host: str, driver: Driver, conductor: ConductorApi, images: Images) -> None:
+    def __init__(self, host: str, driver: DiskDriver, conductor: ConductorApi, images: Images) -> None:
         self._host = host
         self._driver = driver
         self._conductor = conductor

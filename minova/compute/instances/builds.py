@@ -35,7 +35,8 @@ from minova.objects.servers.failures import CAUSED_BY_REQUEST, kind_of
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState, TaskState, VmState, is_being_built
 from minova.objects.unexpected.guest_record import GuestRecord
-from minova.virt.driver import Driver, GuestData, RowHost
+from minova.virt.driver import Driver
+from minova.virt.driver.domains import GuestData, RowHost
 
 LOG = logging.getLogger(__name__)
 # Seconds after its claim for which an attempt counts as this host's without another request to the conductor.

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from minova.objects.servers.instance import Instance
-from minova.virt.driver import Driver
+from minova.virt.driver.power import PowerDriver
 
 LOG = logging.getLogger(__name__)
 # Seconds until a guest that has ignored the request is asked again.
@@ -33,7 +33,7 @@ class CleanStops:
     """
 
     def __init__(
-        self, driver: Driver, timeout: Callable[[], float], *, clock: Callable[[], float] = time.monotonic
+        self, driver: PowerDriver, timeout: Callable[[], float], *, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._driver = driver
         self._timeout = timeout

@@ -11,7 +11,7 @@ from oslo_concurrency import lockutils
 
 from minova.compute.guest_records import GuestRecords
 from minova.errors import ServiceUnavailable
-from minova.virt.driver import Driver, RowHost
+from minova.virt.driver.domains import DomainDriver, RowHost
 
 LOG = logging.getLogger(__name__)
 
@@ -22,7 +22,7 @@ class Domains:
     `records`: of the guests; a removed guest has none.
     """
 
-    def __init__(self, driver: Driver, records: GuestRecords | None = None) -> None:
+    def __init__(self, driver: DomainDriver, records: GuestRecords | None = None) -> None:
         self._driver = driver
         self.records = records or GuestRecords()
         self._left: set[str] = set()

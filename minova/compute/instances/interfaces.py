@@ -16,7 +16,7 @@ from minova.contracts.conductor import ConductorApi
 from minova.objects.actions.interfaces import ATTACH_INTERFACE
 from minova.objects.network.vif import GroupMembers, Vif
 from minova.objects.servers.instance import Instance
-from minova.virt.driver import Driver
+from minova.virt.driver.interfaces import InterfaceDriver
 
 LOG = logging.getLogger(__name__)
 # Seconds that a guest has to release an interface, since other instances wait meanwhile. The next refresh tries again.
@@ -32,7 +32,7 @@ class Interfaces:
     def __init__(
         self,
         host: str,
-        driver: Driver,
+        driver: InterfaceDriver,
         conductor: ConductorApi,
         domains: Domains,
         is_unreported: Callable[[str], bool],

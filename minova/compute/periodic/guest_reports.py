@@ -13,7 +13,8 @@ from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.hosts.compute_node import DomainView
 from minova.objects.unexpected.guest_record import GuestMark, GuestRecord, GuestsAnswer
-from minova.virt.driver import Driver, LeftDisks
+from minova.virt.driver import Driver
+from minova.virt.driver.disks import LeftDisks
 
 LOG = logging.getLogger(__name__)
 # The most records in one message: each is some 10 kB.

@@ -11,7 +11,7 @@ from typing import Any
 
 from minova import errors
 from minova.objects.hosts.cpu_times import CpuTimes
-from minova.virt.driver import Driver
+from minova.virt.driver.host import HostDriver
 
 LOG = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ def metrics_of(now: CpuTimes, before: CpuTimes, at: datetime, source: str) -> Me
 class Monitors:
     """Called once in each audit of a node. Raises InvalidConfiguration if there is no such monitor."""
 
-    def __init__(self, wanted: Sequence[str], driver: Driver, *, source: str, clock: Callable[[], float]) -> None:
+    def __init__(self, wanted: Sequence[str], driver: HostDriver, *, source: str, clock: Callable[[], float]) -> None:
         for name in wanted:
             if name != CPU_MONITOR:
                 raise errors.InvalidConfiguration(

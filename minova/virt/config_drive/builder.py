@@ -17,7 +17,7 @@ from minova.virt.config_drive import contents, file_systems
 from minova.virt.config_drive.contents import SEED_SIZE, DriveValues
 from minova.virt.config_drive.file_systems import ISO9660, VFAT, VFAT_PROGRAMS
 from minova.virt.config_drive.vendor_data import VendorData
-from minova.virt.driver import GuestData
+from minova.virt.driver.domains import GuestData
 
 
 class GuestFiles:

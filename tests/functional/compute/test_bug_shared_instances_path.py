@@ -16,7 +16,7 @@ from minova.objects.catalogue.image import Image
 from minova.objects.servers.build import BuildMessage
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState, VmState
-from minova.virt.driver import NO_DATA, NO_ROW, GuestData, RowHost
+from minova.virt.driver.domains import NO_DATA, NO_ROW, GuestData, RowHost
 from minova.virt.libvirt.storage import disk_owner
 from minova.virt.libvirt.storage.disk_images import Base
 from minova.virt.libvirt.storage.disks import Disks

@@ -14,7 +14,7 @@ from minova import conf as configuration
 from minova.errors import InvalidConfiguration, ServiceUnavailable
 from minova.virt.config_drive.builder import GuestFiles
 from minova.virt.config_drive.vendor_data import LONGEST_ANSWER
-from minova.virt.driver import NO_DATA
+from minova.virt.driver.domains import NO_DATA
 from tests.unit.virt.config_drive.test_contents import BASIC
 
 ANSWERS = {"/good": (200, b'{"join": "token"}'), "/broken": (200, b"{"), "/fails": (500, b"{}")}

@@ -6,7 +6,7 @@ import pytest
 
 from minova.errors import StaleAttempt
 from minova.objects.servers.states import PowerState
-from minova.virt.driver import RowHost
+from minova.virt.driver.domains import RowHost
 from tests.integration.virt.test_guest import instance, load
 from tests.servers.libvirtd import Libvirtd
 

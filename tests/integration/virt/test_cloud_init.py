@@ -19,7 +19,7 @@ from minova.metadata import service
 from minova.objects.servers.guest_metadata import GuestMetadata
 from minova.objects.servers.instance import Instance
 from minova.virt.config_drive.builder import ConfigDrives
-from minova.virt.driver import GuestData
+from minova.virt.driver.domains import GuestData
 from tests.unit.api.compute.test_public_keys import ED25519
 from tests.unit.virt.config_drive.test_contents import BASIC, USER_DATA, VIF
 

@@ -11,7 +11,8 @@ import pytest
 from minova import conf as configuration
 from minova import virt
 from minova.objects.servers.instance import Instance
-from minova.virt.driver import Driver, GuestData
+from minova.virt.driver import Driver
+from minova.virt.driver.domains import GuestData
 from tests.cluster import wait_for
 from tests.integration.virt.test_guest import instance, remove_all
 from tests.unit.api.compute.test_public_keys import ED25519

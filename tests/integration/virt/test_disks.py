@@ -18,7 +18,7 @@ from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.local_disks import LocalDisk, to_metadata
-from minova.virt.driver import RowHost
+from minova.virt.driver.domains import RowHost
 from minova.virt.libvirt.storage.disk_images import Base
 from minova.virt.libvirt.storage.disks import Disks, DiskSettings, WriteDrive
 from tests.functional.compute.images.test_cache import conf, image

@@ -6,7 +6,7 @@ import pytest
 
 from minova import errors
 from minova.objects.servers.states import VmState
-from minova.virt.driver import RowHost
+from minova.virt.driver.domains import RowHost
 from minova.virt.libvirt.storage.disks import Disks
 from tests.fakes.computes import CTX, HOST, Compute
 

@@ -21,7 +21,7 @@ from minova.objects.hosts.node_audit import NodeAudit
 from minova.objects.hosts.service import Service
 from minova.objects.requests.request_spec import HostLimits
 from minova.objects.servers.states import PowerState, TaskState, VmState
-from minova.virt.driver import GuestData
+from minova.virt.driver.domains import GuestData
 from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute
 from tests.fakes.hypervisor import Hypervisor
 

@@ -1,4 +1,6 @@
-"""Maps libvirt's states and events of domains to Nova's power states."""
+"""Power states of domains: Nova's names for libvirt's states and events, and the ways to run a domain and to end it."""
+
+from typing import Any
 
 import libvirt
 
@@ -35,3 +37,24 @@ def state_after(event: int, detail: int) -> PowerState | None:
     if (event, detail) == (libvirt.VIR_DOMAIN_EVENT_STOPPED, libvirt.VIR_DOMAIN_EVENT_STOPPED_CRASHED):
         return PowerState.CRASHED
     return _EVENTS.get(event)
+
+
+def runs(domain: Any) -> bool:
+    """Whether the guest runs. The CPUs of one that was paused, or sleeps, go on."""
+    state = domain.state()[0]
+    if state == libvirt.VIR_DOMAIN_PAUSED:
+        domain.resume()
+    elif state == libvirt.VIR_DOMAIN_PMSUSPENDED:
+        domain.pMWakeup(0)
+    return state_of(state) in {PowerState.RUNNING, PowerState.PAUSED, PowerState.SUSPENDED}
+
+
+def end(domain: Any) -> None:
+    """Destroy the domain if it runs. It may end by itself meanwhile."""
+    if not domain.isActive():
+        return
+    try:
+        domain.destroy()
+    except libvirt.libvirtError:
+        if domain.isActive():
+            raise

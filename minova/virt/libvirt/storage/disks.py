@@ -30,7 +30,8 @@ from minova.objects.servers.local_disks import FORMATS, LocalDisk, local_disks
 from minova.private_files import make_folder
 from minova.virt import programs
 from minova.virt.disk_space import disk_full, require_room
-from minova.virt.driver import LeftDisks, RowHost
+from minova.virt.driver.disks import LeftDisks
+from minova.virt.driver.domains import RowHost
 from minova.virt.libvirt.guest_files import console_logs, disk_formats
 from minova.virt.libvirt.guest_files.qemu_access import QemuAccess, QemuUser, folders_above
 from minova.virt.libvirt.storage import disk_images, disk_owner

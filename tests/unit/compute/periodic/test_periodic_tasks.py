@@ -11,7 +11,7 @@ import pytest
 from minova import errors
 from minova.objects.servers.states import PowerState, VmState
 from minova.objects.unexpected.guest_record import GuestsAnswer
-from minova.virt.driver import LeftDisks
+from minova.virt.driver.disks import LeftDisks
 from tests.fakes.computes import CTX, NODE, Compute
 from tests.fakes.hypervisor import Hypervisor
 

@@ -12,7 +12,7 @@ from minova.objects.servers.instance import Instance
 from minova.objects.servers.local_disks import LocalDisk, to_metadata
 from minova.virt.config_drive.builder import ConfigDrives, GuestFiles
 from minova.virt.config_drive.file_systems import VFAT, VFAT_ROOM, write
-from minova.virt.driver import NO_DATA
+from minova.virt.driver.domains import NO_DATA
 
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=64, root_gb=1)
 

@@ -1,0 +1,41 @@
+"""The disks of guests on this host."""
+
+from collections.abc import Container, Iterable
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+
+class LeftDisks(msgspec.Struct, frozen=True, kw_only=True):
+    """Disks of an instance on this host. `attempt` made them; `disk_gb`: the space that they use, rounded up."""
+
+    uuid: str
+    attempt: int
+    disk_gb: int
+
+
+class DiskDriver(Protocol):
+    def shares_disks(self) -> bool:
+        """Whether other hosts store disks in the same folder."""
+        ...
+
+    def left_disks(self, with_domain: Container[str]) -> tuple[LeftDisks, ...]:
+        """Returns the disks that this host owns of instances that are not in `with_domain`."""
+        ...
+
+    def own_disks(self, instance_uuids: Iterable[str]) -> None:
+        """Record this host as owner of the disks of these instances, whose rows and domains are here."""
+        ...
+
+    def lost_base(self, instance_uuid: str) -> Path | None:
+        """Returns the base image of the instance's root disk if that file is gone, so that the disk cannot be opened.
+        None if it is there, or if the disk has none.
+        """
+        ...
+
+    def bases_in_use(self) -> frozenset[str]:
+        """Returns file names of cached base images on which disks of instances here are based. Raises UnknownDiskFormat
+        if that cannot be determined.
+        """
+        ...

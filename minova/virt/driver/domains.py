@@ -1,0 +1,83 @@
+"""Domains, from their definition to their removal."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from minova.objects.hosts.compute_node import DomainView
+from minova.objects.servers.diagnostics import GuestDiagnostics
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState
+
+
+class RowHost(msgspec.Struct, frozen=True, kw_only=True):
+    """The host in an instance's row, as the conductor has just answered. `known` is False if the conductor did not
+    answer.
+    """
+
+    host: str | None = None
+    known: bool = True
+
+
+NO_ROW = RowHost()
+
+
+class GuestData(msgspec.Struct, frozen=True, kw_only=True):
+    """Data for a guest besides its instance. Each of `files` has a `path`, and `contents` in base64."""
+
+    availability_zone: str = ""
+    admin_password: str | None = None
+    files: tuple[dict[str, str], ...] = ()
+
+
+NO_DATA = GuestData()
+
+
+class DomainDriver(Protocol):
+    def domains(self) -> tuple[DomainView, ...]:
+        """Returns every domain on every node."""
+        ...
+
+    def power_state(self, instance_uuid: str) -> PowerState | None:
+        """Returns the power state, or None if there is no such domain."""
+        ...
+
+    def watch(self, changed: Callable[[str, PowerState], None]) -> None:
+        """Report lifecycle changes of domains (instance uuid, new state) as they come, from the driver's own thread."""
+        ...
+
+    def diagnostics(self, instance_uuid: str) -> GuestDiagnostics:
+        """Returns what the running guest uses. Raises NotFound if there is no such domain."""
+        ...
+
+    def needs_image(self) -> bool:
+        """Whether `prepare` needs the base image's file."""
+        ...
+
+    def prepare(
+        self, instance: Instance, node: str, attempt: int, image_path: Path | None, data: GuestData = NO_DATA
+    ) -> None:
+        """Make disks and define the domain, marked with its attempt; nothing runs yet. Idempotent.
+
+        Raises StaleAttempt if a later attempt on another host has made the disks on shared storage. Raises GuestIsNewer
+        if a later attempt has made the domain; then nothing is changed.
+        """
+        ...
+
+    def rebuild(self, instance: Instance, image_path: Path | None, data: GuestData = NO_DATA) -> None:
+        """Make the disks of a domain anew from the instance's image and define it anew; it is off then, and its saved
+        memory is removed. Idempotent.
+
+        Raises StaleAttempt if another host has made its disks since. Raises ImageUnacceptable or DiskFull if a disk
+        cannot be made.
+        """
+        ...
+
+    def destroy(self, instance_uuid: str, row: RowHost = NO_ROW) -> None:
+        """Stop and undefine the domain and remove its files. Idempotent.
+
+        On shared storage, files of an instance whose row names another host belong to that host and stay.
+        """
+        ...

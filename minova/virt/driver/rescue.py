@@ -1,0 +1,20 @@
+"""The rescue of a guest from a disk of its own."""
+
+from pathlib import Path
+from typing import Protocol
+
+from minova.objects.catalogue.image import Image
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState
+
+
+class RescueDriver(Protocol):
+    def prepare_rescue(self, instance: Instance, image: Image, image_path: Path | None) -> None:
+        """Make the disk of this image from which `rescue` boots; the guest is left as it is. Raises ImageUnacceptable
+        or DiskFull, and SavedMemoryKept if the guest's memory is saved.
+        """
+        ...
+
+    def rescue(self, instance: Instance) -> PowerState:
+        """Run the guest from the disk of `prepare_rescue`; its root disk is the second one. `hard_reboot` undoes it."""
+        ...

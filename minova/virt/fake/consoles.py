@@ -1,0 +1,37 @@
+"""Consoles that nothing serves, with the lines that fake guests print."""
+
+from oslo_config import cfg
+
+from minova import errors
+from minova.objects.servers.console import ConsoleAddress, ConsoleType
+from minova.objects.servers.states import PowerState
+from minova.virt.driver.consoles import last_lines
+from minova.virt.fake.records import FakeRecords
+
+# The port of the Discard protocol.
+_CONSOLE_PORT = 9
+
+
+class FakeConsoles(FakeRecords):
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        super().__init__(conf)
+        self._consoles = {ConsoleType.NOVNC: conf.vnc.enabled, ConsoleType.SERIAL: conf.serial_console.enabled}
+
+    def console(self, instance_uuid: str, console_type: ConsoleType) -> ConsoleAddress:
+        """Returns, for an enabled type, an address at which nothing listens."""
+        with self._lock:
+            self._begin("console")
+            domain = self._domain(instance_uuid)
+        if not self._consoles[console_type]:
+            raise errors.ConsoleTypeUnavailable(f"Unavailable console type {console_type}.")
+        if domain.power_state is not PowerState.RUNNING:
+            raise errors.Conflict(f"Instance {instance_uuid} does not run.")
+        return ConsoleAddress(host="127.0.0.1", port=_CONSOLE_PORT)
+
+    def console_output(self, instance_uuid: str, tail_length: int | None) -> str:
+        with self._lock:
+            self._begin("console_output")
+            return last_lines(self._domain(instance_uuid).console, tail_length)
+
+    def bound_console_logs(self) -> None:
+        """Does nothing: fake guests print only LINES_OF_A_START lines at each start."""

@@ -1,0 +1,25 @@
+"""Fake guests have no disks."""
+
+from collections.abc import Container, Iterable
+from pathlib import Path
+
+from minova.virt.driver.disks import LeftDisks
+
+
+class FakeDisks:
+    def shares_disks(self) -> bool:
+        return False
+
+    def left_disks(self, with_domain: Container[str]) -> tuple[LeftDisks, ...]:
+        """Returns nothing: fake guests have no disks."""
+        return ()
+
+    def own_disks(self, instance_uuids: Iterable[str]) -> None:
+        """Does nothing: fake guests have no disks."""
+
+    def lost_base(self, instance_uuid: str) -> Path | None:
+        """Returns None: fake guests have no disks."""
+        return None
+
+    def bases_in_use(self) -> frozenset[str]:
+        return frozenset()

@@ -1,0 +1,97 @@
+"""What fake guests do: they run, pause and are saved."""
+
+import threading
+
+import msgspec
+
+from minova.objects.actions.power_rules import ON
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState
+from minova.virt.fake.domains import FakeDomains
+from minova.virt.fake.records import macs_of
+
+LINES_OF_A_START = 12
+
+
+class FakePower(FakeDomains):
+    def power_on(self, instance: Instance, *, paused: bool = False) -> PowerState:
+        wanted = PowerState.PAUSED if paused else PowerState.RUNNING
+        with self._lock:
+            self._begin("power_on")
+            domain = self._domain(instance.uuid)
+            if domain.power_state is not PowerState.RUNNING:
+                name = instance.hostname or instance.uuid
+                lines = [
+                    f"{name}: line {number} of a start in a book only\n" for number in range(1, LINES_OF_A_START + 1)
+                ]
+                console = "".join((domain.console, *lines))
+                self._write(msgspec.structs.replace(domain.turned(wanted), console=console))
+                return wanted
+            return PowerState.RUNNING
+
+    def start(self, instance: Instance) -> PowerState:
+        with self._lock:
+            self._begin("start")
+            domain = self._domains.get(instance.uuid)
+            if domain is not None and domain.power_state in {PowerState.RUNNING, PowerState.PAUSED}:
+                return self._turn_to(instance.uuid, PowerState.RUNNING)
+            return self.resume(instance) if domain is not None and domain.saved else self.hard_reboot(instance)
+
+    def hard_reboot(self, instance: Instance) -> PowerState:
+        with self._lock:
+            self._begin("hard_reboot")
+            if instance.uuid not in self._domains:
+                self.prepare(instance, instance.node or self.nodes[0], instance.attempt, None)
+            self._turn_to(instance.uuid, PowerState.SHUTDOWN)
+            self._write(msgspec.structs.replace(self._domain(instance.uuid), macs=macs_of(instance), saved=False))
+            return self.power_on(instance)
+
+    def power_off(self, instance_uuid: str) -> None:
+        with self._lock:
+            self._begin("power_off")
+            if instance_uuid in self._domains:
+                self.turn(instance_uuid, PowerState.SHUTDOWN)
+
+    def shut_down(self, instance_uuid: str, timeout: float, cancelled: threading.Event) -> bool:
+        """Fake guests shut down at once."""
+        self._begin("shut_down")
+        self.power_off(instance_uuid)
+        return True
+
+    def pause(self, instance_uuid: str) -> PowerState:
+        self._begin("pause")
+        return self._turn_to(instance_uuid, PowerState.PAUSED)
+
+    def unpause(self, instance_uuid: str) -> PowerState:
+        self._begin("unpause")
+        return self._turn_to(instance_uuid, PowerState.RUNNING)
+
+    def suspend(self, instance_uuid: str) -> PowerState:
+        with self._lock:
+            self._begin("suspend")
+            domain = self._domain(instance_uuid)
+            if domain.power_state in ON:
+                self._write(msgspec.structs.replace(domain, saved=True))
+            return self._turn_to(instance_uuid, PowerState.SHUTDOWN)
+
+    def resume(self, instance: Instance) -> PowerState:
+        self._begin("resume")
+        return self._turn_to(instance.uuid, PowerState.RUNNING)
+
+    def has_saved_memory(self, instance_uuid: str) -> bool:
+        with self._lock:
+            self._begin("has_saved_memory")
+            domain = self._domains.get(instance_uuid)
+            return domain is not None and domain.saved
+
+    def inject_nmi(self, instance_uuid: str) -> PowerState:
+        with self._lock:
+            self._begin("inject_nmi")
+            domain = self._domain(instance_uuid)
+            self._write(msgspec.structs.replace(domain, console=f"{domain.console}NMI received\n"))
+            return domain.power_state
+
+    def set_admin_password(self, instance: Instance, password: str) -> None:
+        """Fake guests have no agent and accept any password."""
+        self._begin("set_admin_password")
+        self._domain(instance.uuid)

@@ -1,0 +1,110 @@
+"""The definitions of domains: their XML, the networks that it names, and their end."""
+
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import libvirt
+import msgspec
+
+from minova.objects.network.network import LOCAL
+from minova.objects.network.vif import Vif
+from minova.objects.servers.instance import Instance
+from minova.virt.driver.domains import RowHost
+from minova.virt.libvirt.driver.base import LibvirtBase
+from minova.virt.libvirt.guest_state import power, saved_memory
+from minova.virt.libvirt.host import exists, lookup
+from minova.virt.libvirt.networking.networks import interfaces_of
+from minova.virt.libvirt.xml.filter_xml import filters_of
+from minova.virt.libvirt.xml.guest_xml import (
+    Disk,
+    HostSettings,
+    domain_name,
+    guest_xml,
+)
+
+_UNDEFINE = (
+    libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
+    | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
+    | libvirt.VIR_DOMAIN_UNDEFINE_CHECKPOINTS_METADATA
+    | libvirt.VIR_DOMAIN_UNDEFINE_NVRAM
+)
+
+
+class DomainDefinitions(LibvirtBase):
+    def _settings_now(self, vifs: Iterable[Vif]) -> HostSettings:
+        """Returns the settings, with the bridges that do not exist now if one of the interfaces may need a bridge."""
+        settings = self._ready()
+        if not settings.bridges or all(vif.from_neutron or vif.network_type == LOCAL for vif in vifs):
+            return settings
+        return msgspec.structs.replace(
+            settings, lost_bridges=frozenset(settings.bridges) - self._bridges.there().keys()
+        )
+
+    def _plug(self, connection: Any, instance: Instance) -> None:
+        """Call this after the domain is defined, since domains show which networks are in use."""
+        own = [vif for vif in instance.network_info if not vif.from_neutron]
+        if self._real and own:
+            self._networks.plug(connection, own, instance.uuid, instance.hostname)
+            self._filters.define(connection, own)
+
+    def _xml_of(self, instance: Instance, node: str, attempt: int, disks: Sequence[Disk]) -> str:
+        return guest_xml(
+            instance,
+            self._settings_now(instance.network_info),
+            node=node,
+            attempt=attempt,
+            disks=disks,
+            console_log=str(self._disks.console_log(instance.uuid)) if self._real else None,
+            serial_port=None if self._serial_ports is None else self._serial_ports.take(instance.uuid),
+        )
+
+    def _define_anew(self, instance: Instance, disks: Sequence[Disk], *, drop_memory: bool) -> int:
+        """End the domain and define it with these disks; it is off then. Returns its attempt.
+
+        `drop_memory`: remove its saved memory, at the word of its user. Otherwise raises SavedMemoryKept if there is any.
+        """
+        with self._host.asked("Defining anew", domain_name(instance.uuid)) as connection:
+            domain = lookup(connection, instance.uuid)
+            mark = None if domain is None else self._our_mark(self._own(connection, instance.uuid))
+            node, attempt = (instance.node or "", instance.attempt) if mark is None else (mark.node, mark.attempt)
+            # Make the XML before the domain is ended: a host that cannot define it leaves the guest as it is.
+            xml = self._xml_of(instance, node, attempt, disks)
+            if domain is not None:
+                if not drop_memory:
+                    saved_memory.require_none(domain)
+                power.end(domain)
+                if domain.hasManagedSaveImage():
+                    domain.managedSaveRemove()
+            # The files may hold an open snapshot although the domain that knew of it is lost.
+            self._snapshots.settle(instance.uuid, domain)
+            connection.defineXML(xml)
+            return attempt
+
+    def _destroy(self, domain: Any, instance_uuid: str, row: RowHost) -> None:
+        with suppress(libvirt.libvirtError):  # it may end by itself at any time; the state is checked below
+            domain.destroy()
+        if exists(domain) and domain.isActive():
+            domain.destroy()
+        self._remove_disks(instance_uuid, row)
+        if not exists(domain):
+            return
+        xml, connection = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), domain.connect()
+        self._networks.unplug(connection, instance_uuid, interfaces_of(xml), partial(_undefine, domain))
+        self._filters.remove(connection, filters_of(xml))
+
+    def _remove_disks(self, instance_uuid: str, row: RowHost) -> None:
+        if self._real:
+            self._disks.remove(instance_uuid, self._ready().host, row)
+
+
+def _undefine(domain: Any) -> None:
+    try:
+        domain.undefineFlags(_UNDEFINE)
+    except libvirt.libvirtError as error:
+        if error.get_error_code() not in {libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_INVALID_ARG}:
+            raise
+        if domain.hasManagedSaveImage():
+            domain.managedSaveRemove()
+        domain.undefine()

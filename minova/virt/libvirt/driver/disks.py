@@ -1,0 +1,51 @@
+"""The disks of guests on this host."""
+
+import logging
+from collections.abc import Container, Iterable
+from functools import partial
+from pathlib import Path
+
+import libvirt
+
+from minova import errors
+from minova.virt.driver.disks import LeftDisks
+from minova.virt.libvirt.driver.base import LibvirtBase
+from minova.virt.libvirt.host import lookup
+from minova.virt.libvirt.storage import disk_owner
+from minova.virt.libvirt.xml.guest_xml import (
+    disk_formats_of,
+    domain_name,
+)
+
+LOG = logging.getLogger(__name__)
+
+
+class LibvirtDisks(LibvirtBase):
+    def shares_disks(self) -> bool:
+        return self._real and bool(disk_owner.other_hosts(self._disks.path, self._ready().host))
+
+    def left_disks(self, with_domain: Container[str]) -> tuple[LeftDisks, ...]:
+        return self._disks.left(self._ready().host, with_domain) if self._real else ()
+
+    def own_disks(self, instance_uuids: Iterable[str]) -> None:
+        for instance_uuid in instance_uuids if self._real else ():
+            try:
+                self._disks.own(instance_uuid, self._ready().host, partial(self._disk_formats, instance_uuid))
+            except errors.HypervisorUnavailable:
+                raise
+            except (OSError, errors.HypervisorError) as error:  # the other guests of the host go on
+                LOG.error("The owner of the disks of instance %s cannot be recorded: %s", instance_uuid, error)
+
+    def lost_base(self, instance_uuid: str) -> Path | None:
+        return self._disks.lost_base(instance_uuid) if self._real else None
+
+    def bases_in_use(self) -> frozenset[str]:
+        return self._disks.bases_in_use()
+
+    def _disk_formats(self, instance_uuid: str) -> dict[str, str]:
+        """Returns the formats of disks as an earlier release recorded them, only in the domain."""
+        with self._host.asked("Reading the disks", domain_name(instance_uuid)) as connection:
+            domain = lookup(connection, instance_uuid)
+            if domain is None or self._our_mark(domain) is None:
+                return {}
+            return disk_formats_of(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), instance_uuid)

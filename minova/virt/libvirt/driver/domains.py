@@ -1,0 +1,122 @@
+"""Domains, from their definition to their removal."""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import libvirt
+
+from minova import errors
+from minova.objects.hosts.compute_node import DomainView
+from minova.objects.servers.diagnostics import GuestDiagnostics
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState
+from minova.virt.driver.domains import NO_DATA, NO_ROW, GuestData, RowHost
+from minova.virt.libvirt import diagnostics
+from minova.virt.libvirt.driver.definitions import DomainDefinitions
+from minova.virt.libvirt.guest_state import power
+from minova.virt.libvirt.host import lookup
+from minova.virt.libvirt.storage.disk_images import Base
+from minova.virt.libvirt.storage.disks import WriteDrive
+from minova.virt.libvirt.xml.guest_xml import (
+    domain_name,
+)
+
+LOG = logging.getLogger(__name__)
+
+
+class LibvirtDomains(DomainDefinitions):
+    def domains(self) -> tuple[DomainView, ...]:
+        with self._host.asked("Listing domains") as connection:
+            return self._views(connection)
+
+    def power_state(self, instance_uuid: str) -> PowerState | None:
+        with self._host.asked("Reading the state", domain_name(instance_uuid)) as connection:
+            domain = lookup(connection, instance_uuid)
+            try:
+                return None if domain is None else power.state_of(domain.state()[0])
+            except libvirt.libvirtError as error:
+                if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+                    return None
+                raise
+
+    def watch(self, changed: Callable[[str, PowerState], None]) -> None:
+        def lifecycle(domain: Any, event: int, detail: int) -> None:
+            state = power.state_after(event, detail)
+            if state is not None and domain.name() == domain_name(domain.UUIDString()):
+                changed(domain.UUIDString(), state)
+
+        def reconnected() -> None:
+            # Make up for events that were missed while there was no listener.
+            try:
+                for view in self.domains():
+                    if view.ours:
+                        changed(view.uuid, PowerState(view.power_state))
+            except errors.MinovaError as error:
+                LOG.warning("States of domains are not known yet: %s", error)
+
+        self._host.watch(lifecycle, reconnected)
+
+    def diagnostics(self, instance_uuid: str) -> GuestDiagnostics:
+        with self._host.asked("Diagnostics", domain_name(instance_uuid)) as connection:
+            return diagnostics.diagnostics(self._own(connection, instance_uuid), self._conf.libvirt.virt_type)
+
+    def needs_image(self) -> bool:
+        return self._real
+
+    def prepare(
+        self, instance: Instance, node: str, attempt: int, image_path: Path | None, data: GuestData = NO_DATA
+    ) -> None:
+        name = domain_name(instance.uuid)
+        disks = self._disks.plan(instance, drive_is_cd=self._drives.is_cd) if self._real else ()
+        xml = self._xml_of(instance, node, attempt, disks)
+        base = Base.of(instance, image_path) if self._real else None
+        with self._host.asked("Preparing", name) as connection:
+            domain = lookup(connection, instance.uuid)
+            if domain is not None:
+                mark = self._our_mark(domain)
+                if mark is None:
+                    raise errors.HypervisorError(f"Domain {domain.name()} has the UUID of {name}, but is not ours")
+                if domain.isActive() and mark.attempt == attempt:
+                    return
+                if mark.attempt > attempt:
+                    raise errors.GuestIsNewer(f"Domain {domain.name()} is of attempt {mark.attempt}, not {attempt}")
+                self._destroy(domain, instance.uuid, NO_ROW)
+            connection.defineXML(xml)
+            self._plug(connection, instance)
+        if base is not None:
+            self._disks.make(instance, base, self._ready().host, attempt, self._write_drive(instance, data))
+
+    def rebuild(self, instance: Instance, image_path: Path | None, data: GuestData = NO_DATA) -> None:
+        if not self._real:
+            self._define_anew(instance, (), drop_memory=True)
+            return
+        host = self._ready().host
+        self._disks.require_owner(instance.uuid, host)
+        base = Base.of(instance, image_path)
+        # Define it with the existing disks: the new ones may have other formats, and may never be made.
+        attempt = self._define_anew(instance, self._disks.plan(instance), drop_memory=True)
+        self._disks.remove_rescue(instance.uuid)
+        self._disks.make(instance, base, host, attempt, self._write_drive(instance, data))
+        self._define_anew(instance, self._disks.plan(instance), drop_memory=True)
+
+    def destroy(self, instance_uuid: str, row: RowHost = NO_ROW) -> None:
+        with self._host.asked("Destroying", domain_name(instance_uuid)) as connection:
+            domain = lookup(connection, instance_uuid)
+            if domain is None:
+                self._remove_disks(instance_uuid, row)
+                self._release_ports(instance_uuid)
+            elif self._our_mark(domain) is None:
+                LOG.warning("Domain %s has the UUID of instance %s, but is not ours", domain.name(), instance_uuid)
+            else:
+                self._destroy(domain, instance_uuid, row)
+                self._release_ports(instance_uuid)
+
+    def _release_ports(self, instance_uuid: str) -> None:
+        if self._serial_ports is not None:
+            self._serial_ports.release(instance_uuid)
+
+    def _write_drive(self, instance: Instance, data: GuestData) -> WriteDrive:
+        return WriteDrive(partial(self._drives.write, instance=instance, data=data), self._drives.is_cd)

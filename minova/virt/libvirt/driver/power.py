@@ -1,0 +1,151 @@
+"""What a guest that exists does: it runs, pauses, is saved, and obeys signals."""
+
+import logging
+import threading
+import time
+
+import libvirt
+
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState
+from minova.virt.libvirt import guest_agent
+from minova.virt.libvirt.driver.definitions import DomainDefinitions
+from minova.virt.libvirt.guest_state import jobs, power, saved_memory
+from minova.virt.libvirt.host import lookup, require
+from minova.virt.libvirt.xml.guest_xml import (
+    domain_name,
+)
+
+LOG = logging.getLogger(__name__)
+# Seconds between checks whether a guest has shut itself down, and between signals to it (Nova's
+# shutdown_retry_interval).
+SHUTDOWN_POLL, SHUTDOWN_RETRY_INTERVAL = 0.5, 10.0
+
+
+class LibvirtPower(DomainDefinitions):
+    def power_on(self, instance: Instance, *, paused: bool = False) -> PowerState:
+        """Raises NotFound if there is no domain, StaleAttempt if another host has made its disks since."""
+        if self._real:
+            self._disks.require_owner(instance.uuid, self._ready().host)
+            self._disks.share_base(instance.uuid)
+        with self._host.asked("Starting", domain_name(instance.uuid)) as connection:
+            domain = require(connection, instance.uuid)
+            jobs.require_free(domain)
+            self._snapshots.settle(instance.uuid, domain)
+            self._plug(connection, instance)
+            try:
+                domain.createWithFlags(libvirt.VIR_DOMAIN_START_PAUSED if paused else 0)
+            except libvirt.libvirtError:
+                if not domain.isActive():
+                    raise
+            saved_memory.forget_used(domain)
+            return power.state_of(domain.state()[0])
+
+    def start(self, instance: Instance) -> PowerState:
+        with self._host.asked("Starting", domain_name(instance.uuid)) as connection:
+            domain = lookup(connection, instance.uuid)
+            if domain is not None and self._our_mark(domain) is not None:
+                jobs.require_free(domain)
+                if power.runs(domain):
+                    saved_memory.forget_used(domain)
+                    return power.state_of(domain.state()[0])
+                if saved_memory.is_saved(domain):
+                    return self.power_on(instance)
+        return self._run_anew(instance, drop_memory=False)
+
+    def hard_reboot(self, instance: Instance) -> PowerState:
+        return self._run_anew(instance, drop_memory=True)
+
+    def power_off(self, instance_uuid: str) -> None:
+        with self._host.asked("Stopping", domain_name(instance_uuid)) as connection:
+            domain = lookup(connection, instance_uuid)
+            if domain is not None and self._our_mark(domain) is not None:
+                jobs.require_not_saving(domain)
+                power.end(domain)
+
+    def shut_down(self, instance_uuid: str, timeout: float, cancelled: threading.Event) -> bool:
+        """Signals by ACPI, repeatedly, since the guest may not listen yet."""
+        until = time.monotonic() + timeout
+        next_signal = 0.0
+        with self._host.asked("Shutting down", domain_name(instance_uuid)) as connection:
+            domain = lookup(connection, instance_uuid)
+            if domain is not None:
+                jobs.require_not_saving(domain)
+        while self._is_active(instance_uuid):
+            now = time.monotonic()
+            if now >= until:
+                LOG.info("Instance %s has not shut down within %g s", instance_uuid, timeout)
+                return False
+            if now >= next_signal:
+                self._signal_shutdown(instance_uuid)
+                next_signal = now + SHUTDOWN_RETRY_INTERVAL
+            if cancelled.wait(min(SHUTDOWN_POLL, until - now)):
+                return True
+        return True
+
+    def pause(self, instance_uuid: str) -> PowerState:
+        with self._host.asked("Pausing", domain_name(instance_uuid)) as connection:
+            domain = self._own(connection, instance_uuid)
+            jobs.require_free(domain)
+            if power.state_of(domain.state()[0]) is not PowerState.PAUSED:
+                domain.suspend()
+            return power.state_of(domain.state()[0])
+
+    def unpause(self, instance_uuid: str) -> PowerState:
+        with self._host.asked("Unpausing", domain_name(instance_uuid)) as connection:
+            domain = self._own(connection, instance_uuid)
+            jobs.require_free(domain)
+            if power.state_of(domain.state()[0]) is not PowerState.RUNNING:
+                domain.resume()
+            return power.state_of(domain.state()[0])
+
+    def suspend(self, instance_uuid: str) -> PowerState:
+        with self._host.asked("Suspending", domain_name(instance_uuid)) as connection:
+            domain = self._own(connection, instance_uuid)
+            # A process that died in a suspend has left its save running. Once that has ended, the guest is saved.
+            jobs.require_free(domain)
+            if domain.isActive() or not domain.hasManagedSaveImage():
+                self._snapshots.settle(instance_uuid, domain)
+                domain.managedSave()
+            return power.state_of(domain.state()[0])
+
+    def resume(self, instance: Instance) -> PowerState:
+        """libvirt starts a domain from its saved memory automatically."""
+        return self.power_on(instance)
+
+    def has_saved_memory(self, instance_uuid: str) -> bool:
+        with self._host.asked("Reading the saved memory", domain_name(instance_uuid)) as connection:
+            domain = lookup(connection, instance_uuid)
+            return domain is not None and saved_memory.is_saved(domain)
+
+    def inject_nmi(self, instance_uuid: str) -> PowerState:
+        with self._host.asked("Interrupting", domain_name(instance_uuid)) as connection:
+            domain = self._own(connection, instance_uuid)
+            domain.injectNMI()
+            return power.state_of(domain.state()[0])
+
+    def set_admin_password(self, instance: Instance, password: str) -> None:
+        with self._host.asked("Setting the password", domain_name(instance.uuid)) as connection:
+            guest_agent.set_password(self._own(connection, instance.uuid), instance.image, password)
+
+    def _run_anew(self, instance: Instance, *, drop_memory: bool) -> PowerState:
+        if self._real:
+            self._disks.require_owner(instance.uuid, self._ready().host)
+        self._define_anew(instance, self._disks.plan(instance) if self._real else (), drop_memory=drop_memory)
+        if self._real:
+            self._disks.remove_rescue(instance.uuid)
+        return self.power_on(instance)
+
+    def _is_active(self, instance_uuid: str) -> bool:
+        with self._host.asked("Reading the state", domain_name(instance_uuid)) as connection:
+            domain = lookup(connection, instance_uuid)
+            return domain is not None and self._our_mark(domain) is not None and bool(domain.isActive())
+
+    def _signal_shutdown(self, instance_uuid: str) -> None:
+        with self._host.asked("Shutting down", domain_name(instance_uuid)) as connection:
+            domain = lookup(connection, instance_uuid)
+            try:
+                if domain is not None:
+                    domain.shutdown()
+            except libvirt.libvirtError as error:  # it may be paused, or have ended by itself
+                LOG.info("Instance %s cannot be asked to shut down: %s", instance_uuid, error)

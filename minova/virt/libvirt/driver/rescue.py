@@ -1,0 +1,38 @@
+"""The rescue of a guest from a disk of its own."""
+
+from pathlib import Path
+
+from minova.objects.catalogue.image import Image
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState
+from minova.virt.libvirt.driver.power import LibvirtPower
+from minova.virt.libvirt.guest_state import jobs, saved_memory
+from minova.virt.libvirt.host import lookup
+from minova.virt.libvirt.storage.disk_images import Base
+from minova.virt.libvirt.storage.disks import DRIVE
+from minova.virt.libvirt.xml.guest_xml import (
+    Disk,
+    domain_name,
+)
+
+
+class LibvirtRescue(LibvirtPower):
+    def prepare_rescue(self, instance: Instance, image: Image, image_path: Path | None) -> None:
+        with self._host.asked("Rescuing", domain_name(instance.uuid)) as connection:
+            domain = lookup(connection, instance.uuid)
+            if domain is not None:
+                jobs.require_free(domain)
+                saved_memory.require_none(domain)
+        if self._real:
+            self._disks.require_owner(instance.uuid, self._ready().host)
+            self._disks.make_rescue(instance.uuid, Base.of(instance, image_path, image))
+
+    def rescue(self, instance: Instance) -> PowerState:
+        disks: tuple[Disk, ...] = ()
+        if self._real:
+            self._disks.require_owner(instance.uuid, self._ready().host)
+            root, *others = self._disks.plan(instance)
+            drives = [disk for disk in others if Path(disk.path).name == DRIVE]
+            disks = (self._disks.rescue_disk(instance.uuid), root, *drives)
+        self._define_anew(instance, disks, drop_memory=False)
+        return self.power_on(instance)

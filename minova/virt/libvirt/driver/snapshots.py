@@ -1,0 +1,83 @@
+"""Copies of root disks while their guests run."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from minova import errors
+from minova.objects.servers.instance import Instance
+from minova.virt.libvirt import guest_agent
+from minova.virt.libvirt.driver.base import LibvirtBase
+from minova.virt.libvirt.guest_state import jobs, saved_memory
+from minova.virt.libvirt.storage.disk_snapshots import write_empty
+from minova.virt.libvirt.xml.guest_xml import (
+    domain_name,
+)
+
+LOG = logging.getLogger(__name__)
+GB = 1 << 30
+
+
+class LibvirtSnapshots(LibvirtBase):
+    def snapshot(self, instance: Instance, path: Path, check: Callable[[], None]) -> None:
+        """Meanwhile a running or paused guest writes into an overlay beside its disk, which is committed to the disk at
+        the end.
+        """
+        uuid, name = instance.uuid, domain_name(instance.uuid)
+        if not self._real:
+            with self._host.asked("Snapshot", name) as connection:
+                self._own(connection, uuid)
+            check()
+            write_empty(path, max(instance.flavor.root_gb, 1) * GB)
+            return
+        self._disks.require_owner(uuid, self._ready().host)
+        with self._host.asked("Snapshot", name) as connection:
+            domain = self._own(connection, uuid)
+            jobs.require_free(domain)
+            self._snapshots.settle(uuid, domain)
+            if self._snapshots.is_open(uuid):
+                # The overlay has the guest's last writes, and stays because saved memory belongs to it.
+                saved_memory.require_none(domain)
+            self._snapshots.require_room(uuid, path)
+        try:
+            self._set_aside(instance)
+            self._snapshots.copy(uuid, path, check)
+        except BaseException:
+            self.end_snapshot(uuid)
+            raise
+        # The copy is good, however the commit ends. The commit may take long; `check` reports to the conductor that the
+        # action goes on.
+        self._end_snapshot(uuid, check)
+
+    def has_open_snapshot(self, instance_uuid: str) -> bool:
+        return self._real and self._snapshots.is_open(instance_uuid)
+
+    def open_snapshots(self) -> tuple[str, ...]:
+        overlays = self._snapshots.open_ones() if self._real else ()
+        if not overlays:
+            return ()
+        with self._host.asked("Listing domains") as connection:
+            own = {view.uuid for view in self._views(connection) if view.ours}
+        # Hosts may share the folder.
+        return tuple(uuid for uuid in overlays if uuid in own)
+
+    def end_snapshot(self, instance_uuid: str) -> None:
+        self._end_snapshot(instance_uuid, lambda: None)
+
+    def _set_aside(self, instance: Instance) -> None:
+        with self._host.asked("Snapshot", domain_name(instance.uuid)) as connection:
+            domain = self._own(connection, instance.uuid)
+            if domain.isActive():
+                self._snapshots.set_aside(
+                    domain, lambda xml, flags: guest_agent.take_snapshot(domain, xml, flags, instance.image)
+                )
+
+    def _end_snapshot(self, instance_uuid: str, check: Callable[[], None]) -> None:
+        """Commit the overlay, if there is one. Raises the errors of `check`; other errors are logged."""
+        if not self._snapshots.is_open(instance_uuid):
+            return
+        try:
+            with self._host.asked("Commit of the snapshot", domain_name(instance_uuid)) as connection:
+                self._snapshots.settle(instance_uuid, self._own(connection, instance_uuid), check)
+        except (errors.MinovaError, OSError) as error:
+            LOG.warning("The snapshot of instance %s is not committed to its disk yet: %s", instance_uuid, error)
