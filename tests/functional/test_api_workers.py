@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import bcrypt
-import psutil  # type: ignore[import-untyped]
+import psutil
 import pytest
 import urllib3
 

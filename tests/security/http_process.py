@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 LOOPBACK = "127.0.0.1"
 MB = 1 << 20

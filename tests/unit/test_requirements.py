@@ -3,11 +3,14 @@
 import json
 import subprocess
 import sys
+from collections.abc import Set as AbstractSet
+from importlib import metadata
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from typing import Any
 
+import grimp
 import pytest
 from packaging.utils import canonicalize_name
 
@@ -30,7 +33,7 @@ def lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     (tmp_path / "requirements").mkdir()
     monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(module, "FOLDER", tmp_path / "requirements")
-    extras = "".join(f"{extra} =\n" for extra in ("libvirt", "mysql", "postgresql", "docs", "test"))
+    extras = "".join(f"{extra} =\n" for extra in (*tool("lock").RUNTIME, "docs", "test"))
     setup = f"[options]\ninstall_requires =\n    # why\n    falcon>=4\n\n[options.extras_require]\n{extras}"
     (tmp_path / "setup.cfg").write_text(setup)
     pin = "# via the following command\n{}==4.4.0 \\\n    --hash=sha256:00\n"
@@ -107,3 +110,59 @@ def test_the_sbom_is_valid_and_complete(tmp_path: Path) -> None:
         queue += new if (new := [to for to in edges[queue.pop()] if to not in reached]) else []
         reached |= {*new}
     assert reached == {one["bom-ref"] for one in sbom["components"]}
+
+
+# -- roles ---------------------------------------------------------------------------------------------------------------
+
+# The modules with which a role starts. The rest of what it runs is imported by these, at once or when it is needed.
+ENTRIES = {
+    "api": ("minova.cmd.api",),
+    "cli": ("minova.cli",),
+    "compute": ("minova.cmd.compute",),
+    "conductor": ("minova.cmd.conductor",),
+    "consoleproxy": ("minova.cmd.consoleproxy",),
+    "manage": ("minova.cmd.manage", "minova.cmd.commands", "minova.scheduler"),
+    "metadata": ("minova.cmd.metadata",),
+    "placement-api": ("minova.cmd.placement_api",),
+    "scheduler": ("minova.cmd.scheduler", "minova.scheduler"),
+}
+# What a role may use without an import that can be found: uvicorn loads its event loop by name, PyMySQL and psycopg are the
+# operator's choice, and only hosts with libvirt have its bindings.
+BY_NAME = {"api": {"uvloop"}, "metadata": {"uvloop"}, "placement-api": {"uvloop"}}
+OWN_EXTRA = {"libvirt-python"}
+
+
+@pytest.fixture(scope="module")
+def imports() -> Any:
+    return grimp.build_graph("minova", include_external_packages=True, exclude_type_checking_imports=True)
+
+
+def imported_by(imports: Any, role: str) -> AbstractSet[str]:
+    """The distributions that the code of a role imports."""
+    modules = {module for entry in ENTRIES[role] for module in (entry, *imports.find_descendants(entry))}
+    reached = modules | {found for module in modules for found in imports.find_upstream_modules(module)}
+    names = {module.partition(".")[0] for module in reached} - sys.stdlib_module_names - {"minova"}
+    distributions = metadata.packages_distributions()
+    return {canonicalize_name(distributions[name][0]) for name in names} - OWN_EXTRA
+
+
+def declared_for(role: str) -> AbstractSet[str]:
+    return {canonicalize_name(requirement.name) for requirement in tool("lock").declared((role,))}
+
+
+@pytest.mark.parametrize("role", ENTRIES)
+def test_an_extra_is_what_its_role_imports(imports: Any, role: str) -> None:
+    common = declared_for("libvirt") - OWN_EXTRA
+    assert imported_by(imports, role) | common | BY_NAME.get(role, set()) == declared_for(role)
+
+
+def test_every_role_has_an_extra() -> None:
+    assert tuple(ENTRIES) == tool("lock").ROLES
+
+
+def test_a_package_has_the_same_bounds_in_every_extra() -> None:
+    lock = tool("lock")
+    bounds: dict[str, set[str]] = {}
+    for requirement in lock.declared((*lock.RUNTIME, "test")):
+        bounds.setdefault(canonicalize_name(requirement.name), set()).add(str(requirement.specifier))
+    assert {name: found for name, found in bounds.items() if len(found) > 1} == {}

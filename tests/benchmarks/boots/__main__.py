@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TypeAlias
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 import urllib3
 
 from tests.benchmarks import peers

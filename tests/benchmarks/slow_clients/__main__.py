@@ -12,7 +12,7 @@ import threading
 import time
 from pathlib import Path
 
-import psutil  # type: ignore[import-untyped]
+import psutil
 
 from tests.benchmarks.command_line import Option, parse
 from tests.cluster import wait_for

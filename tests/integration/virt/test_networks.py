@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 
 import libvirt
 import msgspec
-import psutil  # type: ignore[import-untyped]
+import psutil
 import pytest
 
 from minova.errors import HardwareNotOffered
