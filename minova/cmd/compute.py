@@ -28,8 +28,8 @@ from minova.compute.instances.builds import FRESH_CLAIM, Builder, Images
 from minova.compute.instances.clean_stops import CleanStops
 from minova.compute.instances.guest_starts import GuestStarts
 from minova.compute.instances.interfaces import Interfaces
-from minova.compute.instances.plugging import Plugging
 from minova.compute.instances.power_states import PowerStates
+from minova.compute.instances.vif_plug_waiter import VifPlugWaiter
 from minova.compute.instances.workers import Spawn, Workers
 from minova.compute.manager import Collaborators, ComputeManager
 from minova.compute.membership import Membership
@@ -129,7 +129,7 @@ def make_manager(
         check=gate.check,
         repeat=repeat,
         fresh_claim=fresh_claim,
-        plugging=Plugging(
+        vif_plug_waiter=VifPlugWaiter(
             host,
             guarded_conductor,
             timeout=float(conf.vif_plugging_timeout),
@@ -157,7 +157,7 @@ def make_manager(
     actions = InstanceActions(
         host,
         Operations(
-            conf, host, guarded, guarded_conductor, images, snapshots, progress, builder, builder.plugging, bases
+            conf, host, guarded, guarded_conductor, images, snapshots, progress, builder, builder.vif_plug_waiter, bases
         ),
         guarded.power_state,
         guarded_conductor,
@@ -171,7 +171,14 @@ def make_manager(
         clock=ticks,
     )
     guest_starts = GuestStarts(
-        guarded, workers, builder.domains, power_states, builder.plugging, bases, pause=_pause_of(stopping), clock=ticks
+        guarded,
+        workers,
+        builder.domains,
+        power_states,
+        builder.vif_plug_waiter,
+        bases,
+        pause=_pause_of(stopping),
+        clock=ticks,
     )
     guest_reports = GuestReports(host, guarded, guarded_conductor, builder, background)
     adoptions = Adoptions(

@@ -164,7 +164,7 @@ class ComputeManager:
         self._background.run(ctx, ("interfaces", self.host), interfaces.refresh)
 
     def network_changed(self, ctx: RequestContext, instance_uuid: str) -> None:
-        self._builder.plugging.changed(instance_uuid)
+        self._builder.vif_plug_waiter.changed(instance_uuid)
 
     def terminate_instance(self, ctx: RequestContext, instance_uuid: str, node: str | None) -> None:
         """Begin the removal, and end a build of the instance. The conductor requests a failed removal again."""

@@ -21,7 +21,7 @@ from minova.compute.images.tokens import ImageToken
 from minova.compute.instances.base_images import BaseImages
 from minova.compute.instances.builds import Images, checked_file
 from minova.compute.instances.clean_stops import shutdown_timeout
-from minova.compute.instances.plugging import Plugging
+from minova.compute.instances.vif_plug_waiter import VifPlugWaiter
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.actions.deletion import RESTORE, SOFT_DELETE
@@ -84,7 +84,7 @@ class Operations:
         snapshots: Snapshots,
         progress: Progress,
         disks: Disks,
-        plugging: Plugging | None = None,
+        vif_plug_waiter: VifPlugWaiter | None = None,
         bases: BaseImages | None = None,
     ) -> None:
         self._conf = conf
@@ -95,7 +95,7 @@ class Operations:
         self._progress = progress
         self._snapshots = snapshots
         self._disks = disks
-        self._plugging = plugging or Plugging(host, conductor)
+        self._vif_plug_waiter = vif_plug_waiter or VifPlugWaiter(host, conductor)
         self._bases = bases or BaseImages(host, driver, conductor, images)
         self._by_kind: Mapping[str, Operation] = {
             STOP.kind: self._stop,
@@ -143,7 +143,7 @@ class Operations:
         """
         runs = self._driver.power_state(order.instance.uuid) is PowerState.RUNNING
         # The driver leaves it running, too, unless a job that will end the guest has begun.
-        state = self._driver.start(self._plugging.bound_if_lost(order.ctx, order.instance))
+        state = self._driver.start(self._vif_plug_waiter.bound_if_lost(order.ctx, order.instance))
         if runs:
             LOG.info("Instance %s runs already, and is left running", order.instance.uuid)
             order.kept = True
@@ -166,11 +166,11 @@ class Operations:
         return self._hard_reboot(order)
 
     def _hard_reboot(self, order: Order) -> PowerState:
-        return self._driver.hard_reboot(self._plugging.bound_if_lost(order.ctx, order.instance))
+        return self._driver.hard_reboot(self._vif_plug_waiter.bound_if_lost(order.ctx, order.instance))
 
     def _rescue(self, order: Order) -> PowerState:
         """Prepare the rescue disk first: if that fails, the guest is left as it is."""
-        instance = self._plugging.bound_if_lost(order.ctx, order.instance)
+        instance = self._vif_plug_waiter.bound_if_lost(order.ctx, order.instance)
         image: Image | None = order.arguments.rescue_image or instance.image
         with order.preparing():
             if image is None:
@@ -262,7 +262,7 @@ class Operations:
         vif = _vif_of(order)
         if vif is not None and vif.from_neutron:
             with order.preparing():
-                instance = self._plugging.bound(order.ctx, instance, instance.attempt)
+                instance = self._vif_plug_waiter.bound(order.ctx, instance, instance.attempt)
             vif = _vif_of(order, instance)
         if vif is None:
             raise errors.PortNotFound(f"Port {order.arguments.port_id} could not be found.")

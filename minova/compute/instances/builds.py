@@ -19,8 +19,8 @@ from minova.compute.images.tokens import ImageToken
 from minova.compute.instances.attempts import Attempts, End, Outcome
 from minova.compute.instances.clean_stops import DEFAULT_TIMEOUT, CleanStops
 from minova.compute.instances.domains import Domains
-from minova.compute.instances.plugging import Plugging
 from minova.compute.instances.report_queue import ReportQueue
+from minova.compute.instances.vif_plug_waiter import VifPlugWaiter
 from minova.compute.tracker.nodes import Nodes
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
@@ -79,7 +79,7 @@ class Builder:
         check: Callable[[], None] = lambda: None,
         repeat: ConductorRetry | None = None,
         fresh_claim: float = FRESH_CLAIM,
-        plugging: Plugging | None = None,
+        vif_plug_waiter: VifPlugWaiter | None = None,
         records: GuestRecords | None = None,
         stops: CleanStops | None = None,
     ) -> None:
@@ -98,7 +98,7 @@ class Builder:
         self._nodes = nodes
         self._clock = clock
         self._repeat = repeat or ConductorRetry()
-        self.plugging = plugging or Plugging(host, conductor, clock=clock, repeat=self._repeat)
+        self.vif_plug_waiter = vif_plug_waiter or VifPlugWaiter(host, conductor, clock=clock, repeat=self._repeat)
 
     # -- build -----------------------------------------------------------------------------------------------------
 
@@ -221,19 +221,19 @@ class Builder:
         token = ImageToken(message.image_token, lambda: self._fresh_token(ctx, instance))
         path = self._image_path(instance, lambda: self._require_wanted(message), token)
         self._require_wanted(message)
-        instance = self.plugging.bound(ctx, instance, message.attempt, lambda: self._require_wanted(message))
+        instance = self.vif_plug_waiter.bound(ctx, instance, message.attempt, lambda: self._require_wanted(message))
         self.domains.reused(instance.uuid)
         self._driver.prepare(instance, message.node, message.attempt, path, data_of(message))
         self._require_wanted(message)
         fresh = self._clock() - claimed_at < self._fresh_claim
         if not (fresh and instance.task_state is TaskState.SPAWNING):
             self._reports.begin(ctx, message.instance.uuid, message.attempt, TaskState.SPAWNING)
-        if not self.plugging.must_wait(instance):
+        if not self.vif_plug_waiter.must_wait(instance):
             return self._driver.power_on(instance)
         # The interfaces exist once the domain does, and then an agent of Neutron wires them: the guest must not run
         # before.
         self._driver.power_on(instance, paused=True)
-        self.plugging.wait(ctx, instance, message.attempt, lambda: self._require_wanted(message))
+        self.vif_plug_waiter.wait(ctx, instance, message.attempt, lambda: self._require_wanted(message))
         return self._driver.unpause(instance.uuid)
 
     def _fresh_token(self, ctx: RequestContext, instance: Instance) -> str:

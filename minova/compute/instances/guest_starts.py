@@ -13,8 +13,8 @@ from functools import partial
 from minova import errors
 from minova.compute.instances.base_images import BaseImages
 from minova.compute.instances.domains import Domains
-from minova.compute.instances.plugging import Plugging
 from minova.compute.instances.power_states import PowerStates
+from minova.compute.instances.vif_plug_waiter import VifPlugWaiter
 from minova.compute.instances.workers import Workers
 from minova.context import RequestContext
 from minova.log import bound_request
@@ -39,7 +39,7 @@ class GuestStarts:
         workers: Workers,
         domains: Domains,
         power_states: PowerStates,
-        plugging: Plugging,
+        vif_plug_waiter: VifPlugWaiter,
         bases: BaseImages,
         *,
         pause: Callable[[float], bool],
@@ -49,7 +49,7 @@ class GuestStarts:
         self._workers = workers
         self._domains = domains
         self._power_states = power_states
-        self._plugging = plugging
+        self._vif_plug_waiter = vif_plug_waiter
         self._bases = bases
         self._pause = pause
         self._clock = clock
@@ -92,7 +92,7 @@ class GuestStarts:
                 if not is_wanted(instance):
                     return
                 self._bases.restore(ctx, instance)
-                plugged = self._plugging.bound_if_lost(ctx, instance)
+                plugged = self._vif_plug_waiter.bound_if_lost(ctx, instance)
                 run = self._driver.rescue if instance.vm_state is VmState.RESCUED else self._driver.start
                 run(plugged)
                 return

@@ -21,7 +21,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.network.neutron_cleaning import LIMIT, NeutronCleaning
-from minova.conductor.network.neutron_limits import RetryQueue, Turns
+from minova.conductor.network.neutron_limits import InstanceLocks, RetryQueue
 from minova.conductor.network.servers import Allocation, nics_of
 from minova.conductor.tasks.races import Races
 from minova.conductor.tasks.worker import Worker
@@ -54,8 +54,8 @@ class NeutronPorts:
         self._worker = worker
         self._client = client
         self._ovs_bridge = ovs_bridge
-        self._turns = Turns()
-        self._cleaning = NeutronCleaning(worker, client, self._turns, ticks)
+        self._instance_locks = InstanceLocks()
+        self._cleaning = NeutronCleaning(worker, client, self._instance_locks, ticks)
         self._looks: RetryQueue[str] = RetryQueue("Neutron does not show the ports of instance", ticks)
 
     def lock(self, session: Session, creations: Sequence[Allocation]) -> set[str]:
@@ -86,7 +86,7 @@ class NeutronPorts:
 
         Raises ServiceUnavailable at once if a bind of this server is in progress, or too many servers wait for Neutron.
         """
-        with self._turns.take(instance_uuid):
+        with self._instance_locks.take(instance_uuid):
             return self._bind(instance_uuid, attempt, host)
 
     def _bind(self, instance_uuid: str, attempt: int, host: str) -> tuple[Vif, ...]:
@@ -175,7 +175,7 @@ class NeutronPorts:
         """Update the rows from Neutron. A port that was deleted there is no longer an interface. Raises the same errors
         as the client and `bind`.
         """
-        with self._turns.take(instance_uuid):
+        with self._instance_locks.take(instance_uuid):
             self._refresh(instance_uuid)
 
     def _refresh(self, instance_uuid: str) -> None:

@@ -13,7 +13,7 @@ from datetime import timedelta
 from sqlalchemy import select
 
 from minova import errors
-from minova.conductor.network.neutron_limits import RetryQueue, Turns
+from minova.conductor.network.neutron_limits import InstanceLocks, RetryQueue
 from minova.conductor.tasks.worker import Worker
 from minova.db.models import Instance, NeutronPort
 from minova.db.networks import neutron_ports
@@ -33,11 +33,15 @@ class NeutronCleaning:
     """For use in one thread. `ticks`: seconds, monotonic."""
 
     def __init__(
-        self, worker: Worker, client: NeutronClient, turns: Turns, ticks: Callable[[], float] = time.monotonic
+        self,
+        worker: Worker,
+        client: NeutronClient,
+        instance_locks: InstanceLocks,
+        ticks: Callable[[], float] = time.monotonic,
     ) -> None:
         self._worker = worker
         self._client = client
-        self._turns = turns
+        self._instance_locks = instance_locks
         self._releases: RetryQueue[str] = RetryQueue("Neutron has not yet let go of all ports of instance", ticks)
         self._unbinds: RetryQueue[int] = RetryQueue("Neutron has not yet unbound the port of interface", ticks)
 
@@ -133,7 +137,7 @@ class NeutronCleaning:
         """Sent only once, so that little time passes after the check. If a conductor binds the port at this moment, it
         is bound again.
         """
-        with self._turns.alone(row.instance_uuid):
+        with self._instance_locks.alone(row.instance_uuid):
             with self._worker.db.read() as session:
                 if not neutron_ports.is_without_host(session, row):
                     return

@@ -20,7 +20,7 @@ BACKOFF = Backoff(first=2.0, longest=600.0)
 AWAY = 3
 
 
-class Turns:
+class InstanceLocks:
     """Allows one piece of work at a time for each server, in this process; and of `take`, at most `limit` for all
     servers. Safe for threads.
     """

@@ -11,7 +11,7 @@ from minova import errors
 from minova.conductor.network import attachments
 from minova.conductor.network.neutron import NeutronPorts
 from minova.conductor.network.neutron_cleaning import AGAIN
-from minova.conductor.network.neutron_limits import BACKOFF, MAX_SERVERS, Turns
+from minova.conductor.network.neutron_limits import BACKOFF, MAX_SERVERS, InstanceLocks
 from minova.db import models
 from minova.db.networks import neutron_ports, vifs
 from minova.neutron_client import NeutronClient
@@ -320,14 +320,14 @@ def test_one_conductor_binds_a_server_once_at_a_time(world: World) -> None:
 
 
 def test_few_servers_at_a_time() -> None:
-    turns, held = Turns(), []
+    instance_locks, held = InstanceLocks(), []
     for number in range(MAX_SERVERS):
-        held.append(turns.take(f"server-{number}"))
+        held.append(instance_locks.take(f"server-{number}"))
         held[-1].__enter__()
-    with pytest.raises(errors.ServiceUnavailable, match="Too many"), turns.take("one more"):
+    with pytest.raises(errors.ServiceUnavailable, match="Too many"), instance_locks.take("one more"):
         pass
     held[0].__exit__(None, None, None)
-    with turns.take("one more"):
+    with instance_locks.take("one more"):
         pass
 
 

@@ -29,7 +29,7 @@ UNCONFIGURED = 20.0
 LOOK = 0.5
 
 
-class Plugging:
+class VifPlugWaiter:
     """Safe for threads. `timeout` is how many seconds a guest waits for its interfaces to be wired; 0: no guest waits.
     `is_fatal`: a build fails if they are not wired in time.
     """

@@ -8,7 +8,7 @@ import pytest
 
 from minova import errors
 from minova.compute.conductor_retry import ConductorRetry
-from minova.compute.instances.plugging import UNCONFIGURED, Plugging
+from minova.compute.instances.vif_plug_waiter import UNCONFIGURED, VifPlugWaiter
 from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
 from minova.objects.catalogue.flavor import Flavor
@@ -36,9 +36,9 @@ class Conductor:
         return (answer,)
 
 
-def made(conductor: Conductor, **options: Any) -> Plugging:
+def made(conductor: Conductor, **options: Any) -> VifPlugWaiter:
     repeat = ConductorRetry(wait=lambda seconds: False)
-    return Plugging("h", cast(ConductorApi, conductor), repeat=repeat, poll=0.0, **options)
+    return VifPlugWaiter("h", cast(ConductorApi, conductor), repeat=repeat, poll=0.0, **options)
 
 
 def ticking() -> Callable[[], float]:
@@ -64,9 +64,9 @@ def test_minovas_own_networks_ask_no_service() -> None:
     own = Instance(
         uuid="one", display_name="one", flavor=FLAVOR, network_info=(Vif(port_id="p", mac_address="m", network_id="n"),)
     )
-    plugging = made(conductor)
-    assert plugging.bound(service_context(), own, 1) is own
-    assert not plugging.must_wait(own)
+    vif_plug_waiter = made(conductor)
+    assert vif_plug_waiter.bound(service_context(), own, 1) is own
+    assert not vif_plug_waiter.must_wait(own)
     assert conductor.asked == []
 
 
@@ -154,21 +154,21 @@ def test_late_wires_are_fatal_unless_configured() -> None:
 def test_an_event_ends_the_pause() -> None:
     """Without it the next question would be an hour away."""
     conductor = Conductor(DOWN, UP)
-    plugging = Plugging("h", cast(ConductorApi, conductor), poll=3600.0, timeout=7200.0)
+    vif_plug_waiter = VifPlugWaiter("h", cast(ConductorApi, conductor), poll=3600.0, timeout=7200.0)
 
     def check() -> None:
-        plugging.changed("another")
-        plugging.changed("one")
+        vif_plug_waiter.changed("another")
+        vif_plug_waiter.changed("one")
 
-    plugging.wait(service_context(), INSTANCE, 1, check)
+    vif_plug_waiter.wait(service_context(), INSTANCE, 1, check)
     assert len(conductor.asked) == 2
 
 
 def test_a_build_that_is_not_wanted_waits_no_longer() -> None:
-    plugging = Plugging("h", cast(ConductorApi, Conductor(DOWN)), poll=3600.0)
+    vif_plug_waiter = VifPlugWaiter("h", cast(ConductorApi, Conductor(DOWN)), poll=3600.0)
 
     def cancelled() -> None:
         raise errors.StaleAttempt("deleted")
 
     with pytest.raises(errors.StaleAttempt):
-        plugging.wait(service_context(), INSTANCE, 1, cancelled)
+        vif_plug_waiter.wait(service_context(), INSTANCE, 1, cancelled)
