@@ -9,9 +9,14 @@ from minova.hardware.errors import PciInvalidAlias
 from minova.hardware.numa_constraints import numa_constraints
 from minova.hardware.pci_alias import Aliases, numa_policy_of, parse_aliases, requests_of
 from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.guest_hardware import guest_hardware, traits_needed
+from minova.objects.catalogue.guest_limits import guest_limits
 from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.vif_queues import wants_queues
 from minova.objects.hosts.numa import InstanceNUMATopology
 from minova.objects.hosts.pci import InstancePCIRequest
+from minova.objects.requests import required_traits
+from minova.objects.requests.server_request import HostNeeds
 
 
 def require_aliases(texts: Sequence[str]) -> Aliases:
@@ -35,3 +40,21 @@ def demands_of(flavor: Flavor, image: Image | None, aliases: Sequence[str]) -> D
     if "pci_passthrough:alias" in flavor.extra_specs:
         requests = requests_of(flavor, parse_aliases(aliases), policy)
     return Demands(numa_topology=numa_constraints(flavor, properties), pci_requests=requests)
+
+
+def host_needs(flavor: Flavor, image: Image | None, aliases: Sequence[str]) -> HostNeeds:
+    """Returns what new servers of this flavor and image need of their hosts. `image` None: any image.
+
+    Raises BadRequest if flavor or image require something malformed, or something that no host can have.
+    """
+    demands = demands_of(flavor, image, aliases)
+    properties = image.properties if image is not None else {}
+    hardware = guest_hardware(properties, flavor.extra_specs)
+    guest_limits(flavor.extra_specs)
+    wants_queues(flavor, properties)
+    required_traits.check(flavor, image)
+    return HostNeeds(
+        numa_topology=demands.numa_topology,
+        pci_requests=demands.pci_requests,
+        required_traits=tuple(sorted(traits_needed(hardware))),
+    )

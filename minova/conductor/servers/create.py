@@ -31,14 +31,12 @@ from minova.contracts.compute import ComputeApi
 from minova.db.catalogue import server_groups
 from minova.db.quotas import OverQuota, of_servers
 from minova.db.servers import actions, instances, request_specs, tags, tasks
-from minova.hardware.demands import demands_of, require_aliases
+from minova.hardware.demands import host_needs, require_aliases
 from minova.objects.catalogue import disk_config
-from minova.objects.catalogue.guest_hardware import guest_hardware, traits_needed
 from minova.objects.catalogue.key_pair import KeyPair
 from minova.objects.catalogue.quota import fitting
 from minova.objects.catalogue.quota import refusal as refusal_text
 from minova.objects.network.physical_networks import require_segments
-from minova.objects.requests import required_traits
 from minova.objects.requests.request_spec import Destination, PlacementFilter, RequestSpec
 from minova.objects.requests.server_request import CreatedServers, CreateServers, ServerRequest
 from minova.objects.servers.local_disks import to_metadata
@@ -313,12 +311,11 @@ def earlier_answer(session: Session, ctx: RequestContext, request: CreateServers
 
 
 def spec_of(ctx: RequestContext, request: ServerRequest, aliases: Sequence[str] = ()) -> RequestSpec:
-    """`aliases`: the values of [pci] alias. Raises BadRequest for flavors or images that require something
-    impossible.
+    """Returns the scheduler's request. `aliases`: the values of [pci] alias, for requests without `needs`.
+
+    Raises BadRequest for flavors or images that require something impossible.
     """
-    required_traits.check(request.flavor, request.image)
-    demands = demands_of(request.flavor, request.image, aliases)
-    hardware = guest_hardware(request.image.properties if request.image else {}, request.flavor.extra_specs)
+    needs = request.needs or host_needs(request.flavor, request.image, aliases)
     return RequestSpec(
         flavor=request.flavor,
         image=request.image,
@@ -330,12 +327,10 @@ def spec_of(ctx: RequestContext, request: ServerRequest, aliases: Sequence[str] 
         force_nodes=(request.force_node,) if request.force_node else (),
         requested_destination=_destination(request),
         scheduler_hints=request.scheduler_hints,
-        numa_topology=demands.numa_topology,
-        placement=require_segments(
-            PlacementFilter(required_traits=tuple(sorted(traits_needed(hardware)))), segments_of(request)
-        ),
+        numa_topology=needs.numa_topology,
+        placement=require_segments(PlacementFilter(required_traits=needs.required_traits), segments_of(request)),
         pci_requests=tuple(
-            msgspec.structs.replace(pci_request, request_id=str(uuid.uuid4())) for pci_request in demands.pci_requests
+            msgspec.structs.replace(pci_request, request_id=str(uuid.uuid4())) for pci_request in needs.pci_requests
         ),
     )
 

@@ -7,15 +7,31 @@ import msgspec
 from minova.objects.catalogue.disk_config import DiskConfig
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
+from minova.objects.hosts.numa import InstanceNUMATopology
+from minova.objects.hosts.pci import InstancePCIRequest
+
+
+class HostNeeds(msgspec.Struct, frozen=True, kw_only=True):
+    """What flavor and image require of the hosts beyond sizes. The API derives it once, for all rooms below.
+
+    `required_traits`: of the devices of the guests.
+    """
+
+    numa_topology: InstanceNUMATopology | None = None
+    pci_requests: tuple[InstancePCIRequest, ...] = ()
+    required_traits: tuple[str, ...] = ()
 
 
 class ServerRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a request that decides the hosts of the servers. `image` None: any image. A requested host, unlike a
     forced one, must pass the filters.
+
+    `needs`: None from an API of an older release: the conductor then derives them.
     """
 
     flavor: Flavor
     image: Image | None = None
+    needs: HostNeeds | None = None
     max_count: int = 1
     availability_zone: str | None = None
     force_host: str | None = None

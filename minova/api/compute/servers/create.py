@@ -28,20 +28,17 @@ from minova.db.api_queries import availability_zones, instances
 from minova.db.api_queries import services as read_services
 from minova.db.catalogue import key_pairs, server_groups
 from minova.db.servers import request_specs
-from minova.hardware.demands import demands_of
+from minova.hardware.demands import host_needs
 from minova.objects.actions.rebuild import InjectedFile
 from minova.objects.catalogue import disk_config
 from minova.objects.catalogue.disk_config import DiskConfig
 from minova.objects.catalogue.flavor import Flavor
-from minova.objects.catalogue.guest_hardware import guest_hardware
-from minova.objects.catalogue.guest_limits import guest_limits
 from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.image_fitness import format_refused, unfit
 from minova.objects.catalogue.key_pair import KeyPair
 from minova.objects.catalogue.quota import UNLIMITED
-from minova.objects.catalogue.vif_queues import wants_queues
 from minova.objects.network.network import DEFAULT_GROUP, MAX_GROUPS
-from minova.objects.requests.server_request import CreatedServers, CreateServers
+from minova.objects.requests.server_request import CreateServers, ServerRequest
 from minova.objects.servers.local_disks import requested_disks, requested_root_tag
 from minova.objects.servers.server_changes import MAX_TAGS
 
@@ -164,29 +161,50 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
     """
     server: NewServer = call.body.server
     identity = _identity(call)
-    request_uuid, body_hash = identity.request_uuid, identity.body_hash
-    made = _made_before(api, call, request_uuid, body_hash) if request_uuid else None
-    if made is None:
-        # A UUID of our own, so that the call to the conductor can be repeated, too.
-        request = request_of(api, call, server, request_uuid or str(uuid.uuid4()), body_hash)
-        made = api.conductor.create_servers(
-            call.ctx, request=request, key_pair=_key_pair(api, call, server), with_drive=_is_new(request)
-        )
+    created = _earlier_answer(api, call, identity) or _created(api, call, server, identity)
     if is_true(server.return_reservation_id):
-        return {"reservation_id": made.reservation_id}
-    first = made.instance_uuids[0]
-    call.response.set_header("Location", call.url(f"/v2.1/servers/{first}"))
-    is_shown = made.admin_password is not None and api.conf.api.enable_instance_password
-    shown = made.admin_password if is_shown else msgspec.UNSET
-    named = tuple({"name": group.name} for group in server.security_groups or ()) or ({"name": DEFAULT_GROUP},)
-    made_server = CreatedServer(
-        id=first,
-        links=links.links_to(call, "servers", first),
-        admin_password=shown,
-        disk_config=_made_disk_config(api, first),
-        security_groups=named,
+        return {"reservation_id": created.reservation_id}
+    call.response.set_header("Location", call.url(f"/v2.1/servers/{created.first_uuid}"))
+    is_shown = created.admin_password is not None and api.conf.api.enable_instance_password
+    named = tuple({"name": group.name} for group in server.security_groups or ())
+    answer = CreatedServer(
+        id=created.first_uuid,
+        links=links.links_to(call, "servers", created.first_uuid),
+        admin_password=created.admin_password if is_shown else msgspec.UNSET,
+        disk_config=created.disk_config,
+        security_groups=named or ({"name": DEFAULT_GROUP},),
     )
-    return {"server": made_server}
+    return {"server": answer}
+
+
+class RequestIdentity(NamedTuple):
+    """The UUID of the request, and a hash of the body, which distinguishes a repetition from another request.
+
+    The hash does not depend on the order of keys. A client may send the UUID; otherwise it is a new one, so that the call
+    of the conductor can be repeated, too.
+    """
+
+    request_uuid: str
+    body_hash: str
+    is_from_client: bool
+
+
+class Created(NamedTuple):
+    """What the answer shows of the servers."""
+
+    reservation_id: str
+    first_uuid: str
+    admin_password: str | None
+    disk_config: DiskConfig
+
+
+def _created(api: Collaborators, call: Call, server: NewServer, identity: RequestIdentity) -> Created:
+    checked = checked_request(api, call, server, identity)
+    request = checked.request
+    created = api.conductor.create_servers(
+        call.ctx, request=request, key_pair=checked.key_pair, with_drive=_is_new(request)
+    )
+    return Created(created.reservation_id, created.instance_uuids[0], created.admin_password, request.disk_config)
 
 
 def _is_new(request: CreateServers) -> bool:
@@ -206,62 +224,72 @@ def _is_new(request: CreateServers) -> bool:
     )
 
 
-class RequestIdentity(NamedTuple):
-    """The client's UUID of the request, and a hash of the body, which distinguishes a repetition from another request.
-
-    The hash does not depend on the order of keys.
-    """
-
-    request_uuid: str | None
-    body_hash: str
-
-
 def _identity(call: Call) -> RequestIdentity:
     canonical = msgspec.json.encode(parse_json(call.raw), order="deterministic")
     body_hash = hashlib.sha256(canonical).hexdigest()
     request_uuid = call.request.get_header(REQUEST_UUID)
     if not request_uuid:
-        return RequestIdentity(None, body_hash)
+        return RequestIdentity(str(uuid.uuid4()), body_hash, is_from_client=False)
     try:
-        return RequestIdentity(str(uuid.UUID(request_uuid)), body_hash)
+        return RequestIdentity(str(uuid.UUID(request_uuid)), body_hash, is_from_client=True)
     except ValueError:
         raise errors.BadRequest(f"{REQUEST_UUID}: '{request_uuid[:64]}' is not a UUID.") from None
 
 
-def _made_before(api: Collaborators, call: Call, request_uuid: str, body_hash: str) -> CreatedServers | None:
+def _earlier_answer(api: Collaborators, call: Call, identity: RequestIdentity) -> Created | None:
     """Returns the answer to an earlier request with this UUID, even if its flavor or image has gone meanwhile. The
     conductor checks again.
     """
+    if not identity.is_from_client:
+        return None
     with api.db.read() as session:
-        row = instances.create_request(session, request_uuid, call.ctx.project_id)
+        row = instances.create_request(session, identity.request_uuid, call.ctx.project_id)
         if row is None:
             return None
-        if row.body_hash != body_hash:
-            raise errors.Conflict(f"{REQUEST_UUID} {request_uuid} was used before for another request.")
+        if row.body_hash != identity.body_hash:
+            raise errors.Conflict(f"{REQUEST_UUID} {identity.request_uuid} was used before for another request.")
         password = request_specs.password_of(session, row.reservation_id)
-    return CreatedServers(
-        reservation_id=row.reservation_id, instance_uuids=tuple(row.instance_uuids), admin_password=password
-    )
+        first_uuid = row.instance_uuids[0]
+        instance = instances.instance(session, first_uuid, None, deleted=True)
+        stored = disk_config.of_metadata(instance.system_metadata if instance is not None else {})
+    return Created(row.reservation_id, first_uuid, password, stored)
 
 
-def request_of(
-    api: Collaborators, call: Call, server: NewServer, request_uuid: str | None = None, body_hash: str = ""
-) -> CreateServers:
-    """Validates the request and returns it for the conductor.
+class CheckedRequest(NamedTuple):
+    """A request that is allowed and possible, with the user's key pair, whose text the servers keep."""
+
+    request: CreateServers
+    key_pair: KeyPair | None
+
+
+def checked_request(
+    api: Collaborators, call: Call, server: NewServer, identity: RequestIdentity | None = None
+) -> CheckedRequest:
+    """Checks the request once, for all rooms below. `identity` None: the request is not written.
 
     Raises Forbidden or BadRequest if the request is not allowed or not possible.
     """
     counts = _counts(server)
-    placement = wanted(api, call, server)
-    _key_pair(api, call, server)
-    return CreateServers(
-        **placement,
-        **_guest_data(api, call, server, placement["image"])._asdict(),
+    place = placement_request(api, call, server)
+    flavor, image = place.flavor, place.image
+    assert image is not None
+    key_pair = _key_pair(api, call, server)
+    request = CreateServers(
+        flavor=flavor,
+        image=image,
+        needs=place.needs,
+        availability_zone=place.availability_zone,
+        force_host=place.force_host,
+        force_node=place.force_node,
+        requested_host=place.requested_host,
+        requested_node=place.requested_node,
+        scheduler_hints=place.scheduler_hints,
+        **_guest_data(api, call, server, image)._asdict(),
         name=_name(server, counts.maximum),
         min_count=counts.minimum,
         max_count=counts.maximum,
-        request_uuid=request_uuid,
-        body_hash=body_hash,
+        request_uuid=None if identity is None else identity.request_uuid,
+        body_hash="" if identity is None else identity.body_hash,
         metadata=checked_metadata(api, call, server.metadata),
         key_name=server.key_name,
         access_ip_v4=access_address(4, server.access_ipv4 or "") or None,
@@ -276,14 +304,15 @@ def request_of(
             counts.maximum,
             groups.requested(api, call, server.security_groups),
         ),
-        block_device_mapping=_local_disks(api, call, server, placement["flavor"]),
+        block_device_mapping=_local_disks(api, call, server, flavor),
         root_disk_tag=requested_root_tag(server.block_device_mapping_v2 or (), server.image_ref),
-        disk_config=checked_disk_config(server.disk_config, placement["image"]),
+        disk_config=checked_disk_config(server.disk_config, image),
     )
+    return CheckedRequest(request, key_pair)
 
 
-def wanted(api: Collaborators, call: Call, server: NewServer, *, any_image: bool = False) -> dict[str, Any]:
-    """Validates what decides the place of the servers, and returns it as fields of ServerRequest.
+def placement_request(api: Collaborators, call: Call, server: NewServer, *, any_image: bool = False) -> ServerRequest:
+    """Checks and returns the part of the request that decides the hosts of the servers, without its networks.
 
     `any_image`: a request without imageRef stands for any image.
     """
@@ -298,24 +327,22 @@ def wanted(api: Collaborators, call: Call, server: NewServer, *, any_image: bool
         raise errors.BadRequest(
             f"Flavor {flavor.name} is too small for requested image {image.id}: {'; '.join(faults)}."
         )
-    demands_of(flavor, image, api.conf.pci.alias)  # raises errors for the caller
-    guest_hardware(image.properties if image is not None else {}, flavor.extra_specs)  # likewise
-    guest_limits(flavor.extra_specs)  # likewise
-    wants_queues(flavor, image.properties if image is not None else {})  # likewise
+    needs = host_needs(flavor, image, api.conf.pci.alias)
     if place.zone is not None and not place.forced:
         with api.db.read() as session:
             check_zone(api, session, place.zone)
     _refuse_unserved(call, server)
-    return {
-        "flavor": flavor,
-        "image": image,
-        "availability_zone": place.zone,
-        "force_host": place.host,
-        "force_node": place.node,
-        "requested_host": server.host,
-        "requested_node": server.hypervisor_hostname,
-        "scheduler_hints": _hints(api, call),
-    }
+    return ServerRequest(
+        flavor=flavor,
+        image=image,
+        needs=needs,
+        availability_zone=place.zone,
+        force_host=place.host,
+        force_node=place.node,
+        requested_host=server.host,
+        requested_node=server.hypervisor_hostname,
+        scheduler_hints=_hints(api, call),
+    )
 
 
 def _check_destination(api: Collaborators, call: Call, server: NewServer, *, forced: bool) -> None:
@@ -435,24 +462,24 @@ def check_zone(api: Collaborators, session: Session, zone: str) -> None:
 def _hints(api: Collaborators, call: Call) -> dict[str, Any]:
     """Raises BadRequest if a hint is malformed, or the server group does not exist or belongs to another project."""
     hints = checked_hints(call.body.hints or call.body.hints_old or {})
-    wanted = group_of(hints)
-    if wanted is None:
+    group_uuid = group_of(hints)
+    if group_uuid is None:
         return {key: value for key, value in hints.items() if key != "group"}
     with api.db.read() as session:
-        group = server_groups.find(session, wanted)
+        group = server_groups.find(session, group_uuid)
     if group is None or (group.project_id != call.ctx.project_id and not call.ctx.is_admin):
-        raise errors.BadRequest(f"Instance group {wanted} could not be found.")
-    return {**hints, "group": wanted}
+        raise errors.BadRequest(f"Instance group {group_uuid} could not be found.")
+    return {**hints, "group": group_uuid}
 
 
 def _guest_data(api: Collaborators, call: Call, server: NewServer, image: Image) -> guest_data.GuestData:
-    asked = guest_data.RequestedGuestData(
+    requested = guest_data.RequestedGuestData(
         user_data=server.user_data,
         config_drive=is_true(server.config_drive),
         personality=tuple(server.personality or ()),
         admin_password=server.admin_password,
     )
-    return guest_data.checked(api, call, asked, image)
+    return guest_data.checked(api, call, requested, image)
 
 
 def _key_pair(api: Collaborators, call: Call, server: NewServer) -> KeyPair | None:
@@ -462,10 +489,10 @@ def _key_pair(api: Collaborators, call: Call, server: NewServer) -> KeyPair | No
     if server.key_name is None:
         return None
     with api.db.read() as session:
-        found = key_pairs.find(session, call.ctx.user_id, server.key_name)
-    if found is None:
+        key_pair = key_pairs.find(session, call.ctx.user_id, server.key_name)
+    if key_pair is None:
         raise errors.BadRequest("Invalid key_name provided.")
-    return found
+    return key_pair
 
 
 def checked_metadata(api: Collaborators, call: Call, metadata: dict[str, str]) -> dict[str, str]:
@@ -488,13 +515,6 @@ def checked_disk_config(requested: DiskConfig | None, image: Image) -> DiskConfi
     if requested == "AUTO" and disk_config.of_image(image.properties) == "disabled":
         raise errors.BadRequest(f"Requested image {image.id} has automatic disk resize disabled.")
     return requested or disk_config.default_of(image.properties)
-
-
-def _made_disk_config(api: Collaborators, instance_uuid: str) -> DiskConfig:
-    """Returns the value that the server has: a repeated request shows the same."""
-    with api.db.read() as session:
-        row = instances.instance(session, instance_uuid, None, deleted=True)
-        return disk_config.of_metadata(row.system_metadata if row is not None else {})
 
 
 def _local_disks(api: Collaborators, call: Call, server: NewServer, flavor: Flavor) -> tuple[dict[str, Any], ...]:

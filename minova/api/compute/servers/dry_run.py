@@ -6,11 +6,10 @@ import msgspec
 
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers.attributes.diagnosis import redact_for
-from minova.api.compute.servers.create import CreateServer, NewServer, request_of, wanted
+from minova.api.compute.servers.create import CreateServer, NewServer, checked_request, placement_request
 from minova.api.compute.servers.networks.requested import requested_networks
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
-from minova.objects.requests.server_request import ServerRequest
 
 # The largest count per host, more than any host holds: without it, a flavor of size zero would fit without end.
 DEFAULT_LIMIT = 1000
@@ -32,7 +31,7 @@ class CapacityQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 def dry_run(api: Collaborators, call: Call) -> dict[str, Any]:
     """Runs the checks of a creation and calls the scheduler. Writes nothing."""
-    request = request_of(api, call, call.body.server)
+    request = checked_request(api, call, call.body.server).request
     answer = api.conductor.preview_servers(call.ctx, request=request)
     diagnosis = redact_for(call, msgspec.structs.replace(answer.diagnosis, instance_uuids=()))
     reason = None if answer.selections else answer.diagnosis.summary()
@@ -48,11 +47,11 @@ def dry_run(api: Collaborators, call: Call) -> dict[str, Any]:
 
 def capacity(api: Collaborators, call: Call) -> dict[str, Any]:
     server = call.body.server
-    request = ServerRequest(
-        **wanted(api, call, server, any_image=True),
-        # Only networks that the request names: without them the answer holds for any networks.
-        requested_networks=requested_networks(api, call, server.networks, 1) if server.networks else (),
-    )
+    request = placement_request(api, call, server, any_image=True)
+    # Without networks in the request, the answer holds for any networks.
+    if server.networks:
+        networks = requested_networks(api, call, server.networks, 1)
+        request = msgspec.structs.replace(request, requested_networks=networks)
     return {"capacity": api.conductor.capacity(call.ctx, request=request, limit=call.query.limit)}
 
 
