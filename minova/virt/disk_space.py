@@ -29,13 +29,13 @@ def says_disk_full(text: str) -> bool:
     return any(words in text for words in WORDS)
 
 
-def require_room(folder: Path, wanted: int, reserve: int, what: str) -> None:
+def require_room(folder: Path, needed: int, reserve: int, what: str) -> None:
     """Raises DiskFull if `wanted` more bytes would leave less than `reserve` bytes of the file system free.
 
     Call it again while a file is written, since other processes write too.
     """
     free = shutil.disk_usage(folder).free
-    if wanted > free - reserve:
+    if needed > free - reserve:
         raise DiskFull(
-            f"{what}: {wanted} more bytes > {max(0, free - reserve)} of {free} bytes free ({reserve} are reserved)"
+            f"{what}: {needed} more bytes > {max(0, free - reserve)} of {free} bytes free ({reserve} are reserved)"
         )

@@ -27,8 +27,8 @@ class PortRules:
     def learn(self, members: Iterable[GroupMembers]) -> list[Vif]:
         """Record the members, and return the interfaces whose rules have changed by them."""
         for received in members:
-            known = self._members.get(received.group_id)
-            if known is None or received.revision > known.revision:
+            stored = self._members.get(received.group_id)
+            if stored is None or received.revision > stored.revision:
                 self._members.pop(received.group_id, None)
                 self._members[received.group_id] = received
         for oldest in [*self._members][:-MAX_GROUPS]:
@@ -44,6 +44,6 @@ class PortRules:
         self._vifs.pop(port_id, None)
 
 
-def _differs(one: Vif, other: Vif) -> bool:
+def _differs(vif: Vif, other: Vif) -> bool:
     """Whether the rules allow different remotes. A new revision number alone is no difference."""
-    return [rule.remotes for rule in one.rules or ()] != [rule.remotes for rule in other.rules or ()]
+    return [rule.remotes for rule in vif.rules or ()] != [rule.remotes for rule in other.rules or ()]

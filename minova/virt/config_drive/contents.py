@@ -87,36 +87,36 @@ def _openstack_files(values: DriveValues) -> Iterator[tuple[str, bytes]]:
 
 def _meta_data(values: DriveValues, version: str) -> dict[str, Any]:
     instance = values.instance
-    made: dict[str, Any] = {"uuid": instance.uuid}
+    meta_data: dict[str, Any] = {"uuid": instance.uuid}
     if instance.metadata:
-        made["meta"] = instance.metadata
+        meta_data["meta"] = instance.metadata
     if values.injected_files:
-        made["files"] = [
+        meta_data["files"] = [
             {"path": file["path"], "content_path": f"/content/{number:04}"}
             for number, file in enumerate(values.injected_files)
         ]
     if values.admin_password is not None:
-        made["admin_pass"] = values.admin_password
+        meta_data["admin_pass"] = values.admin_password
     if instance.key_name and instance.key_data:
         key_type = instance.key_type or "ssh"
-        made["public_keys"] = {instance.key_name: instance.key_data}
-        made["keys"] = [{"name": instance.key_name, "type": key_type, "data": instance.key_data}]
-    made |= {
+        meta_data["public_keys"] = {instance.key_name: instance.key_data}
+        meta_data["keys"] = [{"name": instance.key_name, "type": key_type, "data": instance.key_data}]
+    meta_data |= {
         "hostname": _hostname(values),
         "name": instance.display_name,
         "launch_index": instance.launch_index,
         "availability_zone": values.availability_zone,
     }
     if version >= GRIZZLY:
-        made["random_seed"] = base64.b64encode(values.random_seed).decode()
+        meta_data["random_seed"] = base64.b64encode(values.random_seed).decode()
     if version >= LIBERTY:
-        made["project_id"] = instance.project_id
+        meta_data["project_id"] = instance.project_id
     if version >= NEWTON:
-        made["devices"] = [*_tagged_devices(values, version)]
+        meta_data["devices"] = [*_tagged_devices(values, version)]
     if version >= VICTORIA:
         cells = instance.numa_topology.cells if instance.numa_topology is not None else ()
-        made["dedicated_cpus"] = sorted(cpu for cell in cells for cpu in cell.pcpuset)
-    return made
+        meta_data["dedicated_cpus"] = sorted(cpu for cell in cells for cpu in cell.pcpuset)
+    return meta_data
 
 
 def _tagged_devices(values: DriveValues, version: str) -> Iterator[dict[str, Any]]:
@@ -153,7 +153,7 @@ def _ec2_meta_data(values: DriveValues, version: int) -> dict[str, Any]:
     from their UUIDs.
     """
     instance, hostname = values.instance, _hostname(values)
-    made: dict[str, Any] = {
+    meta_data: dict[str, Any] = {
         "ami-id": f"ami-{instance.image_ref[:8] or '00000000'}",
         "ami-launch-index": instance.launch_index,
         "ami-manifest-path": _NO_MANIFEST,
@@ -164,7 +164,7 @@ def _ec2_meta_data(values: DriveValues, version: int) -> dict[str, Any]:
         "security-groups": ["default"],
     }
     if instance.key_name and instance.key_data:
-        made["public-keys"] = {"0": {"_name": f"0={instance.key_name}", "openssh-key": instance.key_data}}
+        meta_data["public-keys"] = {"0": {"_name": f"0={instance.key_name}", "openssh-key": instance.key_data}}
     later: dict[str, dict[str, Any]] = {
         "2007-01-19": {"local-hostname": hostname, "public-hostname": hostname, "public-ipv4": ""},
         "2007-08-29": {"instance-type": instance.flavor.name},
@@ -174,8 +174,8 @@ def _ec2_meta_data(values: DriveValues, version: int) -> dict[str, Any]:
     }
     for since, entries in later.items():
         if version >= EC2_VERSIONS.index(since):
-            made |= entries
-    return made
+            meta_data |= entries
+    return meta_data
 
 
 def _hostname(values: DriveValues) -> str:

@@ -46,12 +46,12 @@ def _link(vif: Vif) -> dict[str, Any]:
 
 def _network(name: str, vif: Vif, address: VifAddress, subnet: VifSubnet) -> dict[str, Any]:
     cidr = IPNetwork(subnet.cidr)
-    made = {"id": name, "link": tap_name(vif.port_id), "network_id": vif.network_id}
+    entry = {"id": name, "link": tap_name(vif.port_id), "network_id": vif.network_id}
     if subnet.enable_dhcp:
-        return made | {"type": f"ipv{cidr.version}_dhcp"}
+        return entry | {"type": f"ipv{cidr.version}_dhcp"}
     network, netmask = _ANYWHERE[cidr.version]
     routes = [{"network": network, "netmask": netmask, "gateway": subnet.gateway_ip}] if subnet.gateway_ip else []
-    return made | {
+    return entry | {
         "type": f"ipv{cidr.version}",
         "ip_address": address.ip_address,
         "netmask": str(cidr.netmask),

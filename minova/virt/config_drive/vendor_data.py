@@ -56,10 +56,10 @@ class VendorData:
         """Returns the content of `vendor_data2.json`. Raises ServiceUnavailable if a target does not answer correctly
         and `vendordata_dynamic_failure_fatal` is set.
         """
-        made: dict[str, Any] = {"static": self._static} if STATIC in self._options.vendordata_providers else {}
+        documents: dict[str, Any] = {"static": self._static} if STATIC in self._options.vendordata_providers else {}
         for name, url in self._targets.items():
-            made[name] = self._ask(name, url, instance, hostname)
-        return made
+            documents[name] = self._ask(name, url, instance, hostname)
+        return documents
 
     def _ask(self, name: str, url: str, instance: Instance, hostname: str) -> Any:
         described = {
@@ -110,7 +110,7 @@ def _read(path: str) -> dict[str, Any]:
 
 def _targets(texts: list[str]) -> dict[str, str]:
     """Returns {name: URL}. A target without a name gets the name "", as in Nova."""
-    found: dict[str, str] = {}
+    urls: dict[str, str] = {}
     for text in texts:
         name, at, url = text.partition("@")
         name, url = (name, url) if at else ("", text)
@@ -118,7 +118,7 @@ def _targets(texts: list[str]) -> dict[str, str]:
             raise InvalidConfiguration(
                 f"[api] vendordata_dynamic_targets = {text}: expected NAME@URL, of HTTP or HTTPS"
             )
-        if name == "static" or name in found:
+        if name == "static" or name in urls:
             raise InvalidConfiguration(f"[api] vendordata_dynamic_targets = {text}: the name is taken")
-        found[name] = url
-    return found
+        urls[name] = url
+    return urls

@@ -47,11 +47,13 @@ class FakeDomains(FakeRecords):
     ) -> None:
         with self._lock:
             self._begin("prepare")
-            known = self._domains.get(instance.uuid)
-            if known is not None and known.attempt == attempt:
+            existing = self._domains.get(instance.uuid)
+            if existing is not None and existing.attempt == attempt:
                 return
-            if known is not None and known.attempt > attempt:
-                raise errors.GuestIsNewer(f"The domain of {instance.uuid} is of attempt {known.attempt}, not {attempt}")
+            if existing is not None and existing.attempt > attempt:
+                raise errors.GuestIsNewer(
+                    f"The domain of {instance.uuid} is of attempt {existing.attempt}, not {attempt}"
+                )
             flavor = instance.flavor
             self._write(
                 Domain(

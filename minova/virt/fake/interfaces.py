@@ -13,11 +13,11 @@ from minova.virt.fake.records import FakeRecords
 class FakeInterfaces(FakeRecords):
     def refresh_interfaces(self, vifs: Mapping[str, Sequence[Vif]]) -> tuple[str, ...]:
         """Filters nothing: there are no packets."""
-        wanted = {uuid: {vif.mac_address for vif in of_instance} for uuid, of_instance in vifs.items()}
+        expected_macs = {uuid: {vif.mac_address for vif in of_instance} for uuid, of_instance in vifs.items()}
         with self._lock:
             self._begin("refresh_interfaces")
-            known = {uuid: set(domain.macs) for uuid, domain in self._domains.items()}
-        return tuple(uuid for uuid, macs in known.items() if macs != wanted.get(uuid, set()))
+            macs_by_uuid = {uuid: set(domain.macs) for uuid, domain in self._domains.items()}
+        return tuple(uuid for uuid, macs in macs_by_uuid.items() if macs != expected_macs.get(uuid, set()))
 
     def refresh_members(self, members: Sequence[GroupMembers]) -> None:
         """Does nothing, as `refresh_interfaces`."""

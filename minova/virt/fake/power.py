@@ -15,7 +15,7 @@ LINES_OF_A_START = 12
 
 class FakePower(FakeDomains):
     def power_on(self, instance: Instance, *, paused: bool = False) -> PowerState:
-        wanted = PowerState.PAUSED if paused else PowerState.RUNNING
+        state = PowerState.PAUSED if paused else PowerState.RUNNING
         with self._lock:
             self._begin("power_on")
             domain = self._domain(instance.uuid)
@@ -25,8 +25,8 @@ class FakePower(FakeDomains):
                     f"{name}: line {number} of a start in a book only\n" for number in range(1, LINES_OF_A_START + 1)
                 ]
                 console = "".join((domain.console, *lines))
-                self._write(msgspec.structs.replace(domain.turned(wanted), console=console))
-                return wanted
+                self._write(msgspec.structs.replace(domain.turned(state), console=console))
+                return state
             return PowerState.RUNNING
 
     def start(self, instance: Instance) -> PowerState:

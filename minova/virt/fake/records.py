@@ -126,8 +126,8 @@ class FakeRecords:
     def _read(self) -> dict[str, Domain]:
         if self._file is None or not self._file.exists():
             return {}
-        known = _DOMAINS.from_json(self._file.read_bytes())
-        return {domain.uuid: domain for domain in known}
+        domains = _DOMAINS.from_json(self._file.read_bytes())
+        return {domain.uuid: domain for domain in domains}
 
     def _save(self) -> None:
         if self._file is None:

@@ -47,23 +47,23 @@ def _cpus(domain: libvirt.virDomain) -> tuple[CpuUse, ...]:
 
 
 def _disks(domain: libvirt.virDomain, devices: ET.Element) -> tuple[DiskUse, ...]:
-    made = []
+    disks = []
     for target in devices.findall("disk/target"):
         device = target.get("dev", "")
         counts = _counted(partial(domain.blockStats, device)) or ()
-        made.append(DiskUse(device=device, **dict(zip(_DISK, counts, strict=False))))
-    return tuple(made)
+        disks.append(DiskUse(device=device, **dict(zip(_DISK, counts, strict=False))))
+    return tuple(disks)
 
 
 def _nics(domain: libvirt.virDomain, devices: ET.Element) -> tuple[NicUse, ...]:
-    made = []
+    nics = []
     for interface in devices.findall("interface"):
         mac, target = interface.find("mac"), interface.find("target")
         device = "" if target is None else target.get("dev", "")
         counts = (_counted(partial(domain.interfaceStats, device)) or ()) if device else ()
         address = "" if mac is None else mac.get("address", "")
-        made.append(NicUse(device=device, mac_address=address, **dict(zip(_NIC, counts, strict=False))))
-    return tuple(made)
+        nics.append(NicUse(device=device, mac_address=address, **dict(zip(_NIC, counts, strict=False))))
+    return tuple(nics)
 
 
 def _counted(ask: Callable[[], T]) -> T | None:

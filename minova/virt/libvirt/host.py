@@ -92,7 +92,7 @@ class Host:
         self._reconnected: Callable[[], None] | None = None
 
     @contextmanager
-    def asked(self, operation: str, domain: str | None = None) -> Iterator[Any]:
+    def connection(self, operation: str, domain: str | None = None) -> Iterator[Any]:
         """Yields a connection that no other thread uses. Its domains are for this block alone. Errors of libvirt inside the
         block become errors of minova (`error_codes`), with operation and domain in the text.
         """

@@ -176,13 +176,13 @@ def test_libvirtd_that_is_not_there_yet(tmp_path: Path) -> None:
 
 def test_bug_threads_that_share_a_libvirtd_that_hangs_crash_or_wait_for_ever(mortal: Libvirtd) -> None:
     host = Host(mortal.uri, keepalive=1, open_within=1.0)
-    with host.asked("Asking") as connection:
+    with host.connection("Asking") as connection:
         connection.getHostname()
     asking, failed = threading.Barrier(5), []
 
     def ask() -> None:
         try:
-            with host.asked("Asking") as connection:
+            with host.connection("Asking") as connection:
                 asking.wait(60)
                 connection.getHostname()
         except HypervisorUnavailable as error:
@@ -204,16 +204,16 @@ def test_bug_threads_that_share_a_libvirtd_that_hangs_crash_or_wait_for_ever(mor
 
 def test_libvirtd_that_hangs_is_not_waited_for_without_end(mortal: Libvirtd) -> None:
     host = Host(mortal.uri, keepalive=1, open_within=1.0)
-    with host.asked("Asking") as connection:
+    with host.connection("Asking") as connection:
         connection.getHostname()
     assert mortal.pid is not None
     os.kill(mortal.pid, signal.SIGSTOP)
     try:
         begun = time.monotonic()
-        with pytest.raises(HypervisorUnavailable, match="Asking"), host.asked("Asking") as connection:
+        with pytest.raises(HypervisorUnavailable, match="Asking"), host.connection("Asking") as connection:
             connection.getHostname()
         for _ in range(3):
-            with pytest.raises(HypervisorUnavailable, match="within 1 s"), host.asked("Asking"):
+            with pytest.raises(HypervisorUnavailable, match="within 1 s"), host.connection("Asking"):
                 pass
         assert time.monotonic() - begun < 10
     finally:
@@ -221,7 +221,7 @@ def test_libvirtd_that_hangs_is_not_waited_for_without_end(mortal: Libvirtd) -> 
 
     def answers() -> bool:
         try:
-            with host.asked("Asking") as connection:
+            with host.connection("Asking") as connection:
                 return bool(connection.getHostname())
         except HypervisorUnavailable:
             return False

@@ -15,7 +15,7 @@ KB = 1 << 10
 
 class LibvirtConsoles(LibvirtBase):
     def console(self, instance_uuid: str, console_type: ConsoleType) -> ConsoleAddress:
-        with self._host.asked("Reading the console", domain_name(instance_uuid)) as connection:
+        with self._host.connection("Reading the console", domain_name(instance_uuid)) as connection:
             domain = require(connection, instance_uuid)
             if not domain.isActive():
                 raise errors.Conflict(f"Instance {instance_uuid} does not run.")
@@ -27,7 +27,7 @@ class LibvirtConsoles(LibvirtBase):
         return ConsoleAddress(host=str(self._conf.vnc.server_proxyclient_address), port=port)
 
     def console_output(self, instance_uuid: str, tail_length: int | None) -> str:
-        with self._host.asked("Reading the console", domain_name(instance_uuid)) as connection:
+        with self._host.connection("Reading the console", domain_name(instance_uuid)) as connection:
             require(connection, instance_uuid)
         return last_lines(self._disks.console_output(instance_uuid), tail_length)
 

@@ -65,7 +65,7 @@ class DomainDefinitions(LibvirtBase):
 
         `drop_memory`: remove its saved memory, at the word of its user. Otherwise raises SavedMemoryKept if there is any.
         """
-        with self._host.asked("Defining anew", domain_name(instance.uuid)) as connection:
+        with self._host.connection("Defining anew", domain_name(instance.uuid)) as connection:
             domain = lookup(connection, instance.uuid)
             mark = None if domain is None else self._our_mark(self._own(connection, instance.uuid))
             node, attempt = (instance.node or "", instance.attempt) if mark is None else (mark.node, mark.attempt)

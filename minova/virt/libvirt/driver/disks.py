@@ -44,7 +44,7 @@ class LibvirtDisks(LibvirtBase):
 
     def _disk_formats(self, instance_uuid: str) -> dict[str, str]:
         """Returns the formats of disks as an earlier release recorded them, only in the domain."""
-        with self._host.asked("Reading the disks", domain_name(instance_uuid)) as connection:
+        with self._host.connection("Reading the disks", domain_name(instance_uuid)) as connection:
             domain = lookup(connection, instance_uuid)
             if domain is None or self._our_mark(domain) is None:
                 return {}

@@ -29,11 +29,11 @@ LOG = logging.getLogger(__name__)
 
 class LibvirtDomains(DomainDefinitions):
     def domains(self) -> tuple[DomainView, ...]:
-        with self._host.asked("Listing domains") as connection:
+        with self._host.connection("Listing domains") as connection:
             return self._views(connection)
 
     def power_state(self, instance_uuid: str) -> PowerState | None:
-        with self._host.asked("Reading the state", domain_name(instance_uuid)) as connection:
+        with self._host.connection("Reading the state", domain_name(instance_uuid)) as connection:
             domain = lookup(connection, instance_uuid)
             try:
                 return None if domain is None else power.state_of(domain.state()[0])
@@ -60,7 +60,7 @@ class LibvirtDomains(DomainDefinitions):
         self._host.watch(lifecycle, reconnected)
 
     def diagnostics(self, instance_uuid: str) -> GuestDiagnostics:
-        with self._host.asked("Diagnostics", domain_name(instance_uuid)) as connection:
+        with self._host.connection("Diagnostics", domain_name(instance_uuid)) as connection:
             return diagnostics.diagnostics(self._own(connection, instance_uuid), self._conf.libvirt.virt_type)
 
     def needs_image(self) -> bool:
@@ -73,7 +73,7 @@ class LibvirtDomains(DomainDefinitions):
         disks = self._disks.plan(instance, drive_is_cd=self._drives.is_cd) if self._real else ()
         xml = self._xml_of(instance, node, attempt, disks)
         base = Base.of(instance, image_path) if self._real else None
-        with self._host.asked("Preparing", name) as connection:
+        with self._host.connection("Preparing", name) as connection:
             domain = lookup(connection, instance.uuid)
             if domain is not None:
                 mark = self._our_mark(domain)
@@ -103,7 +103,7 @@ class LibvirtDomains(DomainDefinitions):
         self._define_anew(instance, self._disks.plan(instance), drop_memory=True)
 
     def destroy(self, instance_uuid: str, row: RowHost = NO_ROW) -> None:
-        with self._host.asked("Destroying", domain_name(instance_uuid)) as connection:
+        with self._host.connection("Destroying", domain_name(instance_uuid)) as connection:
             domain = lookup(connection, instance_uuid)
             if domain is None:
                 self._remove_disks(instance_uuid, row)

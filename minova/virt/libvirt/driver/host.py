@@ -36,7 +36,7 @@ class LibvirtHost(LibvirtBase):
     def init_host(self, host: str) -> None:
         self._disks.check()
         self._drives.check()
-        with self._host.asked("Reading the capabilities") as connection:
+        with self._host.connection("Reading the capabilities") as connection:
             self._reader.check(connection)
             offered = self._reader.capabilities(connection)
             cpus = cpus_of(connection, offered)
@@ -54,7 +54,7 @@ class LibvirtHost(LibvirtBase):
 
     def available_nodes(self) -> tuple[str, ...]:
         # Not cached: the call also checks that the hypervisor answers.
-        with self._host.asked("Reading the host name") as connection:
+        with self._host.connection("Reading the host name") as connection:
             name = str(connection.getHostname())
         with self._lock:
             if self._node is None:
@@ -69,7 +69,7 @@ class LibvirtHost(LibvirtBase):
         """Raises NotFound if there is no such node."""
         if node not in self.available_nodes():
             raise errors.NotFound(f"Node {node} is not one of {', '.join(self.available_nodes())}")
-        with self._host.asked("Reading the host's resources") as connection:
+        with self._host.connection("Reading the host's resources") as connection:
             domains = self._views(connection)
             facts = self._reader.read(connection, domains)
         vcpus, pcpus = facts.sets.counted
@@ -100,7 +100,7 @@ class LibvirtHost(LibvirtBase):
         return self._bridges.there()
 
     def cpu_times(self, node: str) -> CpuTimes | None:
-        with self._host.asked("Reading the CPU times") as connection:
+        with self._host.connection("Reading the CPU times") as connection:
             try:
                 nanoseconds = connection.getCPUStats(libvirt.VIR_NODE_CPU_STATS_ALL_CPUS)
             except libvirt.libvirtError as error:
@@ -115,7 +115,7 @@ class LibvirtHost(LibvirtBase):
         return Overhead(vcpus=int(flavor.extra_specs.get("hw:emulator_threads_policy") == "isolate"))
 
     def _ports_of_domains(self) -> dict[str, int]:
-        with self._host.asked("Reading the serial consoles") as connection:
+        with self._host.connection("Reading the serial consoles") as connection:
             ports = {}
             for domain in connection.listAllDomains():
                 try:

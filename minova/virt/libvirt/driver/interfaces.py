@@ -32,7 +32,7 @@ class LibvirtInterfaces(LibvirtDomains):
     def __init__(self, conf: cfg.ConfigOpts, *, proc_net: Path = PROC_NET) -> None:
         super().__init__(conf, proc_net=proc_net)
         self._hotplug = Hotplug(
-            lambda purpose, uuid: self._host.asked(purpose, domain_name(uuid)),
+            lambda purpose, uuid: self._host.connection(purpose, domain_name(uuid)),
             self._networks,
             self._filters,
             attempts=conf.libvirt.device_detach_attempts,
@@ -43,13 +43,13 @@ class LibvirtInterfaces(LibvirtDomains):
     def refresh_interfaces(self, vifs: Mapping[str, Sequence[Vif]]) -> tuple[str, ...]:
         if not self._real:
             return ()
-        with self._host.asked("Filtering the interfaces") as connection:
+        with self._host.connection("Filtering the interfaces") as connection:
 
             def is_own(instance_uuid: str) -> bool:
                 domain = lookup(connection, instance_uuid)
                 return domain is not None and self._our_mark(domain) is not None
 
-            own = {uuid: found for uuid, found in vifs.items() if is_own(uuid)}
+            own = {uuid: of_guest for uuid, of_guest in vifs.items() if is_own(uuid)}
             self._repair_networks(connection, own)
             self._networks.serve(connection, own)
             refused = self._filters.refresh(connection, vifs, is_own)
@@ -60,16 +60,16 @@ class LibvirtInterfaces(LibvirtDomains):
     def refresh_members(self, members: Sequence[GroupMembers]) -> None:
         if not self._real:
             return
-        with self._host.asked("Filtering the interfaces") as connection:
+        with self._host.connection("Filtering the interfaces") as connection:
             refused = self._filters.refresh_members(connection, members)
         _raise_refused("ports", refused)
 
     def interfaces(self, instance_uuid: str) -> tuple[Vif, ...]:
-        with self._host.asked("Reading the interfaces", domain_name(instance_uuid)) as connection:
+        with self._host.connection("Reading the interfaces", domain_name(instance_uuid)) as connection:
             return interfaces_of_ports(self._own(connection, instance_uuid))
 
     def attach_interface(self, instance: Instance, vif: Vif) -> PowerState:
-        with self._host.asked("Attaching an interface", domain_name(instance.uuid)) as connection:
+        with self._host.connection("Attaching an interface", domain_name(instance.uuid)) as connection:
             domain = self._own(connection, instance.uuid)
             if self._real:
                 xml = interface_xml(instance, self._settings_now((vif,)), vif)
@@ -77,7 +77,7 @@ class LibvirtInterfaces(LibvirtDomains):
             return power.state_of(domain.state()[0])
 
     def detach_interface(self, instance_uuid: str, vif: Vif, check: Callable[[], None]) -> PowerState:
-        with self._host.asked("Detaching an interface", domain_name(instance_uuid)) as connection:
+        with self._host.connection("Detaching an interface", domain_name(instance_uuid)) as connection:
             domain = lookup(connection, instance_uuid)
             if domain is None or self._our_mark(domain) is None:
                 return PowerState.SHUTDOWN

@@ -28,7 +28,7 @@ class LibvirtPower(DomainDefinitions):
         if self._real:
             self._disks.require_owner(instance.uuid, self._ready().host)
             self._disks.share_base(instance.uuid)
-        with self._host.asked("Starting", domain_name(instance.uuid)) as connection:
+        with self._host.connection("Starting", domain_name(instance.uuid)) as connection:
             domain = require(connection, instance.uuid)
             jobs.require_free(domain)
             self._snapshots.settle(instance.uuid, domain)
@@ -42,7 +42,7 @@ class LibvirtPower(DomainDefinitions):
             return power.state_of(domain.state()[0])
 
     def start(self, instance: Instance) -> PowerState:
-        with self._host.asked("Starting", domain_name(instance.uuid)) as connection:
+        with self._host.connection("Starting", domain_name(instance.uuid)) as connection:
             domain = lookup(connection, instance.uuid)
             if domain is not None and self._our_mark(domain) is not None:
                 jobs.require_free(domain)
@@ -57,7 +57,7 @@ class LibvirtPower(DomainDefinitions):
         return self._run_anew(instance, drop_memory=True)
 
     def power_off(self, instance_uuid: str) -> None:
-        with self._host.asked("Stopping", domain_name(instance_uuid)) as connection:
+        with self._host.connection("Stopping", domain_name(instance_uuid)) as connection:
             domain = lookup(connection, instance_uuid)
             if domain is not None and self._our_mark(domain) is not None:
                 jobs.require_not_saving(domain)
@@ -67,7 +67,7 @@ class LibvirtPower(DomainDefinitions):
         """Signals by ACPI, repeatedly, since the guest may not listen yet."""
         until = time.monotonic() + timeout
         next_signal = 0.0
-        with self._host.asked("Shutting down", domain_name(instance_uuid)) as connection:
+        with self._host.connection("Shutting down", domain_name(instance_uuid)) as connection:
             domain = lookup(connection, instance_uuid)
             if domain is not None:
                 jobs.require_not_saving(domain)
@@ -84,7 +84,7 @@ class LibvirtPower(DomainDefinitions):
         return True
 
     def pause(self, instance_uuid: str) -> PowerState:
-        with self._host.asked("Pausing", domain_name(instance_uuid)) as connection:
+        with self._host.connection("Pausing", domain_name(instance_uuid)) as connection:
             domain = self._own(connection, instance_uuid)
             jobs.require_free(domain)
             if power.state_of(domain.state()[0]) is not PowerState.PAUSED:
@@ -92,7 +92,7 @@ class LibvirtPower(DomainDefinitions):
             return power.state_of(domain.state()[0])
 
     def unpause(self, instance_uuid: str) -> PowerState:
-        with self._host.asked("Unpausing", domain_name(instance_uuid)) as connection:
+        with self._host.connection("Unpausing", domain_name(instance_uuid)) as connection:
             domain = self._own(connection, instance_uuid)
             jobs.require_free(domain)
             if power.state_of(domain.state()[0]) is not PowerState.RUNNING:
@@ -100,7 +100,7 @@ class LibvirtPower(DomainDefinitions):
             return power.state_of(domain.state()[0])
 
     def suspend(self, instance_uuid: str) -> PowerState:
-        with self._host.asked("Suspending", domain_name(instance_uuid)) as connection:
+        with self._host.connection("Suspending", domain_name(instance_uuid)) as connection:
             domain = self._own(connection, instance_uuid)
             # A process that died in a suspend has left its save running. Once that has ended, the guest is saved.
             jobs.require_free(domain)
@@ -114,18 +114,18 @@ class LibvirtPower(DomainDefinitions):
         return self.power_on(instance)
 
     def has_saved_memory(self, instance_uuid: str) -> bool:
-        with self._host.asked("Reading the saved memory", domain_name(instance_uuid)) as connection:
+        with self._host.connection("Reading the saved memory", domain_name(instance_uuid)) as connection:
             domain = lookup(connection, instance_uuid)
             return domain is not None and saved_memory.is_saved(domain)
 
     def inject_nmi(self, instance_uuid: str) -> PowerState:
-        with self._host.asked("Interrupting", domain_name(instance_uuid)) as connection:
+        with self._host.connection("Interrupting", domain_name(instance_uuid)) as connection:
             domain = self._own(connection, instance_uuid)
             domain.injectNMI()
             return power.state_of(domain.state()[0])
 
     def set_admin_password(self, instance: Instance, password: str) -> None:
-        with self._host.asked("Setting the password", domain_name(instance.uuid)) as connection:
+        with self._host.connection("Setting the password", domain_name(instance.uuid)) as connection:
             guest_agent.set_password(self._own(connection, instance.uuid), instance.image, password)
 
     def _run_anew(self, instance: Instance, *, drop_memory: bool) -> PowerState:
@@ -137,12 +137,12 @@ class LibvirtPower(DomainDefinitions):
         return self.power_on(instance)
 
     def _is_active(self, instance_uuid: str) -> bool:
-        with self._host.asked("Reading the state", domain_name(instance_uuid)) as connection:
+        with self._host.connection("Reading the state", domain_name(instance_uuid)) as connection:
             domain = lookup(connection, instance_uuid)
             return domain is not None and self._our_mark(domain) is not None and bool(domain.isActive())
 
     def _signal_shutdown(self, instance_uuid: str) -> None:
-        with self._host.asked("Shutting down", domain_name(instance_uuid)) as connection:
+        with self._host.connection("Shutting down", domain_name(instance_uuid)) as connection:
             domain = lookup(connection, instance_uuid)
             try:
                 if domain is not None:

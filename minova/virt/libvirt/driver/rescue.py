@@ -18,7 +18,7 @@ from minova.virt.libvirt.xml.guest_xml import (
 
 class LibvirtRescue(LibvirtPower):
     def prepare_rescue(self, instance: Instance, image: Image, image_path: Path | None) -> None:
-        with self._host.asked("Rescuing", domain_name(instance.uuid)) as connection:
+        with self._host.connection("Rescuing", domain_name(instance.uuid)) as connection:
             domain = lookup(connection, instance.uuid)
             if domain is not None:
                 jobs.require_free(domain)

@@ -25,13 +25,13 @@ class LibvirtSnapshots(LibvirtBase):
         """
         uuid, name = instance.uuid, domain_name(instance.uuid)
         if not self._real:
-            with self._host.asked("Snapshot", name) as connection:
+            with self._host.connection("Snapshot", name) as connection:
                 self._own(connection, uuid)
             check()
             write_empty(path, max(instance.flavor.root_gb, 1) * GB)
             return
         self._disks.require_owner(uuid, self._ready().host)
-        with self._host.asked("Snapshot", name) as connection:
+        with self._host.connection("Snapshot", name) as connection:
             domain = self._own(connection, uuid)
             jobs.require_free(domain)
             self._snapshots.settle(uuid, domain)
@@ -56,7 +56,7 @@ class LibvirtSnapshots(LibvirtBase):
         overlays = self._snapshots.open_ones() if self._real else ()
         if not overlays:
             return ()
-        with self._host.asked("Listing domains") as connection:
+        with self._host.connection("Listing domains") as connection:
             own = {view.uuid for view in self._views(connection) if view.ours}
         # Hosts may share the folder.
         return tuple(uuid for uuid in overlays if uuid in own)
@@ -65,7 +65,7 @@ class LibvirtSnapshots(LibvirtBase):
         self._end_snapshot(instance_uuid, lambda: None)
 
     def _set_aside(self, instance: Instance) -> None:
-        with self._host.asked("Snapshot", domain_name(instance.uuid)) as connection:
+        with self._host.connection("Snapshot", domain_name(instance.uuid)) as connection:
             domain = self._own(connection, instance.uuid)
             if domain.isActive():
                 self._snapshots.set_aside(
@@ -77,7 +77,7 @@ class LibvirtSnapshots(LibvirtBase):
         if not self._snapshots.is_open(instance_uuid):
             return
         try:
-            with self._host.asked("Commit of the snapshot", domain_name(instance_uuid)) as connection:
+            with self._host.connection("Commit of the snapshot", domain_name(instance_uuid)) as connection:
                 self._snapshots.settle(instance_uuid, self._own(connection, instance_uuid), check)
         except (errors.MinovaError, OSError) as error:
             LOG.warning("The snapshot of instance %s is not committed to its disk yet: %s", instance_uuid, error)

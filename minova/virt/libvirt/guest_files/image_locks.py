@@ -19,10 +19,10 @@ def is_open(path: Path) -> bool:
     """Whether another process has the image open as QEMU does. False for a file that is gone, and where the file system
     has no such locks.
     """
-    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _FIRST_BYTE, _BYTES, 0)
+    probe = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _FIRST_BYTE, _BYTES, 0)
     try:
         with path.open("rb") as file:
-            answer = fcntl.fcntl(file.fileno(), fcntl.F_OFD_GETLK, asked)
+            answer = fcntl.fcntl(file.fileno(), fcntl.F_OFD_GETLK, probe)
     except FileNotFoundError:
         return False
     except OSError as error:

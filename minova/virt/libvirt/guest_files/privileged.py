@@ -61,9 +61,9 @@ def take_back(instances: str, instance_uuid: str, name: str) -> None:
         os.close(folder)
         raise
     try:
-        owner, found = os.fstat(folder), os.fstat(handle)
+        owner, status = os.fstat(folder), os.fstat(handle)
         # A file with a second link could be any file of root on this file system.
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_uid != 0:
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink != 1 or status.st_uid != 0:
             raise ValueError(f"{name!r} of instance {instance_uuid} is no plain file of root")
         os.chown(f"/proc/self/fd/{handle}", owner.st_uid, owner.st_gid)
     finally:

@@ -28,8 +28,8 @@ class Bridges:
 
     def there(self) -> dict[str, str]:
         """Returns the existing bridges. Logs those that have appeared or vanished since the last call."""
-        found = {segment: bridge for segment, bridge in self._mappings.items() if self._is_there(bridge)}
-        lost = frozenset(self._mappings) - found.keys()
+        present = {segment: bridge for segment, bridge in self._mappings.items() if self._is_there(bridge)}
+        lost = frozenset(self._mappings) - present.keys()
         for segment in sorted(lost - self._lost):
             LOG.warning(
                 "[networks] bridge_mappings: bridge %s is not there: no server on %s is built here",
@@ -39,4 +39,4 @@ class Bridges:
         for segment in sorted(self._lost - lost):
             LOG.info("Bridge %s is there again, and carries %s", self._mappings[segment], segment)
         self._lost = lost
-        return found
+        return present

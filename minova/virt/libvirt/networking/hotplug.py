@@ -32,13 +32,13 @@ _GONE = frozenset({libvirt.VIR_ERR_DEVICE_MISSING, libvirt.VIR_ERR_OPERATION_FAI
 class Hotplug:
     """Errors of libvirt are raised as they are, unless the guest itself is the cause.
 
-    `asked` returns a connection for a purpose and a domain's name.
+    `connection` returns a connection for a purpose and a domain's name.
     `attempts` is how often a guest is asked to release an interface; `timeout` is the wait in seconds after each.
     """
 
     def __init__(
         self,
-        asked: Callable[[str, str], AbstractContextManager[Any]],
+        connection: Callable[[str, str], AbstractContextManager[Any]],
         networks: LocalNetworks,
         filters: PortFilters,
         *,
@@ -47,7 +47,7 @@ class Hotplug:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._asked = asked
+        self._connection = connection
         self._networks = networks
         self._filters = filters
         self._attempts = attempts
@@ -64,13 +64,13 @@ class Hotplug:
         differing = []
         for domain in connection.listAllDomains():
             uuid = domain.UUIDString()
-            wanted = vifs.get(uuid, ())
+            vifs_of_guest = vifs.get(uuid, ())
             try:
-                macs = {vif.mac_address for vif in wanted}
+                macs = {vif.mac_address for vif in vifs_of_guest}
                 if any({vif.mac_address for vif in of_part} != macs for of_part in _parts(domain)) and is_own(uuid):
                     differing.append(uuid)
-                if wanted:
-                    _set_links(domain, wanted)
+                if vifs_of_guest:
+                    _set_links(domain, vifs_of_guest)
             except libvirt.libvirtError as error:
                 if not connection.isAlive():
                     raise
@@ -122,14 +122,14 @@ class Hotplug:
             raise InterfaceDetachFailed(
                 f"the guest has not let go of the interface {name}, asked {self._attempts} times within {self._timeout:g} s each"
             )
-        with self._asked("Detaching an interface", instance_uuid) as connection:
+        with self._connection("Detaching an interface", instance_uuid) as connection:
             domain = lookup(connection, instance_uuid)
             if domain is not None:
                 self._remove(domain, vif)
 
     def _ask(self, instance_uuid: str, vif: Vif) -> bool:
         """Asks the guest to release the interface. Returns False if it does not have the interface."""
-        with self._asked("Detaching an interface", instance_uuid) as connection:
+        with self._connection("Detaching an interface", instance_uuid) as connection:
             domain = lookup(connection, instance_uuid)
             element = None if domain is None else _interface(domain, vif)
             if element is None:
@@ -146,7 +146,7 @@ class Hotplug:
         until = self._clock() + self._timeout
         while True:
             check()
-            with self._asked("Detaching an interface", instance_uuid) as connection:
+            with self._connection("Detaching an interface", instance_uuid) as connection:
                 domain = lookup(connection, instance_uuid)
                 if domain is None or _interface(domain, vif) is None:
                     return True
@@ -209,16 +209,16 @@ def _set_links(domain: Any, vifs: Sequence[Vif]) -> None:
     """Set the links of a running guest. Its definition is made anew at its next start."""
     if not domain.isActive():
         return
-    wanted = {vif.mac_address: vif.admin_state_up for vif in vifs}
+    up_by_mac = {vif.mac_address: vif.admin_state_up for vif in vifs}
     for element in ET.fromstring(domain.XMLDesc()).findall("devices/interface"):
         mac, link = element.find("mac"), element.find("link")
         address = "" if mac is None else mac.get("address", "").lower()
         is_up = link is None or link.get("state") != "down"
-        if is_up == wanted.get(address, is_up):
+        if is_up == up_by_mac.get(address, is_up):
             continue
         if link is None:
             link = ET.SubElement(element, "link")
-        link.set("state", "up" if wanted[address] else "down")
+        link.set("state", "up" if up_by_mac[address] else "down")
         LOG.info("Interface %s of domain %s is %s now", address, domain.name(), link.get("state"))
         domain.updateDeviceFlags(ET.tostring(element, encoding="unicode"), _LIVE)
 

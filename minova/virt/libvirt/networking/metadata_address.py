@@ -30,15 +30,15 @@ def network_xml() -> str:
 
 
 class MetadataAddress:
-    """Errors of libvirt are raised as they are. Without `wanted` the host does not get the address."""
+    """Errors of libvirt are raised as they are. Unless `enabled` the host does not get the address."""
 
-    def __init__(self, *, wanted: bool) -> None:
-        self._wanted = wanted
+    def __init__(self, *, enabled: bool) -> None:
+        self._enabled = enabled
         self._warned = False
 
     def add(self, connection: Any, routes: Iterable[Route]) -> None:
         """Add the address. Idempotent. A host that reaches another service at this address keeps that service."""
-        if not self._wanted:
+        if not self._enabled:
             self.remove(connection)  # the option was true before
             return
         network = _lookup(connection)

@@ -83,7 +83,7 @@ class LocalNetworks:
 
     def __init__(self, routes: Callable[[], Sequence[Route]] = routes_of_host, *, metadata: bool = True) -> None:
         self._routes = routes
-        self._metadata = MetadataAddress(wanted=metadata)
+        self._metadata = MetadataAddress(enabled=metadata)
         self.lost = Repair()
         # {name of a network: the waiting description that was logged last}
         self._logged_changes: dict[str, str] = {}
@@ -168,9 +168,9 @@ class LocalNetworks:
             for network_id, of_network in by_network.items():
                 network = _lookup(connection, network_id)
                 if network is not None and network.isActive():
-                    known = {(host.get("mac"), host.get("ip")) for host in _hosts(network)}
+                    served = {(host.get("mac"), host.get("ip")) for host in _hosts(network)}
                     for instance_uuid, vif in of_network:
-                        if (vif.mac_address, _served_address(vif)) not in known and _is_on(
+                        if (vif.mac_address, _served_address(vif)) not in served and _is_on(
                             connection, instance_uuid, vif
                         ):
                             _serve(network, vif, vif.hostname)
@@ -226,10 +226,10 @@ class LocalNetworks:
 
     def _running(self, connection: Any, vif: Vif, domain_uuid: str) -> Any:
         network = _lookup(connection, vif.network_id)
-        wanted = network_xml(vif)
-        if network is not None and _shape(network.XMLDesc()) != _shape(wanted):
+        xml = network_xml(vif)
+        if network is not None and _shape(network.XMLDesc()) != _shape(xml):
             if _is_used(connection, network.name(), domain_uuid):
-                self._log_change(network.name(), wanted)
+                self._log_change(network.name(), xml)
             else:
                 _remove(network)
                 network = None
@@ -237,16 +237,16 @@ class LocalNetworks:
             return network
         self._require_free(vif)
         if network is None:
-            network = connection.networkDefineXML(wanted)
+            network = connection.networkDefineXML(xml)
             network.setAutostart(1)
         LOG.info("Starting network %s", network.name())
         network.create()
         return network
 
-    def _log_change(self, name: str, wanted: str) -> None:
+    def _log_change(self, name: str, xml: str) -> None:
         """Log once for each change that it waits for the guests."""
-        if self._logged_changes.get(name) != wanted:
-            self._logged_changes[name] = wanted
+        if self._logged_changes.get(name) != xml:
+            self._logged_changes[name] = xml
             LOG.warning(
                 "The subnets or the MTU of network %s have changed. Guests run on it: the change takes effect here when no guest "
                 "is left on it",
@@ -296,8 +296,8 @@ def _serve(network: Any, vif: Vif, hostname: str) -> None:
     port.
     """
     served, address = dhcp_subnet(vif), _served_address(vif)
-    known = _hosts(network)
-    if any((host.get("mac"), host.get("ip")) == (vif.mac_address, address) for host in known):
+    hosts = _hosts(network)
+    if any((host.get("mac"), host.get("ip")) == (vif.mac_address, address) for host in hosts):
         return
     _forget(network, lambda host: host.get("mac") == vif.mac_address or host.get("ip") == address)
     if served is None or address is None:
@@ -308,7 +308,7 @@ def _serve(network: Any, vif: Vif, hostname: str) -> None:
         return
     host = {"mac": vif.mac_address, "ip": address}
     # A name stands for one guest; a second guest of the same name is reached only by its address.
-    if hostname and hostname not in {each.get("name") for each in known}:
+    if hostname and hostname not in {each.get("name") for each in hosts}:
         host["name"] = hostname
     text = ET.tostring(ET.Element("host", host), encoding="unicode")
     network.update(libvirt.VIR_NETWORK_UPDATE_COMMAND_ADD_LAST, _HOSTS, parent, text, _BOTH)
@@ -377,9 +377,9 @@ def _remove(network: Any) -> None:
 
 def interfaces_of(xml: str) -> list[tuple[str, str]]:
     """Returns (network name, MAC address) of a domain's interfaces on libvirt's networks."""
-    found = []
+    interfaces = []
     for interface in ET.fromstring(xml).findall("devices/interface[@type='network']"):
         source, mac = interface.find("source"), interface.find("mac")
         if source is not None and mac is not None:
-            found.append((source.get("network", ""), mac.get("address", "")))
-    return found
+            interfaces.append((source.get("network", ""), mac.get("address", "")))
+    return interfaces

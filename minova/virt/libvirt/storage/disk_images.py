@@ -49,8 +49,8 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
         return cls(path=path.absolute(), disk_format=facts.disk_format, virtual_size=facts.virtual_size)
 
 
-def overlay(path: Path, base: Base, size: int, made: Callable[[int], None], finish: Finish) -> None:
-    """Make a qcow2 disk on top of the base image. `made` receives the inode of the disk before the renaming.
+def overlay(path: Path, base: Base, size: int, record_inode: Callable[[int], None], finish: Finish) -> None:
+    """Make a qcow2 disk on top of the base image. `record_inode` receives the inode of the disk before the renaming.
 
     With `-u` qemu-img does not open the base, which users have uploaded: its format and size are known from the
     inspection.
@@ -62,14 +62,14 @@ def overlay(path: Path, base: Base, size: int, made: Callable[[int], None], fini
     try:
         programs.write_with(part, command, programs.Limits(), str(size))
         finish(part, size)
-        made(part.stat().st_ino)
+        record_inode(part.stat().st_ino)
         part.rename(path)
     finally:
         part.unlink(missing_ok=True)
 
 
-def raw_copy(path: Path, base: Base, size: int, made: Callable[[int], None], finish: Finish) -> None:
-    """Make a raw disk with the content of the base image, sparse where the image has no data. `made`: see `overlay`."""
+def raw_copy(path: Path, base: Base, size: int, record_inode: Callable[[int], None], finish: Finish) -> None:
+    """Make a raw disk with the content of the base image, sparse where the image has no data. `record_inode`: see `overlay`."""
     if not base.path.is_file():
         raise HypervisorError(f"Base image {base.path} is missing")
     part, source = path.with_name(f"{path.name}.part"), path.with_name("base.part")
@@ -83,7 +83,7 @@ def raw_copy(path: Path, base: Base, size: int, made: Callable[[int], None], fin
             programs.convert(source, part, ["qemu-img", "convert", "-q", "-f", base.disk_format, "-O", RAW], limits)
         os.truncate(part, size)
         finish(part, size)
-        made(part.stat().st_ino)
+        record_inode(part.stat().st_ino)
         part.rename(path)
     finally:
         part.unlink(missing_ok=True)

@@ -89,8 +89,8 @@ class OwnerFile:
             raise StaleAttempt(f"The disks in {self._folder} are of attempt {owner.attempt} on host {owner.host}")
         there = inode(self._folder / ROOT_DISK)
         if there is not None:
-            known = {} if owner is None else _formats_now(self._folder, owner)
-            entry = msgspec.structs.replace(entry, former=FormerDisk(inode=there, format=known.get(ROOT_DISK)))
+            formats = {} if owner is None else _formats_now(self._folder, owner)
+            entry = msgspec.structs.replace(entry, former=FormerDisk(inode=there, format=formats.get(ROOT_DISK)))
         self.write(entry)
         return entry
 

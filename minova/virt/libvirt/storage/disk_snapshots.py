@@ -78,8 +78,8 @@ class DiskSnapshots:
         base = disk_formats.backing_file(disk, written)
         if base is not None:
             held += _allocated(Path(base))
-        wanted = min(held, disk_formats.virtual_size(disk, written))
-        disk_space.require_room(path.parent, wanted, self._reserve(), f"No room for a snapshot in {path.parent}")
+        size = min(held, disk_formats.virtual_size(disk, written))
+        disk_space.require_room(path.parent, size, self._reserve(), f"No room for a snapshot in {path.parent}")
 
     def set_aside(self, domain: Any, take: Callable[[str, int], None]) -> None:
         """Make the guest write into the overlay from now on. Raises DiskFull and the errors of `take`; then the guest
@@ -266,11 +266,11 @@ def _is_ready(xml: str, target: str) -> bool:
 def _snapshot_xml(xml: str, disk: Path, overlay: Path) -> str:
     snapshot = ET.Element("domainsnapshot")
     parts = ET.SubElement(snapshot, "disks")
-    for known in _disks_of(xml):
-        if _source(known) != os.fspath(disk):
-            ET.SubElement(parts, "disk", name=_name(known), snapshot="no")
+    for element in _disks_of(xml):
+        if _source(element) != os.fspath(disk):
+            ET.SubElement(parts, "disk", name=_name(element), snapshot="no")
             continue
-        part = ET.SubElement(parts, "disk", name=_name(known), snapshot="external", type="file")
+        part = ET.SubElement(parts, "disk", name=_name(element), snapshot="external", type="file")
         ET.SubElement(part, "driver", type="qcow2")
         ET.SubElement(part, "source", file=os.fspath(overlay))
     return ET.tostring(snapshot, encoding="unicode")
@@ -279,12 +279,12 @@ def _snapshot_xml(xml: str, disk: Path, overlay: Path) -> str:
 def _with_disk(xml: str, overlay: Path, disk: Path, written: str) -> str:
     """Returns the definition with the disk in place of the overlay."""
     root = ET.fromstring(xml)
-    for known in root.findall("devices/disk"):
-        source, driver = known.find("source"), known.find("driver")
-        if source is None or driver is None or _source(known) != os.fspath(overlay):
+    for element in root.findall("devices/disk"):
+        source, driver = element.find("source"), element.find("driver")
+        if source is None or driver is None or _source(element) != os.fspath(overlay):
             continue
         source.set("file", os.fspath(disk))
         driver.set("type", written)
-        for chain in known.findall("backingStore"):
-            known.remove(chain)
+        for chain in element.findall("backingStore"):
+            element.remove(chain)
     return ET.tostring(root, encoding="unicode")

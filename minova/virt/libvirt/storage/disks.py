@@ -83,9 +83,9 @@ class DiskSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, conf: cfg.ConfigOpts) -> "DiskSettings":
-        wanted = conf.libvirt.images_type
+        images_type = conf.libvirt.images_type
         return cls(
-            images_type=disk_formats.QCOW2 if wanted == "default" else wanted,
+            images_type=disk_formats.QCOW2 if images_type == "default" else images_type,
             preallocate=conf.preallocate_images == "space",
             reserve=conf.free_space_reserve_mb * MB,
         )
@@ -193,10 +193,10 @@ class Disks:
             for name in (OVERLAY, OVERLAY_RECORD):  # they belong to the disk that is replaced
                 (folder / name).unlink(missing_ok=True)
             self._share(folder, base)
-            made = lambda disk: owner.write(msgspec.structs.replace(taken, disk=disk))  # noqa: E731
+            record_inode = lambda disk: owner.write(msgspec.structs.replace(taken, disk=disk))  # noqa: E731
             root = folder / disk_owner.ROOT_DISK
             make_root = disk_images.raw_copy if formats[root.name] == disk_formats.RAW else disk_images.overlay
-            make_root(root, base, root_size, made, self._finish)
+            make_root(root, base, root_size, record_inode, self._finish)
             if taken.former is not None:
                 # The inode of the former disk may belong to another file by now.
                 owner.write(msgspec.structs.replace(taken, disk=disk_owner.inode(root), former=None))
@@ -208,9 +208,9 @@ class Disks:
     def _require_room(self, what: str, base: Base, size: int) -> None:
         """Raises DiskFull before anything is written that surely does not fit."""
         copied = base.path.stat().st_blocks * 512 if self._settings.images_type == disk_formats.RAW else 0
-        wanted = size if self._settings.preallocate else copied
-        if wanted:
-            require_room(self.path, wanted, self._settings.reserve, what)
+        needed = size if self._settings.preallocate else copied
+        if needed:
+            require_room(self.path, needed, self._settings.reserve, what)
 
     def _finish(self, part: Path, size: int) -> None:
         """Finish a new disk before the renaming."""
@@ -338,13 +338,13 @@ class Disks:
             entry, own = owner.read(), owner.is_of(host)
             if own and entry is not None and entry.formats:
                 return
-            known = formats()
-            if own and not known:
+            written = formats()
+            if own and not written:
                 return
             attempt = entry.attempt if entry is not None else 0
             disk = disk_owner.inode(folder / disk_owner.ROOT_DISK)
             is_cd = entry.drive_is_cd if entry is not None else True
-            owner.write(DiskOwner(host=host, attempt=attempt, disk=disk, formats=known, drive_is_cd=is_cd))
+            owner.write(DiskOwner(host=host, attempt=attempt, disk=disk, formats=written, drive_is_cd=is_cd))
 
     def left(self, host: str, with_domain: Container[str]) -> tuple[LeftDisks, ...]:
         """Returns the disks of this host of instances that are not in `with_domain`. Leaves out what cannot be read, and

@@ -339,9 +339,9 @@ def _os(domain: ET.Element, guest: _Guest, *, smbios: bool) -> None:
 def _firmware(element: ET.Element, *, secure: bool) -> None:
     """Requests UEFI firmware. libvirt chooses the file, and makes the guest's variables from its template."""
     element.set("firmware", "efi")
-    wanted = ET.SubElement(element, "firmware")
+    firmware = ET.SubElement(element, "firmware")
     for feature in ("secure-boot", "enrolled-keys"):
-        ET.SubElement(wanted, "feature", enabled="yes" if secure else "no", name=feature)
+        ET.SubElement(firmware, "feature", enabled="yes" if secure else "no", name=feature)
     if secure:
         ET.SubElement(element, "loader", secure="yes")
 

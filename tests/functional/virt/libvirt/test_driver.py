@@ -314,7 +314,7 @@ def test_actions_on_domains_that_are_not_ours_or_not_there(driver: Driver, guest
 
 def domain_of(driver: Driver, instance_uuid: str) -> Any:
     assert isinstance(driver, LibvirtDriver)
-    with driver._host.asked("Looking") as connection:
+    with driver._host.connection("Looking") as connection:
         return connection.lookupByUUIDString(instance_uuid)
 
 
@@ -353,7 +353,7 @@ def refuse(*words: object) -> None:
 
 
 def formats_of(driver: LibvirtDriver, one: Instance) -> list[str]:
-    with driver._host.asked("Reading") as connection:
+    with driver._host.connection("Reading") as connection:
         xml = connection.lookupByUUIDString(one.uuid).XMLDesc(0)
     return list(disk_formats_of(xml, one.uuid).values())
 

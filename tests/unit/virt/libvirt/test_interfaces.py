@@ -62,7 +62,7 @@ def test_a_guest_that_is_off_gets_no_interface_on_a_bridge_that_is_lost(
     driver, domain = LibvirtDriver(configure(tmp_path, host="h")), Domain()
 
     @contextmanager
-    def asked(operation: str, name: str | None = None) -> Iterator[Any]:
+    def connection(operation: str, name: str | None = None) -> Iterator[Any]:
         yield domain
 
     settings = HostSettings(host="h", arch="x86_64", virt_type="qemu", bridges={"dc1": "br0"})
@@ -72,7 +72,7 @@ def test_a_guest_that_is_off_gets_no_interface_on_a_bridge_that_is_lost(
         "_bridges": Bridges({"dc1": "br0"}, lambda _: is_there),
     }.items():
         monkeypatch.setattr(driver, name, value)
-    monkeypatch.setattr(driver._host, "asked", asked)
+    monkeypatch.setattr(driver._host, "connection", connection)
     monkeypatch.setattr(driver, "_own", lambda connection, uuid: domain)
     monkeypatch.setattr(driver._filters, "define", lambda connection, vifs: None)
     instance = Instance(uuid="one", display_name="one", flavor=FLAVOR)

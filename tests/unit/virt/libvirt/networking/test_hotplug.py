@@ -95,11 +95,13 @@ class Libvirt:
 
 def hotplug(one: Libvirt) -> Hotplug:
     @contextmanager
-    def asked(purpose: str, uuid: str) -> Iterator[Any]:
+    def connection(purpose: str, uuid: str) -> Iterator[Any]:
         yield one
 
     filters = PortFilters(lambda: ())
-    return Hotplug(asked, LocalNetworks(), filters, attempts=3, timeout=5.0, clock=lambda: one.now, sleep=one.sleep)
+    return Hotplug(
+        connection, LocalNetworks(), filters, attempts=3, timeout=5.0, clock=lambda: one.now, sleep=one.sleep
+    )
 
 
 def test_a_guest_is_asked_until_it_lets_go() -> None:
