@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from oslo_config import cfg
+from oslo_utils import units
 from sqlalchemy import bindparam, case, delete, func, insert, select, union_all, update
 from sqlalchemy.orm import Session
 
@@ -29,8 +30,6 @@ from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image as ImageRecord
 from minova.objects.catalogue.quota import COUNTED, DEFAULT_CLASS, RESOURCES, UNLIMITED, Overrun, overruns, refusal
 from minova.objects.servers.states import TaskState, VmState
-
-MB = 2**20
 
 
 class OverQuota(errors.Forbidden):
@@ -280,7 +279,7 @@ def of_image(image: ImageRecord) -> dict[str, int]:
     """
     if image.service:
         return {"image_count_total": 0, "image_size_total": 0}
-    return {"image_count_total": 1, "image_size_total": -(-(image.size or 0) // MB)}
+    return {"image_count_total": 1, "image_size_total": -(-(image.size or 0) // units.Mi)}
 
 
 Counted = Callable[[Session, str], Mapping[str, int]]

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
+from oslo_utils import units
 
 from minova.objects.hosts.numa import (
     CPUs,
@@ -27,7 +28,6 @@ from minova.objects.hosts.numa import (
 )
 
 SMALL, LARGE, ANY = -1, -2, -3
-KIB = 1024  # in a MB
 PINNED = ("dedicated", "mixed")
 SHARED = (None, "shared", "mixed")
 
@@ -111,8 +111,8 @@ def counts_of_cell(cell: NUMACell) -> CellCounts:
         isolate_room=at_least[threads] if isolates else 0,
         free_cores=at_least[1],
         smallest_kb=smallest,
-        small_free_kb=sizes[smallest].free * smallest if sizes else (cell.memory - cell.memory_usage) * KIB,
-        small_total_kb=sizes[smallest].total * smallest if sizes else cell.memory * KIB,
+        small_free_kb=sizes[smallest].free * smallest if sizes else (cell.memory - cell.memory_usage) * units.Ki,
+        small_total_kb=sizes[smallest].total * smallest if sizes else cell.memory * units.Ki,
         pages={size: pages.free * size for size, pages in sorted(sizes.items())},
     )
 
@@ -165,7 +165,7 @@ def checks(cell: CellCounts, need: Need, limits: NUMATopologyLimits | None) -> I
         yield from _thread_checks(cell, need)
     if need.cpu_policy in SHARED:
         yield from _shared_checks(cell, need, limits)
-    yield "free memory in pages (KiB)", page_room(cell, need), need.memory * KIB
+    yield "free memory in pages (KiB)", page_room(cell, need), need.memory * units.Ki
 
 
 def _thread_checks(cell: CellCounts, need: Need) -> Iterator[Check]:
@@ -195,7 +195,7 @@ def page_room(cell: CellCounts, need: Need) -> Any:
     Without a page size the smallest pages are used. For shared CPUs all of them count, because shared CPUs may
     overcommit memory; for pinned CPUs only the free ones count.
     """
-    wanted = need.memory * KIB
+    wanted = need.memory * units.Ki
     if not need.pagesize:
         room = cell.small_free_kb if need.pinned else cell.small_total_kb
         return _enough(wanted, (room >= wanted) & (wanted % cell.smallest_kb == 0))
@@ -222,7 +222,7 @@ def page_size_for(cell: CellCounts, need: Need) -> int | None:
     """Returns the page size that the need gets here, in KiB: the largest that fits. None if it requests none."""
     if not need.pagesize:
         return need.pagesize
-    wanted = need.memory * KIB
+    wanted = need.memory * units.Ki
     for size in sorted(cell.pages, reverse=True):
         if (
             need.pagesize in (size, SMALL, LARGE, ANY)
@@ -258,9 +258,9 @@ def page_refusal(cell: CellCounts, need: Need) -> str:
     """Returns why the cell's memory is not suitable."""
     if need.pagesize:
         size_text = {SMALL: "small", LARGE: "large", ANY: "any"}.get(need.pagesize, f"{need.pagesize} KiB")
-        free = ", ".join(f"{size} KiB: {free_kb // KIB} MB" for size, free_kb in cell.pages.items()) or "none"
+        free = ", ".join(f"{size} KiB: {free_kb // units.Ki} MB" for size, free_kb in cell.pages.items()) or "none"
         return f"free pages ({free}) < requested {need.memory} MB of page size {size_text}"
     room = cell.small_free_kb if need.pinned else cell.small_total_kb
-    if room < need.memory * KIB:
-        return f"memory {room // KIB} MB < requested {need.memory} MB"
+    if room < need.memory * units.Ki:
+        return f"memory {room // units.Ki} MB < requested {need.memory} MB"
     return f"requested {need.memory} MB cannot be had in whole pages of {cell.smallest_kb} KiB"

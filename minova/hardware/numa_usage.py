@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 
 import msgspec
+from oslo_utils import units
 
 from minova.hardware import errors
-from minova.hardware.numa_counts import KIB, PINNED
+from minova.hardware.numa_counts import PINNED
 from minova.objects.hosts.numa import (
     CPUs,
     InstanceNUMACell,
@@ -45,7 +46,7 @@ def _pages(mempages: tuple[NUMAPages, ...], guest: InstanceNUMACell, sign: int) 
     """A guest without a page size uses the smallest pages."""
     size = guest.pagesize or min((pages.size_kb for pages in mempages), default=0)
     return tuple(
-        msgspec.structs.replace(pages, used=max(0, pages.used + sign * -(-guest.memory * KIB // size)))
+        msgspec.structs.replace(pages, used=max(0, pages.used + sign * -(-guest.memory * units.Ki // size)))
         if pages.size_kb == size
         else pages
         for pages in mempages

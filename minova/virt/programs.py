@@ -15,11 +15,11 @@ from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import msgspec
+from oslo_utils import units
 
 from minova.errors import DiskFull, HypervisorError, InvalidConfiguration
 from minova.virt.disk_space import says_disk_full
 
-MB = 1 << 20
 # The time limit in seconds for a program that copies nothing.
 WITHIN = 120.0
 # Seconds between two checks whether a copy is still wanted.
@@ -39,8 +39,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     cpu: int = 60
     within: float = WITHIN
-    memory: int = 2048 * MB
-    file_size: int = 64 * MB
+    memory: int = 2048 * units.Mi
+    file_size: int = 64 * units.Mi
     open_files: int = 64
 
 

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 
 from oslo_config import cfg
+from oslo_utils import units
 
 from minova import errors
 from minova.compute.accounting.audit import NodeSettings
@@ -20,7 +21,6 @@ from minova.objects.unexpected.guest_record import GuestRecord
 from minova.virt.driver import Driver
 
 LOG = logging.getLogger(__name__)
-MB_IN_GB = 1024
 
 
 def settings_from(conf: cfg.ConfigOpts, host: str) -> NodeSettings:
@@ -30,7 +30,7 @@ def settings_from(conf: cfg.ConfigOpts, host: str) -> NodeSettings:
         host_ip=str(conf.my_ip),
         reserved=Reserved(
             memory_mb=conf.reserved_host_memory_mb,
-            disk_gb=-(-conf.reserved_host_disk_mb // MB_IN_GB),
+            disk_gb=-(-conf.reserved_host_disk_mb // units.Ki),
             vcpus=conf.reserved_host_cpus,
         ),
         ratios=Ratios(

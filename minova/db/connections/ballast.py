@@ -14,10 +14,11 @@ import shutil
 import threading
 from pathlib import Path
 
+from oslo_utils import units
+
 LOG = logging.getLogger(__name__)
-MB = 1 << 20
 # Some 10,000 deletions, each of which writes a few pages, with the log of SQLite's checkpoints.
-SIZE = 32 * MB
+SIZE = 32 * units.Mi
 
 
 class Ballast:
@@ -45,7 +46,7 @@ class Ballast:
                 self.path.unlink(missing_ok=True)
                 LOG.warning("%s cannot be made: %s", self.path, error.strerror)
                 return False
-            LOG.info("%d MB are kept in %s for a full disk", self._size // MB, self.path)
+            LOG.info("%d MB are kept in %s for a full disk", self._size // units.Mi, self.path)
             return True
 
     def give_up(self) -> bool:
@@ -59,7 +60,7 @@ class Ballast:
             "The file system of %s is full. %d MB that were kept for this are given up, so that deletes and heartbeats "
             "go on; nothing new is made until there is room again",
             self.path.parent,
-            self._size // MB,
+            self._size // units.Mi,
         )
         return True
 

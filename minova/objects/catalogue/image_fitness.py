@@ -2,12 +2,13 @@
 
 import math
 
+from oslo_utils import units
+
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 
 FORMATS = ("qcow2", "raw")
 CONTAINERS = ("bare",)
-GB = 1 << 30
 
 
 def format_refused(disk_format: str | None, container_format: str | None = "bare") -> str | None:
@@ -28,8 +29,8 @@ def unfit(image: Image, flavor: Flavor, virtual_size: int | None = None) -> tupl
     size = image.virtual_size if virtual_size is None else virtual_size
     limit = math.inf if flavor.root_gb == 0 else flavor.root_gb
     reasons = []
-    if size is not None and size > limit * GB:
-        reasons.append(f"virtual size {size} bytes > root disk {flavor.root_gb} GB ({flavor.root_gb * GB} bytes)")
+    if size is not None and size > limit * units.Gi:
+        reasons.append(f"virtual size {size} bytes > root disk {flavor.root_gb} GB ({flavor.root_gb * units.Gi} bytes)")
     if image.min_disk > limit:
         reasons.append(f"min_disk {image.min_disk} GB > root disk {flavor.root_gb} GB")
     if image.min_ram > flavor.memory_mb:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from oslo_utils import units
 
 from minova import errors
 from minova.codecs import Decoder
@@ -19,7 +20,6 @@ from minova.objects.servers.instance import Instance
 
 KEY = "local_disks"
 ROOT_TAG = "root_disk_tag"
-MB_IN_GB = 1024
 SWAP = "swap"
 # The file systems that hosts can create, with e2fsprogs.
 FORMATS = ("ext2", "ext3", "ext4")
@@ -89,7 +89,7 @@ def requested_root_tag(mappings: Sequence[Mapping[str, Any]], image_id: str) -> 
 
 
 def flavor_disks(flavor: Flavor) -> tuple[LocalDisk, ...]:
-    ephemeral = (LocalDisk(size_mb=flavor.ephemeral_gb * MB_IN_GB),) if flavor.ephemeral_gb else ()
+    ephemeral = (LocalDisk(size_mb=flavor.ephemeral_gb * units.Ki),) if flavor.ephemeral_gb else ()
     return (*ephemeral, *((LocalDisk(size_mb=flavor.swap, guest_format=SWAP),) if flavor.swap else ()))
 
 
@@ -110,7 +110,7 @@ def requested_disks(
     ephemeral, swap = [disk for disk in blanks if not disk.is_swap], [disk for disk in blanks if disk.is_swap]
     if len(swap) > 1:
         raise InvalidMapping("Block Device Mapping is Invalid: More than one swap drive requested.")
-    if sum(disk.size_mb for disk in ephemeral) > flavor.ephemeral_gb * MB_IN_GB:
+    if sum(disk.size_mb for disk in ephemeral) > flavor.ephemeral_gb * units.Ki:
         raise InvalidMapping(
             "Ephemeral disks requested are larger than the instance type allows. If no size is given in one block device "
             "mapping, flavor ephemeral size will be used."
@@ -154,7 +154,7 @@ def _blank(mapping: Mapping[str, Any], flavor: Flavor) -> LocalDisk:
             )
     guest_format = mapping.get("guest_format") or DEFAULT_FORMAT
     size = _size(mapping.get("volume_size"))
-    size_mb = (size or flavor.swap) if guest_format == SWAP else (size or flavor.ephemeral_gb) * MB_IN_GB
+    size_mb = (size or flavor.swap) if guest_format == SWAP else (size or flavor.ephemeral_gb) * units.Ki
     if not size_mb:
         what = "swap" if guest_format == SWAP else "ephemeral disk"
         raise InvalidMapping(f"Block Device Mapping is Invalid: the flavor {flavor.name} has no {what}.")

@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 import libvirt
 import msgspec
 from oslo_config import cfg
+from oslo_utils import units
 
 from minova.errors import HypervisorError, InvalidConfiguration
 from minova.hardware import pci_devices, pci_spec, reserved_pages
@@ -29,7 +30,6 @@ from minova.virt.libvirt.settings import cpu_sets_of, machine_types_of
 
 LOG = logging.getLogger(__name__)
 
-KIB_IN_MB = 1024
 MEMINFO = Path("/proc/meminfo")
 # Kinds of memory that a host can free at once.
 _FREE = ("MemFree", "Buffers", "Cached")
@@ -209,7 +209,7 @@ def used_mb(connection: Any, domains: Iterable[DomainView], meminfo: Path = MEMI
 
 def host_used_mb(stats: dict[str, int]) -> int:
     """Returns the used memory in MB, from libvirt's node memory statistics in KiB. Pure."""
-    return (stats["total"] - stats["free"] - stats.get("buffers", 0) - stats.get("cached", 0)) // KIB_IN_MB
+    return (stats["total"] - stats["free"] - stats.get("buffers", 0) - stats.get("cached", 0)) // units.Ki
 
 
 def xen_used_mb(domains: Iterable[tuple[int, int]], dom0: Mapping[str, int]) -> int:
@@ -217,7 +217,7 @@ def xen_used_mb(domains: Iterable[tuple[int, int]], dom0: Mapping[str, int]) -> 
     that it cannot free counts. Arguments are in KiB. Pure.
     """
     free = sum(dom0.get(name, 0) for name in _FREE)
-    return sum(kib - free if number == 0 else kib for number, kib in domains) // KIB_IN_MB
+    return sum(kib - free if number == 0 else kib for number, kib in domains) // units.Ki
 
 
 def read_meminfo(text: str) -> dict[str, int]:

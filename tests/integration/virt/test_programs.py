@@ -5,10 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from oslo_utils import units
 
 from minova.errors import DiskFull, HypervisorError, InvalidConfiguration
 from minova.virt import programs
-from minova.virt.programs import MB, NOBODY, Limits, write_with
+from minova.virt.programs import NOBODY, Limits, write_with
 
 REPORT = """\
 import os, resource, sys
@@ -29,11 +30,11 @@ def test_a_program_of_root_runs_as_nobody_with_limits_and_nothing_of_the_service
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MINOVA_SECRET", "x")
-    limits = Limits(cpu=7, memory=512 * MB, file_size=3 * MB, open_files=33)
+    limits = Limits(cpu=7, memory=512 * units.Mi, file_size=3 * units.Mi, open_files=33)
     folder = tmp_path / "closed"
     folder.mkdir(mode=0o700)
     words = told(folder / "file", REPORT, limits)
-    assert f"[7, {512 * MB}, {3 * MB}, 33, 0]" in words
+    assert f"[7, {512 * units.Mi}, {3 * units.Mi}, 33, 0]" in words
     assert "MINOVA_SECRET" not in words
     # Tests of this kind run as root; the service of a distribution may be another user, who has nothing to lose.
     assert words.startswith(f"{NOBODY} {NOBODY} [] ")
@@ -62,7 +63,7 @@ def test_what_is_beyond_its_limits_fails(tmp_path: Path, program: str, why: str)
     if "for _ in" in program:
         text = "import sys; kept = []\nwhile True: kept.append(open('/dev/null'))"
     with pytest.raises(HypervisorError, match=why):
-        told(tmp_path / "file", text, Limits(cpu=1, memory=512 * MB, file_size=8 * MB, open_files=32))
+        told(tmp_path / "file", text, Limits(cpu=1, memory=512 * units.Mi, file_size=8 * units.Mi, open_files=32))
 
 
 def test_a_full_disk_has_its_own_error(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import libvirt
 from oslo_config import cfg
+from oslo_utils import units
 
 from minova import errors
 from minova.objects.hosts.compute_node import DomainView
@@ -27,8 +28,6 @@ from minova.virt.libvirt.xml.guest_xml import (
     Mark,
     mark_of,
 )
-
-KIB_IN_MB = 1024
 
 
 class LibvirtBase:
@@ -89,7 +88,7 @@ class LibvirtBase:
         return DomainView(
             uuid=domain.UUIDString(),
             name=domain.name(),
-            memory_mb=memory_kib // KIB_IN_MB,
+            memory_mb=memory_kib // units.Ki,
             vcpus=vcpus,
             power_state=power.state_of(state),
             ours=mark is not None,

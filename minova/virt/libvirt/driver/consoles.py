@@ -1,5 +1,7 @@
 """The consoles of guests, and their logs."""
 
+from oslo_utils import units
+
 from minova import errors
 from minova.objects.servers.console import ConsoleAddress, ConsoleType
 from minova.virt.driver.consoles import last_lines
@@ -9,8 +11,6 @@ from minova.virt.libvirt.host import require
 from minova.virt.libvirt.xml.guest_xml import (
     domain_name,
 )
-
-KB = 1 << 10
 
 
 class LibvirtConsoles(LibvirtBase):
@@ -33,4 +33,4 @@ class LibvirtConsoles(LibvirtBase):
 
     def bound_console_logs(self) -> None:
         if self._real:
-            self._disks.bound_console_logs(self._ready().host, self._conf.libvirt.console_log_max_kb * KB)
+            self._disks.bound_console_logs(self._ready().host, self._conf.libvirt.console_log_max_kb * units.Ki)

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import libvirt
 from oslo_config import cfg
+from oslo_utils import units
 
 from minova import errors
 from minova.objects.catalogue.flavor import Flavor, Overhead
@@ -21,7 +22,6 @@ from minova.virt.libvirt.settings import settings_from
 from minova.virt.libvirt.storage import disk_owner
 
 LOG = logging.getLogger(__name__)
-GB = 1 << 30
 
 
 class LibvirtHost(LibvirtBase):
@@ -83,9 +83,9 @@ class LibvirtHost(LibvirtBase):
             bridges=self._bridges.there(),
             memory_mb=facts.memory_mb,
             memory_mb_used=facts.memory_mb_used,
-            local_gb=space.total // GB,
-            local_gb_used=space.used // GB,
-            disk_available_least=clamped((space.free - self._disks.growth()) // GB),
+            local_gb=space.total // units.Gi,
+            local_gb_used=space.used // units.Gi,
+            disk_available_least=clamped((space.free - self._disks.growth()) // units.Gi),
             hypervisor_type=facts.hypervisor_type,
             hypervisor_version=facts.hypervisor_version,
             hypervisor_hostname=node,

@@ -4,6 +4,8 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
+from oslo_utils import units
+
 from minova import errors
 from minova.objects.servers.instance import Instance
 from minova.virt.libvirt import guest_agent
@@ -15,7 +17,6 @@ from minova.virt.libvirt.xml.guest_xml import (
 )
 
 LOG = logging.getLogger(__name__)
-GB = 1 << 30
 
 
 class LibvirtSnapshots(LibvirtBase):
@@ -28,7 +29,7 @@ class LibvirtSnapshots(LibvirtBase):
             with self._host.connection("Snapshot", name) as connection:
                 self._own(connection, uuid)
             check()
-            write_empty(path, max(instance.flavor.root_gb, 1) * GB)
+            write_empty(path, max(instance.flavor.root_gb, 1) * units.Gi)
             return
         self._disks.require_owner(uuid, self._ready().host)
         with self._host.connection("Snapshot", name) as connection:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
+from oslo_utils import units
 
 from minova.errors import HypervisorError, ImageUnacceptable
 from minova.image_format.inspected_files import inspect_once
@@ -20,10 +21,9 @@ from minova.objects.servers.local_disks import LocalDisk
 from minova.virt import programs
 from minova.virt.libvirt.guest_files.disk_formats import RAW
 
-MB = 1 << 20
 # Limits for the copy of a whole image, which takes long.
 _COPY_CPU, _COPY_WITHIN = 1800, 3600.0
-_CHUNK = 16 * MB
+_CHUNK = 16 * units.Mi
 Finish = Callable[[Path, int], None]
 
 
@@ -123,7 +123,7 @@ def _copy_range(reader: int, writer: int, count: int, at: int) -> int:
 
 def formatted(path: Path, disk: LocalDisk, name: str, finish: Finish) -> None:
     """Make a raw file with a file system or swap area. The label of a file system is `ephemeral0` and so on."""
-    part, size = path.with_name(f"{path.name}.part"), disk.size_mb * MB
+    part, size = path.with_name(f"{path.name}.part"), disk.size_mb * units.Mi
     label = f"ephemeral{name.removeprefix('disk.eph')}"
     command = ["mkswap"] if disk.is_swap else [f"mkfs.{disk.guest_format}", "-q", "-F", "-L", label]
     try:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 from oslo_config import cfg
+from oslo_utils import units
 
 from minova.errors import (
     HardwareNotOffered,
@@ -42,7 +43,6 @@ from minova.virt.libvirt.xml.guest_xml import Disk
 LOG = logging.getLogger(__name__)
 # Matches names of folders of instances.
 _UUID = "-".join("[0-9a-f]" * length for length in (8, 4, 4, 4, 12))
-MB, GB = 1 << 20, 1 << 30
 CONSOLE_BYTES = 100 * 1024
 DRIVE = "disk.config"
 RESCUE_DISK, SWAP_DISK = "disk.rescue", "disk.swap"
@@ -87,7 +87,7 @@ class DiskSettings(msgspec.Struct, frozen=True, kw_only=True):
         return cls(
             images_type=disk_formats.QCOW2 if images_type == "default" else images_type,
             preallocate=conf.preallocate_images == "space",
-            reserve=conf.free_space_reserve_mb * MB,
+            reserve=conf.free_space_reserve_mb * units.Mi,
         )
 
 
@@ -115,7 +115,7 @@ class Disks:
     def _check_preallocation(self) -> None:
         probe = self.path / f".preallocation-{os.getpid()}"
         try:
-            disk_images.preallocate(probe, MB)
+            disk_images.preallocate(probe, units.Mi)
         except HypervisorError as error:
             raise InvalidConfiguration(
                 f"[DEFAULT] preallocate_images = space: not possible in {self.path}: {error}"
@@ -185,10 +185,10 @@ class Disks:
             )
         drive_is_cd = write_drive is None or write_drive.is_cd
         formats = {Path(disk.path).name: disk.driver_format for disk in self.plan(instance, drive_is_cd=drive_is_cd)}
-        local, root_size = named_disks(instance), instance.flavor.root_gb * GB or base.virtual_size
+        local, root_size = named_disks(instance), instance.flavor.root_gb * units.Gi or base.virtual_size
         entry = DiskOwner(host=host, attempt=attempt, formats=formats, drive_is_cd=drive_is_cd)
         with disk_full(what), disk_owner.locked(folder, make=True) as owner:
-            self._require_room(what, base, root_size + sum(disk.size_mb * MB for disk in local.values()))
+            self._require_room(what, base, root_size + sum(disk.size_mb * units.Mi for disk in local.values()))
             taken = owner.take(entry)
             for name in (OVERLAY, OVERLAY_RECORD):  # they belong to the disk that is replaced
                 (folder / name).unlink(missing_ok=True)
@@ -357,7 +357,7 @@ class Disks:
             if entry is not None and entry.host == host:
                 with suppress(OSError):
                     used = sum(path.stat().st_blocks * 512 for path in file.parent.glob("disk*"))
-                    left.append(LeftDisks(uuid=uuid, attempt=entry.attempt, disk_gb=-(-used // GB)))
+                    left.append(LeftDisks(uuid=uuid, attempt=entry.attempt, disk_gb=-(-used // units.Gi)))
         return tuple(left)
 
     def bound_console_logs(self, host: str, limit: int) -> None:

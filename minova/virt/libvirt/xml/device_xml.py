@@ -2,11 +2,12 @@
 
 from xml.etree import ElementTree as ET
 
+from oslo_utils import units
+
 from minova.objects.catalogue.guest_hardware import NO_VIDEO, GuestHardware
 from minova.objects.catalogue.guest_limits import GuestLimits
 
 AGENT_CHANNEL = "org.qemu.guest_agent.0"
-KIB_IN_MB = 1024
 # The watchdog models by architecture: s390x has its own; all others use a PCI model.
 _WATCHDOGS = {"s390x": "diag288"}
 # Each of these takes a PCIe port: a channel for the controller that libvirt adds, a watchdog for a bridge.
@@ -49,7 +50,7 @@ def add_devices(devices: ET.Element, hardware: GuestHardware, arch: str, rng_dev
 def _video(devices: ET.Element, hardware: GuestHardware) -> None:
     model = ET.SubElement(ET.SubElement(devices, "video"), "model", type=hardware.video_model or _VIDEO)
     if hardware.video_ram_mb and hardware.video_model != NO_VIDEO:
-        model.set("vram", str(hardware.video_ram_mb * KIB_IN_MB))
+        model.set("vram", str(hardware.video_ram_mb * units.Ki))
 
 
 def add_pcie_ports(devices: ET.Element, count: int) -> None:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
 import msgspec
+from oslo_utils import units
 
 from minova.codecs import Decoder
 from minova.errors import BadRequest, HardwareNotOffered, ImageUnacceptable, InterfaceNotOffered
@@ -40,7 +41,6 @@ from minova.virt.libvirt.xml import device_xml, numa_xml
 from minova.virt.libvirt.xml.numa_xml import HostCells
 
 NAMESPACE = "urn:minova:instance:1"
-KIB_IN_MB = 1024
 # Seconds between the guest's reports of its memory.
 BALLOON_PERIOD = 10
 # The architectures whose firmware tables identify a guest.
@@ -136,7 +136,7 @@ def guest_xml(
     _text(domain, "uuid", instance.uuid)
     mark = _mark_of(instance, settings.host, node, attempt)
     ET.SubElement(domain, "metadata").append(_mark_element(mark))
-    _text(domain, "memory", str(instance.flavor.memory_mb * KIB_IN_MB), unit="KiB")
+    _text(domain, "memory", str(instance.flavor.memory_mb * units.Ki), unit="KiB")
     numa = instance.numa_topology
     _text(domain, "vcpu", str(instance.flavor.vcpus), **({} if numa else _cpuset(settings)))
     if numa is not None:

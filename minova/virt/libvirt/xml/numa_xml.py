@@ -8,13 +8,12 @@ from collections.abc import Iterable, Mapping
 from xml.etree import ElementTree as ET
 
 import msgspec
+from oslo_utils import units
 
 from minova.errors import HypervisorError
 from minova.hardware import cpu_spec
 from minova.hardware.errors import RealtimeMaskNotFoundOrInvalid
 from minova.objects.hosts.numa import CPUs, InstanceNUMACell, InstanceNUMATopology
-
-KIB_IN_MB = 1024
 
 
 class HostCells(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +58,7 @@ def add_cells(cpu: ET.Element, guest: InstanceNUMATopology) -> None:
     """Adds <numa> below <cpu>: the cells that the guest itself sees."""
     numa = ET.SubElement(cpu, "numa")
     for number, cell in enumerate(guest.cells):
-        memory = str(cell.memory * KIB_IN_MB)
+        memory = str(cell.memory * units.Ki)
         ET.SubElement(numa, "cell", id=str(number), cpus=cpu_spec.write(_guest_cpus(cell)), memory=memory, unit="KiB")
 
 

@@ -4,10 +4,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from oslo_utils import units
 
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
-from minova.objects.catalogue.image_fitness import GB, format_refused, unfit
+from minova.objects.catalogue.image_fitness import format_refused, unfit
 
 NANO = Flavor(flavorid="1", name="nano", vcpus=1, memory_mb=128, root_gb=1)
 
@@ -20,9 +21,13 @@ def test_only_bare_containers() -> None:
 @pytest.mark.parametrize(
     ("image", "flavor", "reasons"),
     [
-        ({"virtual_size": GB}, {}, ()),
-        ({"virtual_size": GB + 1}, {}, ("virtual size 1073741825 bytes > root disk 1 GB (1073741824 bytes)",)),
-        ({"virtual_size": 99 * GB, "min_disk": 99}, {"root_gb": 0}, ()),
+        ({"virtual_size": units.Gi}, {}, ()),
+        (
+            {"virtual_size": units.Gi + 1},
+            {},
+            ("virtual size 1073741825 bytes > root disk 1 GB (1073741824 bytes)",),
+        ),
+        ({"virtual_size": 99 * units.Gi, "min_disk": 99}, {"root_gb": 0}, ()),
         ({"min_disk": 2}, {}, ("min_disk 2 GB > root disk 1 GB",)),
         ({"min_ram": 129}, {}, ("min_ram 129 MB > memory 128 MB",)),
         ({"min_ram": 128, "min_disk": 1}, {}, ()),
@@ -36,4 +41,4 @@ def test_an_image_fits_a_flavor_or_every_reason_is_said(
 
 
 def test_the_size_found_outweighs_the_size_said() -> None:
-    assert unfit(Image(id="i", virtual_size=1), NANO, 2 * GB)
+    assert unfit(Image(id="i", virtual_size=1), NANO, 2 * units.Gi)

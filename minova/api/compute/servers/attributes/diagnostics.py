@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
+from oslo_utils import units
 
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
@@ -23,7 +24,6 @@ from minova.objects.servers.diagnostics import GuestDiagnostics, NicUse
 
 LOG = logging.getLogger(__name__)
 POLICY = "os_compute_api:os-server-diagnostics"
-KIB_IN_MIB = 1024
 
 
 class Cpu(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,7 +113,7 @@ def _view(counted: GuestDiagnostics, row: models.Instance) -> DiagnosticsView:
         hypervisor_os="linux",
         uptime=_seconds_since(row.launched_at),
         config_drive=bool(row.config_drive),
-        memory_details=Memory(maximum=counted.memory_kb // KIB_IN_MIB, used=counted.used_kb // KIB_IN_MIB),
+        memory_details=Memory(maximum=counted.memory_kb // units.Ki, used=counted.used_kb // units.Ki),
         cpu_details=tuple(Cpu(id=cpu.id, time=cpu.time) for cpu in counted.cpus),
         nic_details=tuple(_nic(nic) for nic in counted.nics),
         disk_details=tuple(
