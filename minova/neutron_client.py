@@ -13,7 +13,7 @@ from oslo_config import cfg
 
 from minova import errors
 from minova.outages import Outage
-from minova.service_session import endpoint_of, session_of
+from minova.service_session import RETRIABLE, endpoint_of, send, session_of
 
 LOG = logging.getLogger(__name__)
 GROUP = "neutron"
@@ -21,7 +21,6 @@ TIMEOUT = 30.0  # seconds, if [neutron] timeout is not set
 PAUSE = 0.5  # seconds before a request is sent again
 # IDs that may stand in a path. They are checked because users send the IDs of ports.
 _ID = re.compile("[0-9a-fA-F-]{1,36}")
-_AGAIN = frozenset((500, 502, 503, 504))
 _AWAY = "The network service does not answer. Please try again in a moment."
 _BY_STATUS: dict[int, type[errors.MinovaError]] = {
     400: errors.BadRequest,
@@ -147,7 +146,7 @@ class NeutronClient:
         headers: Mapping[str, str] | None = None,
         **more: Any,
     ) -> Any:
-        sent = {"Accept": "application/json", **(headers or {})} | ({} if token is None else {"X-Auth-Token": token})
+        sent = {"Accept": "application/json", **(headers or {})}
         for number in range(1, (tries or self._tries) + 1):
             if number > 1:
                 self._sleep(PAUSE)
@@ -155,18 +154,7 @@ class NeutronClient:
             if timeout <= 0:
                 break
             try:
-                answer = self._session.request(
-                    f"{self._server()}{path}",
-                    method,
-                    authenticated=token is None,
-                    headers=sent,
-                    connect_retries=0,
-                    raise_exc=False,
-                    redirect=False,
-                    timeout=timeout,
-                    log=False,
-                    **more,
-                )
+                answer = send(self._session, method, f"{self._server()}{path}", token, sent, timeout, **more)
             except keystone_errors.ClientException as error:
                 self.outage.failed(f"{method} {path}: {error}")
                 continue
@@ -198,5 +186,5 @@ class NeutronClient:
         error = _BY_TYPE.get(kind) or _BY_STATUS.get(answer.status_code)
         if error is not None:
             raise error(f"The network service refuses it: {message[:255]}")
-        if answer.status_code not in _AGAIN:
+        if answer.status_code not in RETRIABLE:
             raise errors.ServiceUnavailable(_AWAY)

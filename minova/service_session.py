@@ -1,4 +1,7 @@
-"""Keystoneauth sessions for the user that a section of the configuration names."""
+"""Keystoneauth sessions for the user that a section of the configuration names, and single requests in them."""
+
+from collections.abc import Mapping
+from typing import Any
 
 from keystoneauth1 import exceptions as keystone_errors
 from keystoneauth1 import loading
@@ -7,6 +10,9 @@ from keystoneauth1.session import Session
 from oslo_config import cfg
 
 from minova import errors
+
+# Statuses after which a retry may succeed, with another server or with the same one.
+RETRIABLE = frozenset((500, 502, 503, 504))
 
 
 def session_of(conf: cfg.ConfigOpts, section: str, needed_for: str) -> Session:
@@ -31,4 +37,26 @@ def endpoint_of(session: Session, options: cfg.ConfigOpts.GroupAttr) -> Adapter:
         service_name=options.service_name,
         region_name=options.region_name,
         interface=options.valid_interfaces,
+    )
+
+
+def send(
+    session: Session, method: str, url: str, token: str | None, headers: Mapping[str, str], timeout: float, **more: Any
+) -> Any:
+    """Sends one request, as the user with the token or as the user of the session, and returns the answer whatever its status.
+
+    The callers repeat it: keystoneauth's own retries know neither the next of several servers nor a deadline, and do not
+    repeat a request whose answer took too long. Raises ClientException if there is no answer.
+    """
+    return session.request(
+        url,
+        method,
+        authenticated=token is None,
+        headers={**headers, **({} if token is None else {"X-Auth-Token": token})},
+        connect_retries=0,
+        raise_exc=False,
+        redirect=False,
+        timeout=timeout,
+        log=False,
+        **more,
     )

@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from uuid import UUID
 
 from minova.cli.client import COMPUTE, IMAGE, NETWORK, PAGE, Client, Json, part
 from minova.cli.errors import ApiError, CliError
+from minova.uuids import is_uuid
 
 SOFT_DELETED = "SOFT_DELETED"
 
@@ -35,7 +35,7 @@ def server_to_restore(client: Client, name_or_id: str, *, every: bool = False) -
 
 
 def _servers(client: Client, name_or_id: str, status: str | None = None, *, every: bool) -> list[Json]:
-    if _is_uuid(name_or_id) and (document := _by_id(client, f"{COMPUTE}/servers/", name_or_id)):
+    if is_uuid(name_or_id) and (document := _by_id(client, f"{COMPUTE}/servers/", name_or_id)):
         return [dict(document["server"])] if status in {None, document["server"]["status"]} else []
     pages = client.pages(
         f"{COMPUTE}/servers/detail",
@@ -55,7 +55,7 @@ def flavor(client: Client, name_or_id: str) -> Json:
 
 
 def image(client: Client, name_or_id: str) -> Json:
-    if _is_uuid(name_or_id) and (document := _by_id(client, f"{IMAGE}/images/", name_or_id)):
+    if is_uuid(name_or_id) and (document := _by_id(client, f"{IMAGE}/images/", name_or_id)):
         return document
     pages = client.pages(f"{IMAGE}/images", "images", name=name_or_id)
     return _only("image", name_or_id, (record for record in pages if record["name"] == name_or_id))
@@ -92,7 +92,7 @@ def server_group(client: Client, name_or_id: str) -> Json:
     """Returns the server group. A name is searched only in the caller's project; an ID in all projects, for
     administrators.
     """
-    if _is_uuid(name_or_id) and (document := _by_id(client, f"{COMPUTE}/os-server-groups/", name_or_id)):
+    if is_uuid(name_or_id) and (document := _by_id(client, f"{COMPUTE}/os-server-groups/", name_or_id)):
         return dict(document["server_group"])
     every = server_groups(client)
     return _only("server group", name_or_id, (record for record in every if record["name"] == name_or_id))
@@ -116,7 +116,7 @@ def security_group(client: Client, name_or_id: str) -> Json:
 
 def _on_network(client: Client, kind: str, name_or_id: str) -> Json:
     path = f"{NETWORK}/{kind.replace('_', '-')}s"
-    if _is_uuid(name_or_id) and (document := _by_id(client, f"{path}/", name_or_id)):
+    if is_uuid(name_or_id) and (document := _by_id(client, f"{path}/", name_or_id)):
         return dict(document[kind])
     return _only(kind.replace("_", " "), name_or_id, client.pages(path, f"{kind}s", name=name_or_id))
 
@@ -161,11 +161,3 @@ def _by_id(client: Client, path: str, identity: str) -> Json | None:
         if error.status == 404:
             return None
         raise
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        UUID(text)
-    except ValueError:
-        return False
-    return True

@@ -2,9 +2,10 @@
 
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
+
+from cachetools import LRUCache, TTLCache
 
 V = TypeVar("V")
 # The most callers that are kept.
@@ -14,28 +15,23 @@ RATE, BURST = 20.0, 100.0
 
 
 class Recent(Generic[V]):
-    """Caches values, and errors, for some seconds.
+    """Caches values, and errors, for some seconds from the beginning of their reading.
 
     Thread-safe: if several requests of one caller come at the same time, one of them reads.
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._seconds = seconds
-        self._clock = clock
         self._lock = threading.Lock()
-        self._entries: OrderedDict[Hashable, _Entry[V]] = OrderedDict()
+        self._entries: TTLCache[Hashable, _Entry[V]] = TTLCache(MAX_CALLERS, seconds, clock)
 
     def get(self, caller: Hashable, read: Callable[[], V], kept: type[Exception]) -> V:
         """Returns the value, from the cache or from `read`. Raises the errors of `read`; errors of the type `kept` are
         cached as values are.
         """
         with self._lock:
-            entry = self._entries.pop(caller, None)
-            if entry is None or entry.read_at + self._seconds <= self._clock():
-                entry = _Entry(self._clock())
-            self._entries[caller] = entry
-            if len(self._entries) > MAX_CALLERS:
-                self._entries.popitem(last=False)
+            entry = self._entries.get(caller)
+            if entry is None:
+                entry = self._entries[caller] = _Entry()
         with entry.lock:
             if entry.error is not None:
                 raise entry.error
@@ -53,10 +49,7 @@ class Recent(Generic[V]):
 
 
 class _Entry(Generic[V]):
-    """`read_at`: when the reading began. The cached value is at least as new."""
-
-    def __init__(self, read_at: float) -> None:
-        self.read_at = read_at
+    def __init__(self) -> None:
         self.lock = threading.Lock()
         self.value: V | None = None
         self.error: Exception | None = None
@@ -69,15 +62,13 @@ class Rates:
         self._clock = clock
         self._lock = threading.Lock()
         # The requests that each caller may still send, and the time of that count.
-        self._left: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()
+        self._left: LRUCache[Hashable, tuple[float, float]] = LRUCache(MAX_CALLERS)
 
     def take(self, caller: Hashable) -> bool:
         """Takes one request of the caller. Returns False if it has none left."""
         now = self._clock()
         with self._lock:
-            left, at = self._left.pop(caller, (BURST, now))
+            left, at = self._left.get(caller, (BURST, now))
             left = min(BURST, left + (now - at) * RATE)
             self._left[caller] = (left - 1 if left >= 1 else left, now)
-            if len(self._left) > MAX_CALLERS:
-                self._left.popitem(last=False)
             return left >= 1

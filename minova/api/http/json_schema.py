@@ -9,7 +9,6 @@ import math
 from functools import cache
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl
-from uuid import UUID
 
 import falcon
 import msgspec
@@ -18,6 +17,7 @@ from minova import errors
 from minova.api.http.body import JsonBody, check_values, read_bytes
 from minova.api.http.definition import Route
 from minova.api.http.microversions import Version
+from minova.uuids import is_uuid
 
 Schema: TypeAlias = dict[str, Any]
 # Pairs of a version and the schema that holds from that version on.
@@ -89,14 +89,10 @@ def _number(text: str) -> int | float:
 _DECODER = msgspec.json.Decoder(float_hook=_number)  # noqa: TID251  - plain values, of no type
 
 
-def _is_uuid(value: object) -> bool:
-    return not isinstance(value, str) or bool(UUID(value))
-
-
 @cache
 def _formats() -> Any:
     from jsonschema import FormatChecker  # noqa: PLC0415 - see the module's first line
 
     formats = FormatChecker(formats=())
-    formats.checks("uuid", raises=ValueError)(_is_uuid)
+    formats.checks("uuid")(lambda value: not isinstance(value, str) or is_uuid(value))
     return formats

@@ -7,6 +7,7 @@ from typing import IO, NamedTuple
 
 import falcon
 import msgspec
+from oslo_utils import units
 
 from minova import errors
 from minova.api.http.body import media_type
@@ -144,7 +145,7 @@ def _within_quota(api: Collaborators, image: Image, data: Iterator[bytes]) -> It
     size = 0
     for chunk in data:
         size += len(chunk)
-        wanted = -(-size // quotas.MB)
+        wanted = -(-size // units.Mi)
         if limit != UNLIMITED and used + wanted > limit:
             raise errors.Forbidden(refusal(overruns({SIZE: wanted}, {SIZE: used}, {SIZE: limit})))
         yield chunk

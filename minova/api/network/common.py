@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlencode
-from uuid import UUID
 
 import msgspec
 
@@ -15,6 +14,7 @@ from minova.api.network.collaborators import Collaborators
 from minova.api.policies.enforcer import Target
 from minova.db.networks.pages import Page
 from minova.objects.network.network import Network, Port, SecurityGroup, SecurityGroupRule, Subnet
+from minova.uuids import canonical_uuid
 
 Resource = TypeVar("Resource", Network, Subnet, Port, SecurityGroup, SecurityGroupRule)
 Text = Annotated[str, msgspec.Meta(max_length=255)]
@@ -123,10 +123,7 @@ def _only(document: dict[str, Any], fields: Sequence[str]) -> dict[str, Any]:
 
 def identifier(text: str) -> str:
     """Returns an id for a query; "" if the text is not a UUID, which matches nothing."""
-    try:
-        return str(UUID(text))
-    except ValueError:
-        return ""
+    return canonical_uuid(text) or ""
 
 
 def owner_of(call: Call, project_id: str | None, tenant_id: str | None, rule: str) -> str:

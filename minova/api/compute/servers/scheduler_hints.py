@@ -7,10 +7,10 @@ import json
 import re
 from collections.abc import Callable
 from typing import Any
-from uuid import UUID
 
 from minova import errors
 from minova.api.http.body import check_values
+from minova.uuids import canonical_uuid, is_uuid
 
 # Hints with this prefix are internal to the scheduler; users may not send them.
 _INTERNAL = "_nova"
@@ -32,19 +32,11 @@ def group_of(hints: dict[str, Any]) -> str | None:
     several = group if isinstance(group, list) else [group]
     if len(several) > 1:
         raise errors.BadRequest("Invalid input for scheduler hint group: a server is in one server group only.")
-    return str(UUID(several[0])) if several and several[0] else None
-
-
-def _is_uuid(value: Any) -> bool:
-    try:
-        UUID(value)
-    except (AttributeError, TypeError, ValueError):
-        return False
-    return isinstance(value, str)
+    return canonical_uuid(several[0]) if several else None
 
 
 def _is_list_of_uuids(value: Any) -> bool:
-    return isinstance(value, list) and all(map(_is_uuid, value))
+    return isinstance(value, list) and all(map(is_uuid, value))
 
 
 def _is_address(value: Any) -> bool:
@@ -70,7 +62,7 @@ def _is_query(value: Any) -> bool:
     return isinstance(value, list | dict)
 
 
-_UUIDS = (_one_or_more(_is_uuid), "a UUID, or a list of them")
+_UUIDS = (_one_or_more(is_uuid), "a UUID, or a list of them")
 _FORMS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "group": _UUIDS,
     # Nova checks only the values in a list.

@@ -15,12 +15,10 @@ from keystoneauth1.session import Session
 from oslo_config import cfg
 
 from minova import errors
-from minova.service_session import endpoint_of, session_of
+from minova.service_session import RETRIABLE, endpoint_of, send, session_of
 
 LOG = logging.getLogger(__name__)
 GROUP, USER = "glance", "service_user"
-# Statuses after which a retry may succeed, with another server or with the same one.
-_AGAIN = frozenset((500, 502, 503, 504))
 _PATCH = {"Content-Type": "application/openstack-images-v2.1-json-patch"}
 _AWAY = "The image service does not answer. Please try again in a moment."
 
@@ -169,25 +167,14 @@ class GlanceClient:
         self, method: str, path: str, token: str | None, *, headers: Mapping[str, str] = {}, **more: Any
     ) -> tuple[Any, int]:
         """The same as `_ask`, with the number of tries."""
-        headers = {"Accept-Encoding": "identity", **headers, **({} if token is None else {"X-Auth-Token": token})}
+        headers = {"Accept-Encoding": "identity", **headers}
         for number in range(1, self._tries + 1):
             try:
-                answer = self._session.request(
-                    f"{self._server()}{path}",
-                    method,
-                    authenticated=token is None,
-                    headers=headers,
-                    connect_retries=0,
-                    raise_exc=False,
-                    redirect=False,
-                    timeout=self._timeout,
-                    log=False,
-                    **more,
-                )
+                answer = send(self._session, method, f"{self._server()}{path}", token, headers, self._timeout, **more)
             except keystone_errors.ClientException as error:
                 LOG.warning("Glance, try %d of %d: %s", number, self._tries, error)
                 continue
-            if answer.status_code not in _AGAIN:
+            if answer.status_code not in RETRIABLE:
                 return answer, number
             LOG.warning("Glance, try %d of %d: status %d", number, self._tries, answer.status_code)
             answer.close()
