@@ -13,13 +13,21 @@ from oslo_config import cfg
 from minova import errors
 from minova.cmd import clients, database
 from minova.cmd.launch import launch
+from minova.conductor.actions.engine.begin import BeginActions
+from minova.conductor.actions.engine.end import EndActions
+from minova.conductor.actions.engine.reports import ActionReports
+from minova.conductor.actions.engine.requests import ServerActions
+from minova.conductor.actions.engine.task_handler import ActionTasks
+from minova.conductor.actions.kinds.deletion import Deletions
+from minova.conductor.actions.kinds.interfaces import ServerInterfaces
+from minova.conductor.actions.kinds.shelving import Shelving
+from minova.conductor.actions.registry import action_kinds
 from minova.conductor.catalogue.aggregates import Aggregates
 from minova.conductor.catalogue.flavors import Flavors
 from minova.conductor.catalogue.images import Images
 from minova.conductor.catalogue.key_pairs import KeyPairs
 from minova.conductor.catalogue.server_groups import Groups
 from minova.conductor.compute_messages import ComputeClient
-from minova.conductor.guest_metadata import GuestMetadatas
 from minova.conductor.hosts.audit_results import Audits
 from minova.conductor.hosts.broker_probe import BrokerProbe
 from minova.conductor.hosts.compute_nodes import Computes
@@ -39,19 +47,13 @@ from minova.conductor.placement_audit import PlacementAudit
 from minova.conductor.purge import Purge
 from minova.conductor.quotas import Quotas
 from minova.conductor.reconcile import Reconcile
-from minova.conductor.servers.actions.begin import BeginActions
-from minova.conductor.servers.actions.end import EndActions
-from minova.conductor.servers.actions.reports import ActionReports
-from minova.conductor.servers.actions.requests import ServerActions
 from minova.conductor.servers.attributes import ServerAttributes
 from minova.conductor.servers.build import BuildInstances
 from minova.conductor.servers.build_reports import BuildReports
 from minova.conductor.servers.create import Servers
-from minova.conductor.servers.deletions import Deletions
 from minova.conductor.servers.dry_run import DryRuns
+from minova.conductor.servers.guest_metadata import GuestMetadatas
 from minova.conductor.servers.migrations import Migrations
-from minova.conductor.servers.rebuild import HostCheck
-from minova.conductor.servers.shelving import Shelving
 from minova.conductor.servers.task_handlers import task_registry
 from minova.conductor.servers.terminate import Terminate
 from minova.conductor.tasks.worker import Spawn, Worker
@@ -195,18 +197,17 @@ def make_manager(
     guest_reports = GuestReports(conf, worker)
     builds = BuildInstances(conf, worker, scheduler, computes, groups, end_built=guest_reports.end_builds)
     reports = BuildReports(conf, worker, computes, liveness)
-    terminate = Terminate(conf, worker, computes, liveness, hints)
     images = Images(worker, quotas)
-    rebuilds = HostCheck(db, dry_runs or scheduler)
     attachments = Attachments(ports, security_groups, hints, quotas, worker.at)
-    begins = BeginActions(conf, worker, computes, quotas, images, attachments)
-    ends = EndActions(worker, attachments, begins)
-    action_reports = ActionReports(conf, worker, attachments, begins, ends)
-    actions = ServerActions(
-        worker, liveness, quotas, attachments, begins, ends, action_reports, levels=levels, rebuilds=rebuilds
-    )
+    kinds = action_kinds(conf, worker, quotas, images, attachments, builds, dry_runs or scheduler)
+    begins = BeginActions(conf, worker, computes, kinds)
+    ends = EndActions(worker, kinds, attachments, begins)
+    action_reports = ActionReports(worker, begins, ends)
+    actions = ServerActions(worker, liveness, quotas, kinds, begins, ends, action_reports, levels=levels)
+    terminate = Terminate(conf, worker, computes, liveness, hints, ends.abandon)
+    action_tasks = ActionTasks(worker, actions)
     registry = task_registry(
-        conf, worker, computes, builds=builds, reports=reports, terminate=terminate, actions=actions
+        conf, worker, computes, builds=builds, reports=reports, terminate=terminate, actions=action_tasks
     )
     collaborators = Collaborators(
         worker=worker,
@@ -223,13 +224,14 @@ def make_manager(
         dry_runs=DryRuns(conf, dry_runs or scheduler, groups),
         build_reports=reports,
         terminate=terminate,
-        shelving=Shelving(conf, worker, builds, actions),
+        shelving=Shelving(conf, worker, actions),
         deletions=Deletions(conf, worker, terminate, actions, liveness),
         actions=actions,
         action_reports=action_reports,
+        interfaces=ServerInterfaces(worker, attachments, actions),
         consoles=Consoles(conf, worker),
         guest_metadata=GuestMetadatas(worker),
-        attributes=ServerAttributes(worker, quotas, conf.scheduler.default_availability_zone),
+        attributes=ServerAttributes(worker, quotas, ends.abandon, conf.scheduler.default_availability_zone),
         migrations=Migrations(worker),
         flavors=Flavors(worker),
         images=images,

@@ -10,13 +10,17 @@ import msgspec
 from oslo_config import cfg
 
 from minova import errors
+from minova.conductor.actions.engine.reports import ActionReports
+from minova.conductor.actions.engine.requests import ServerActions
+from minova.conductor.actions.kinds.deletion import RECLAIM_INTERVAL, Deletions
+from minova.conductor.actions.kinds.interfaces import ServerInterfaces
+from minova.conductor.actions.kinds.shelving import OFFLOAD_INTERVAL, Shelving
 from minova.conductor.catalogue.aggregates import Aggregates
 from minova.conductor.catalogue.flavors import Flavors
 from minova.conductor.catalogue.images import Images
 from minova.conductor.catalogue.key_pairs import KeyPairs
 from minova.conductor.catalogue.server_groups import Groups
 from minova.conductor.compute_messages import ComputeClient
-from minova.conductor.guest_metadata import GuestMetadatas
 from minova.conductor.hosts.audit_results import Audits
 from minova.conductor.hosts.broker_probe import BrokerProbe
 from minova.conductor.hosts.compute_nodes import Computes
@@ -30,15 +34,12 @@ from minova.conductor.placement_audit import PlacementAudit
 from minova.conductor.purge import HISTORY_INTERVAL, PURGE_INTERVAL, TRIM_INTERVAL, Purge
 from minova.conductor.quotas import Quotas
 from minova.conductor.reconcile import Reconcile
-from minova.conductor.servers.actions.reports import ActionReports
-from minova.conductor.servers.actions.requests import ServerActions
 from minova.conductor.servers.attributes import ServerAttributes
 from minova.conductor.servers.build_reports import BuildReports
 from minova.conductor.servers.create import Servers
-from minova.conductor.servers.deletions import RECLAIM_INTERVAL, Deletions
 from minova.conductor.servers.dry_run import DryRuns
+from minova.conductor.servers.guest_metadata import GuestMetadatas
 from minova.conductor.servers.migrations import Migrations
-from minova.conductor.servers.shelving import OFFLOAD_INTERVAL, Shelving
 from minova.conductor.servers.terminate import Terminate
 from minova.conductor.tasks.worker import Worker
 from minova.conductor.tokens.console_tokens import Consoles
@@ -50,8 +51,6 @@ from minova.db.clock import ADVANCE_INTERVAL
 from minova.db.engine import Database
 from minova.messaging.notifier import Notifier
 from minova.messaging.rpc_access import own_host
-from minova.objects.actions.shelving import UNSHELVE
-from minova.objects.actions.table import MAKE_IMAGES
 from minova.objects.catalogue.aggregate import Aggregate
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image, ImageMember, StoredImage
@@ -120,6 +119,7 @@ class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
     shelving: Shelving
     actions: ServerActions
     action_reports: ActionReports
+    interfaces: ServerInterfaces
     consoles: Consoles
     guest_metadata: GuestMetadatas
     attributes: ServerAttributes
@@ -324,12 +324,7 @@ class ConductorManager:
         arguments: dict[str, Any] | None = None,
         override_lock: bool = False,
     ) -> None:
-        if action in {made.kind for made in MAKE_IMAGES}:
-            self.require_room()
-        if action == UNSHELVE.kind:
-            self.collaborators.shelving.unshelve(ctx, instance_uuid, arguments or {}, override_lock=override_lock)
-        else:
-            self.collaborators.actions.start(ctx, instance_uuid, action, arguments or {}, override_lock=override_lock)
+        self.collaborators.actions.start(ctx, instance_uuid, action, arguments or {}, override_lock=override_lock)
 
     def network_changed(self, ctx: RequestContext, instance_uuid: str, host: str) -> None:
         if self.collaborators.neutron is not None:
@@ -465,7 +460,7 @@ class ConductorManager:
         if server is None:
             self.collaborators.ports.delete(port_id)
         else:
-            self.collaborators.actions.delete_port(ctx, server, port_id)
+            self.collaborators.interfaces.delete_port(ctx, server, port_id)
 
     @needs_room
     def ensure_default_security_group(self, ctx: RequestContext, project_id: str) -> None:
@@ -580,7 +575,7 @@ class ConductorManager:
 
     def interface_detached(self, ctx: RequestContext, instance_uuid: str, mac_address: str, host: str) -> None:
         self.collaborators.services.note_contact(host, ctx.process)
-        self.collaborators.action_reports.interface_detached(instance_uuid, mac_address, host)
+        self.collaborators.interfaces.interface_detached(instance_uuid, mac_address, host)
 
     def bind_interfaces(self, ctx: RequestContext, instance_uuid: str, attempt: int, host: str) -> tuple[Vif, ...]:
         self.collaborators.services.note_contact(host, ctx.process)

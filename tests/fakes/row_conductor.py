@@ -16,9 +16,8 @@ from minova.conductor.catalogue.images import Images
 from minova.conductor.catalogue.key_pairs import KeyPairs
 from minova.conductor.catalogue.server_groups import Groups
 from minova.conductor.compute_messages import ComputeClient
-from minova.conductor.guest_metadata import GuestMetadatas
 from minova.conductor.hosts.service_removal import remove_service
-from minova.conductor.network.attachments import Attachments, interface_in
+from minova.conductor.network.attachments import Attachments
 from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.network.networks import Networks, Subnets
 from minova.conductor.network.ports import Ports
@@ -27,6 +26,7 @@ from minova.conductor.network.servers import Allocation, ServerPorts, new_ports
 from minova.conductor.quotas import Quotas
 from minova.conductor.servers.attributes import ServerAttributes
 from minova.conductor.servers.create import counted
+from minova.conductor.servers.guest_metadata import GuestMetadatas
 from minova.conductor.tasks.worker import Worker
 from minova.conductor.unexpected.images import ImageReports
 from minova.context import RequestContext
@@ -47,6 +47,7 @@ from minova.objects.catalogue.instance_group import InstanceGroup
 from minova.objects.catalogue.key_pair import KeyPair
 from minova.objects.hosts.service import Service
 from minova.objects.network.network import AddressRequest, Network, Port, SecurityGroup, SecurityGroupRule, Subnet
+from minova.objects.network.vif import NewInterface
 from minova.objects.requests.capacity import Capacity
 from minova.objects.requests.diagnosis import Diagnosis, ScheduleAnswer
 from minova.objects.requests.server_request import CreatedServers, CreateServers, ServerRequest
@@ -60,6 +61,10 @@ def now() -> datetime:
 
 def _no_compute(host: str) -> Any:
     raise AssertionError("these tests send no messages to hosts")
+
+
+def _abandon_nothing(session: Session, task: Any, task_state: Any, failure: Any) -> None:
+    raise AssertionError("these tests have no actions in progress")
 
 
 class RowConductor:
@@ -82,7 +87,9 @@ class RowConductor:
         self._attachments = Attachments(self._ports, self._security_groups, hints, self._quotas, worker.at)
         self._flavors, self._images = Flavors(worker), Images(worker, self._quotas)
         self._image_reports = ImageReports(worker)
-        self._attributes = ServerAttributes(worker, self._quotas, conf.scheduler.default_availability_zone)
+        self._attributes = ServerAttributes(
+            worker, self._quotas, _abandon_nothing, conf.scheduler.default_availability_zone
+        )
         self._guest_metadata = GuestMetadatas(worker)
         self.requests: list[CreateServers] = []
         self.key_pairs: list[KeyPair | None] = []
@@ -197,7 +204,7 @@ class RowConductor:
         """As its host would have it, at once; with a `host_failure` not at all."""
         if action is ATTACH_INTERFACE:
             instance = instances.lock(session, [instance_uuid])[instance_uuid]
-            port_id = self._attachments.attach(session, instance, interface_in(arguments))
+            port_id = self._attachments.attach(session, instance, msgspec.convert(arguments["interface"], NewInterface))
         else:
             port_id = arguments["port_id"]
             self._attachments.require(session, instance_uuid, port_id)

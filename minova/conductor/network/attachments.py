@@ -10,16 +10,14 @@ delete: The port becomes PENDING_DELETE: the server no longer has it, and its ad
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
-from typing import Any
 
 import msgspec
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.codecs import Decoder
 from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.network.ports import MAC_TAKEN, PortCreation, Ports, not_found, require_free
 from minova.conductor.network.security_groups import SecurityGroups
@@ -36,7 +34,6 @@ from minova.objects.network.network import AddressRequest, Port
 from minova.objects.network.vif import MAX_NICS, NEUTRON, NewInterface, RequestedNic, device_owner
 
 LOG = logging.getLogger(__name__)
-_INTERFACE = Decoder(NewInterface)
 
 
 class Attachments:
@@ -187,11 +184,3 @@ def warn_of_foreign_ports(worker: Worker) -> None:
             "Servers have or had ports in Neutron, and this conductor is not configured for it: set [neutron] backend = neutron "
             "here as long as they do; minova-api's own decides for new servers"
         )
-
-
-def interface_in(arguments: Mapping[str, Any]) -> NewInterface:
-    """Returns the interface to attach. Raises BadRequest if the arguments are invalid."""
-    try:
-        return _INTERFACE.from_builtins(arguments["interface"])
-    except (LookupError, msgspec.ValidationError) as error:
-        raise errors.BadRequest(f"This is no interface: {error}") from None

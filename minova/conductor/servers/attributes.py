@@ -11,10 +11,9 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.notifications.instances import LOCK, UNLOCK, note
 from minova.conductor.quotas import Quotas
-from minova.conductor.servers import rebuild
-from minova.conductor.servers.action_images import discard_image, records_of
 from minova.conductor.servers.finish import announce_hosts, servers_quota
 from minova.conductor.servers.locks import require_unlocked
+from minova.conductor.servers.terminate import Abandon
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.db import quotas
@@ -36,8 +35,10 @@ _RESET = Failure(kind="Interrupted", details="an administrator has reset the sta
 
 
 class ServerAttributes:
-    def __init__(self, worker: Worker, quotas: Quotas, default_zone: str) -> None:
+    def __init__(self, worker: Worker, quotas: Quotas, abandon: Abandon, default_zone: str) -> None:
+        """`abandon` ends an action in progress."""
         self._worker = worker
+        self._abandon = abandon
         self._default_zone = default_zone
         self._quotas = quotas
 
@@ -94,9 +95,7 @@ class ServerAttributes:
                 raise errors.Conflict(f"Cannot reset instance {instance_uuid} to active: it has no host")
             at = self._worker.at()
             if task is not None:
-                actions.end(session, records_of(task), at, error=_RESET)
-                rebuild.undo(session, task, locked.state[1], at)
-                discard_image(session, task)
+                self._abandon(session, task, locked.state[1], _RESET)
                 tasks.remove(session, [instance_uuid])
             if locked.state == (VmState.SOFT_DELETED, None):
                 # A server that is being restored is counted already.

@@ -19,9 +19,9 @@ from minova import errors, metrics
 from minova.conductor.compute_messages import Build, ComputeClient, build_plan_of, builds_of
 from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.notifications.instances import CREATE_ERROR, CREATE_START, note
-from minova.conductor.servers.action_images import forget_shelved_image
 from minova.conductor.servers.build import intent, retries
 from minova.conductor.servers.finish import BUILDING, UNSHELVING, announce_hosts, fail_builds
+from minova.conductor.servers.server_images import forget_shelved_image
 from minova.conductor.tasks.group_commit import GroupCommit
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from minova import metrics
 from minova.conductor.notifications.instances import BUILD_FAILED, note
-from minova.conductor.servers.action_images import remove_image
+from minova.conductor.servers.server_images import remove_image
 from minova.db import quotas
 from minova.db.engine import when_committed
 from minova.db.hosts import services

@@ -1,4 +1,4 @@
-"""The handlers of servers' tasks: scheduling, builds on hosts, deletions, and server actions."""
+"""The handlers of servers' tasks: scheduling, builds on hosts, and deletions."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,6 @@ from oslo_config import cfg
 from sqlalchemy.orm import Session
 
 from minova.conductor.compute_messages import ComputeClient, builds_of
-from minova.conductor.servers.actions.requests import ServerActions
 from minova.conductor.servers.build import BuildInstances
 from minova.conductor.servers.build_reports import BuildReports
 from minova.conductor.servers.terminate import Terminate
@@ -135,37 +134,6 @@ class DeleteTasks:
         self._worker.in_background(ctx, Kind.DELETE, (uuid, epoch), lambda: self._terminate.resume(ctx, uuid, epoch))
 
 
-class ActionTasks:
-    """Asks the host again, or fails the action, so that the instance returns to its earlier state."""
-
-    ended_by: ClassVar[HostLoss | None] = HostLoss.FENCED
-
-    def __init__(self, worker: Worker, actions: ServerActions) -> None:
-        self._worker = worker
-        self._actions = actions
-
-    def start(self, tasks: Sequence[Task]) -> None:
-        self.resume(tasks)
-
-    def resume(self, tasks: Sequence[Task]) -> None:
-        for task in tasks:
-            self._resume(task)
-
-    def expire(self, tasks: Sequence[Task], failure: Failure, *, final: bool = False) -> None:
-        for task in tasks:
-            self._expire(task, failure)
-
-    def _resume(self, task: Task) -> None:
-        ctx = service_context(task.request_id)
-        held = (task.instance_uuid, task.action_id, task.epoch)
-        self._worker.in_background(ctx, Kind.ACTION, held, lambda: self._actions.resume(ctx, *held))
-
-    def _expire(self, task: Task, failure: Failure) -> None:
-        ctx = service_context(task.request_id)
-        held = (task.instance_uuid, task.action_id, task.epoch)
-        self._worker.in_background(ctx, Kind.ACTION, ("expire", *held), lambda: self._actions.expire(*held, failure))
-
-
 def task_registry(
     conf: cfg.ConfigOpts,
     worker: Worker,
@@ -174,13 +142,13 @@ def task_registry(
     builds: BuildInstances,
     reports: BuildReports,
     terminate: Terminate,
-    actions: ServerActions,
+    actions: TaskHandler,
 ) -> TaskRegistry:
-    """Returns the table of handlers for all steps."""
+    """Returns the table of handlers for all steps. `actions`: the handler of server actions."""
     handlers: dict[TaskStep, TaskHandler] = {
         TaskStep.SCHEDULE: ScheduleTasks(worker, builds),
         TaskStep.BUILD: BuildTasks(worker, reports, computes, float(conf.conductor.build_timeout)),
         TaskStep.DELETE: DeleteTasks(worker, terminate),
-        TaskStep.ACTION: ActionTasks(worker, actions),
+        TaskStep.ACTION: actions,
     }
     return TaskRegistry(handlers)

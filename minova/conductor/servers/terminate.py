@@ -1,6 +1,7 @@
 """Deletion: the row first records the request, then the host is asked again and again until it has reported."""
 
 import logging
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,7 +14,6 @@ from minova.codecs import Decoder
 from minova.conductor.compute_messages import ComputeClient
 from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.network.interface_notifier import InterfaceNotifier
-from minova.conductor.servers.action_images import discard_image, records_of
 from minova.conductor.servers.finish import finish_delete, servers_quota
 from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.tasks.worker import Worker
@@ -32,6 +32,8 @@ LOG = logging.getLogger(__name__)
 # limit.
 BACKOFF = Backoff(first=15.0, longest=120.0)
 FAILED = "DeleteFailed"
+# Ends the records of a task whose instance is in this task state, and undoes what its action has changed.
+Abandon = Callable[[Session, Task, TaskState | None, Failure], None]
 _RESTORING = {(state, step) for state in RESTORE.vm_states for step in RESTORE.progress}
 
 
@@ -65,8 +67,11 @@ class Terminate:
         computes: ComputeClient,
         liveness: Liveness,
         hints: InterfaceNotifier,
+        abandon: Abandon,
     ) -> None:
+        """`abandon` ends an action in progress; the deletion takes its task over."""
         self._worker = worker
+        self._abandon = abandon
         self._hints = hints
         self._computes = computes
         self._liveness = liveness
@@ -256,8 +261,7 @@ class Terminate:
         return Ask(host, node)
 
     def _interrupt(self, session: Session, standing: LockedInstance, task: Task) -> None:
-        actions.end(session, records_of(task), self._worker.at(), error=_interrupted(task))
-        discard_image(session, task)
+        self._abandon(session, task, TaskState.DELETING, _interrupted(task))
         if standing.unshelving:
             request_specs.remove(session, [task.reservation_id])
         if standing.state in _RESTORING:

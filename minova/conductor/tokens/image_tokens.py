@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from minova import errors
-from minova.conductor.servers.action_images import image_made, rescue_image
+from minova.conductor.actions.kinds.images import image_made
+from minova.conductor.actions.kinds.rescue import rescue_image
 from minova.conductor.tasks.worker import Worker
 from minova.db.catalogue import image_token_keys, images
 from minova.db.servers import instances

@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import event
 
 from minova import errors
-from minova.conductor.servers.actions.begin import ActionRequest
-from minova.conductor.servers.actions.reports import Success
+from minova.conductor.actions.engine.kind import ActionRequest
+from minova.conductor.actions.engine.reports import Success
 from minova.conductor.servers.build import Reservation, Scheduled
 from minova.conductor.servers.create import Creation, spec_of
 from minova.db import models, quotas

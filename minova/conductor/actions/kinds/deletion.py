@@ -13,27 +13,64 @@ already. As in Nova, a soft-deleted server counts in no quota. It keeps its plac
 
 import logging
 from functools import partial
+from typing import Any
 
 from oslo_config import cfg
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.conductor.actions.engine.in_progress import LockedAction
+from minova.conductor.actions.engine.kind import ActionKind, ActionRequest
+from minova.conductor.actions.engine.payload import ActionPayload
+from minova.conductor.actions.engine.requests import ServerActions
 from minova.conductor.hosts.liveness import Liveness
-from minova.conductor.servers.actions.requests import ServerActions
+from minova.conductor.quotas import Quotas
+from minova.conductor.servers.finish import announce_hosts, servers_quota
 from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.servers.terminate import Terminate
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext, service_context
+from minova.db import quotas
 from minova.db.recovery import unexpected
 from minova.db.servers import actions as action_rows
 from minova.db.servers import instances
-from minova.objects.actions.deletion import SOFT_DELETE
+from minova.db.servers.instances import LockedInstance
+from minova.objects.actions.deletion import RESTORE, SOFT_DELETE
 from minova.objects.actions.shelving import SHELVE_OFFLOAD
+from minova.objects.servers.failures import Failure
 from minova.objects.servers.states import VmState, is_being_built
 
 LOG = logging.getLogger(__name__)
 # Seconds between two searches for soft-deleted servers whose time is over.
 RECLAIM_INTERVAL = 60.0
+
+
+class SoftDelete(ActionKind):
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    def succeeded(self, session: Session, locked: LockedAction, after: VmState) -> dict[str, Any]:
+        quotas.give(session, locked.instance.project_id, servers_quota(session, locked.instance))
+        return {"terminated_at": self._worker.at()}
+
+
+class Restore(ActionKind):
+    """Takes the quota at its start."""
+
+    takes_quota = True
+
+    def __init__(self, quotas: Quotas) -> None:
+        self._quotas = quotas
+
+    def prepare(self, session: Session, instance: LockedInstance, request: ActionRequest) -> ActionPayload:
+        self._quotas.take(session, instance.project_id, servers_quota(session, instance))
+        return ActionPayload()
+
+    def succeeded(self, session: Session, locked: LockedAction, after: VmState) -> dict[str, Any]:
+        return {"terminated_at": None}
+
+    def failed(self, session: Session, locked: LockedAction, failure: Failure, *, untouched: bool) -> None:
+        quotas.give(session, locked.instance.project_id, servers_quota(session, locked.instance))
 
 
 class Deletions:
@@ -122,13 +159,25 @@ class Deletions:
         self._actions.require_levels(SOFT_DELETE)
         locked = self._actions.required(session, instance_uuid, SOFT_DELETE, override_lock=override_lock)
         at = self._worker.at()
-        row = {"instance_uuid": instance_uuid, "action": SOFT_DELETE.name, "request_id": ctx.request_id}
-        begun = action_rows.begin(
-            session, [row | {"user_id": ctx.user_id, "project_id": ctx.project_id, "start_time": at}]
-        )
-        self._actions.mark_soft_deleted(session, locked)
+        request = ActionRequest(ctx=ctx, action=SOFT_DELETE, instance_uuid=instance_uuid)
+        begun = action_rows.begin(session, [request.record(at)])
+        self._mark_soft_deleted(session, locked)
         action_rows.end(session, [*begun.values()], at, event=False)
         return True
+
+    def _mark_soft_deleted(self, session: Session, instance: LockedInstance) -> None:
+        """For a locked instance whose host cannot be asked, without an action in progress."""
+        at = self._worker.at()
+        busy = (instance.state[0], SOFT_DELETE.progress[0])
+        instances.transition(session, [instance.uuid], [instance.state], busy, updated_at=at)
+        after = (VmState.SOFT_DELETED, None)
+        instances.transition(session, [instance.uuid], [busy], after, updated_at=at, terminated_at=at)
+        quotas.give(session, instance.project_id, servers_quota(session, instance))
+        announce_hosts(session, {instance.host}, self._worker.now())
+
+
+def kinds(worker: Worker, quotas: Quotas) -> dict[str, ActionKind]:
+    return {SOFT_DELETE.kind: SoftDelete(worker), RESTORE.kind: Restore(quotas)}
 
 
 class _NotSoft(Exception):

@@ -14,8 +14,8 @@ from minova.objects.catalogue.image import Image
 from minova.objects.requests.request_spec import Destination
 from minova.objects.servers.states import VmState
 from tests.fakes.action_arguments import sent_with
+from tests.functional.conductor.actions.engine.test_requests import report, succeed
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request
-from tests.functional.conductor.servers.test_actions import report, succeed
 
 
 @pytest.fixture
@@ -105,6 +105,7 @@ def test_a_shelved_server_leaves_its_host_and_gets_another_one(harness: Conducto
     # At once, and by the same request: no moment in which it is idle on its host.
     assert harness.state(uuid) == "shelved/shelving_offloading on a"
     later = harness.action_id(uuid)
+    harness.settle()
     assert harness.hosts["a"].actions[-1] == ("shelve_offload", uuid, later)
     with harness.db.read() as session:
         first, row = (session.get_one(models.InstanceAction, one) for one in (asked, later))

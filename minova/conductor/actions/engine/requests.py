@@ -7,9 +7,8 @@ until it has reported.
                              |  no sign of life for action_timeout: the host is asked to cancel the action, and reports
                              |  host silent: the action waits for it
                              |  delete ---> (active, deleting): the action has ended with an error
-                             |  a shelve, with shelved_offload_time 0: its offload begins in the same transaction
-                             '  likewise, a reboot HARD and a soft delete end the actions that they may interrupt;
-                                any action ends one without task states
+                             |  an action that follows begins in the same transaction (`ActionKind.follower`)
+                             '  an action that may interrupt it ends it, with an error (`ServerAction.interrupts`)
 
 The id of the action's record is the fence: a message or a report of an action that is no longer in progress changes nothing.
 """
@@ -22,73 +21,53 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.conductor.actions.engine.begin import BACKOFF, ActionMessage, BeginActions, Cancellation
+from minova.conductor.actions.engine.end import EndActions, Ending
+from minova.conductor.actions.engine.in_progress import LockedAction, lock, locked_instance
+from minova.conductor.actions.engine.kind import ActionKind, ActionRequest
+from minova.conductor.actions.engine.reports import OVERDUE, ActionReports
 from minova.conductor.hosts.liveness import Liveness
-from minova.conductor.network.attachments import Attachments
 from minova.conductor.quotas import Quotas, refused
-from minova.conductor.servers import rebuild
-from minova.conductor.servers.action_images import PAYLOAD, has_shelved_image
-from minova.conductor.servers.actions.begin import (
-    BACKOFF,
-    OF_INTERFACES,
-    ActionMessage,
-    ActionRequest,
-    BeginActions,
-    Cancellation,
-)
-from minova.conductor.servers.actions.end import EndActions, Ending
-from minova.conductor.servers.actions.in_progress import LockedAction, lock, locked_instance
-from minova.conductor.servers.actions.reports import OVERDUE, ActionReports
-from minova.conductor.servers.finish import announce_hosts, servers_quota
 from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.tasks.group_commit import GroupCommit
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.contracts.base import numbers
-from minova.db import quotas
 from minova.db.quotas import OverQuota
 from minova.db.servers import actions as action_rows
 from minova.db.servers import instances, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.log import bound_context
 from minova.objects.actions.action import ServerAction
-from minova.objects.actions.deletion import SOFT_DELETE
-from minova.objects.actions.interfaces import DETACH_INTERFACE
-from minova.objects.actions.rebuild import REBUILD
-from minova.objects.actions.shelving import SHELVE_OFFLOAD
 from minova.objects.actions.table import BY_KIND
 from minova.objects.servers.failures import Failure, kind_of
-from minova.objects.servers.states import VmState
 
 LOG = logging.getLogger(__name__)
 _HOST_REMOVED = Failure(kind="HostDown", details="the host has no compute service any more")
 
 
 class ServerActions:
-    """`levels`: the version of each contract that every service serves, by topic, if it is known.
-    `rebuilds`: checks rebuilds with the scheduler; None: they are not checked.
-    """
+    """`levels`: the version of each contract that every service serves, by topic, if it is known."""
 
     def __init__(
         self,
         worker: Worker,
         liveness: Liveness,
         quotas: Quotas,
-        attachments: Attachments,
+        kinds: Mapping[str, ActionKind],
         begins: BeginActions,
         ends: EndActions,
         reports: ActionReports,
         levels: Callable[[], Mapping[str, str]] = dict,
-        rebuilds: rebuild.HostCheck | None = None,
     ) -> None:
         self._worker = worker
         self._liveness = liveness
         self._quotas = quotas
-        self._attachments = attachments
+        self._kinds = kinds
         self._begins = begins
         self._ends = ends
         self._reports = reports
         self._levels = levels
-        self._rebuilds = rebuilds
         self._starts: GroupCommit[ActionRequest, ActionMessage | None] = GroupCommit(worker, self._start_all)
 
     def start(
@@ -100,7 +79,7 @@ class ServerActions:
         *,
         override_lock: bool = False,
     ) -> None:
-        """Raises BadRequest if there is no such action. Raises NotFound if there is no such server. Raises Conflict if
+        """Raises BadRequest if there is no such action, or its arguments are invalid. Raises NotFound if there is no such server. Raises Conflict if
         its state does not allow the action, or its host is absent. Raises Forbidden if a quota does not allow the action,
         such as that of the image that it makes.
         """
@@ -108,20 +87,24 @@ class ServerActions:
         if action is None:
             raise errors.BadRequest(f"There is no such server action: {kind[:64]}")
         self.require_levels(action)
+        if action.makes_image:
+            self._worker.db.require_room()
+        hooks = self._kinds[kind]
         request = ActionRequest(
             ctx=ctx,
             action=action,
             instance_uuid=instance_uuid,
-            arguments=arguments,
+            arguments=hooks.parse(arguments),
             absent_hosts=self._liveness.absent_hosts(),
             override_lock=override_lock,
-            rebuilt=rebuild.rebuilt_server(arguments) if action is REBUILD else None,
         )
-        if request.rebuilt is not None and self._rebuilds is not None:
-            # A wrong state is reported first. The call to the scheduler must not happen inside a transaction.
+        if hooks.starts_elsewhere(request):
+            return
+        check = hooks.preflight(request)
+        if check is not None:
             if self._worker.run(lambda session: self._begun_before(session, request)):
                 return
-            self._rebuilds.require(ctx, instance_uuid, request.rebuilt.image)
+            check()
         message = self._begun(request)
         if message is None:
             return
@@ -129,25 +112,6 @@ class ServerActions:
             self._begins.send(ctx, message)
         except errors.PeerTooOld as error:
             self._refuse(message, Failure(kind=kind_of(error), details=str(error)))
-
-    def delete_port(self, ctx: RequestContext, instance_uuid: str, port_id: str) -> None:
-        """Delete a port that a server has. The server loses its interface first; until then the port is marked for
-        deletion, and users no longer see it. As in Neutron, a lock of the server does not prevent it. Idempotent.
-
-        Raises PortInUse if the state of the server does not allow that now, PortNotFound if the port is deleted
-        meanwhile.
-        """
-        if self._worker.run(lambda session: self._delete_port(session, instance_uuid, port_id)):
-            return
-        arguments = {"port_id": port_id, "for_good": True}
-        try:
-            self.start(ctx, instance_uuid, DETACH_INTERFACE.kind, arguments, override_lock=True)
-        except errors.PortNotFound:
-            raise
-        except (errors.Conflict, errors.NotFound) as error:
-            raise errors.PortInUse(
-                f"Port {port_id} is in use by a server, and cannot be detached now: {error}"
-            ) from None
 
     def require_levels(self, action: ServerAction) -> None:
         """Raises PeerTooOld if a running service would not understand an instance with the action's task states."""
@@ -175,10 +139,11 @@ class ServerActions:
 
         Raises Forbidden if a quota does not allow the action.
         """
-        if not request.takes_quota:
+        hooks = self._kinds[request.action.kind]
+        if not hooks.takes_quota:
             return self._starts.run(request)
         try:
-            return self._quotas.run(lambda session: self._start_all(session, [request])[0], *self._attachments.races)
+            return self._quotas.run(lambda session: self._start_all(session, [request])[0], *hooks.races)
         except OverQuota as error:
             raise refused(error) from None
 
@@ -214,9 +179,8 @@ class ServerActions:
 
     def _ask_again(self, session: Session, locked: LockedAction) -> ActionMessage | Cancellation | None:
         uuid, now = locked.instance.uuid, self._worker.now()
-        # Nothing cancels a deletion that was accepted.
-        is_over = locked.action is not SOFT_DELETE and bool(tasks.past_deadline(session, [uuid], now))
-        payload = PAYLOAD.from_builtins(locked.task.payload)
+        is_over = not locked.action.irrevocable and bool(tasks.past_deadline(session, [uuid], now))
+        payload = locked.payload
         if is_over:
             time = self._begins.time_for(locked.action)
             details = f"Host {locked.task.host} has given no sign of life of the action for {time:g} s"
@@ -243,14 +207,14 @@ class ServerActions:
         self._worker.run(work)
 
     def _give_up(self, session: Session, locked: LockedAction, failure: Failure) -> None:
-        """End the action without its host. An accepted soft deletion succeeds; the host stops the guest once it is
-        back.
-        """
-        if locked.action is not SOFT_DELETE:
+        """End the action without its host. An irrevocable one succeeds; the host does it once it is back."""
+        if not locked.action.irrevocable:
             self._ends.fail(session, locked, failure)
             return
-        LOG.warning("Instance %s is soft-deleted without its host: %s", locked.instance.uuid, failure.details)
-        after = SOFT_DELETE.after_success(locked.instance.state[0])
+        LOG.warning(
+            "%s of instance %s ends without its host: %s", locked.action.name, locked.instance.uuid, failure.details
+        )
+        after = locked.action.after_success(locked.instance.state[0])
         self._ends.end_all(session, [Ending(locked=locked, after=after)])
 
     # -- transactions ----------------------------------------------------------------------------------------------
@@ -268,16 +232,6 @@ class ServerActions:
         self._ends.interrupt(session, instance, action, tasks.lock(session, [instance_uuid]).get(instance_uuid))
         return instance
 
-    def mark_soft_deleted(self, session: Session, instance: LockedInstance) -> None:
-        """For a locked instance whose host cannot be asked, without an action in progress."""
-        at = self._worker.at()
-        after = (VmState.SOFT_DELETED, None)
-        busy = (instance.state[0], SOFT_DELETE.progress[0])
-        instances.transition(session, [instance.uuid], [instance.state], busy, updated_at=at)
-        instances.transition(session, [instance.uuid], [busy], after, updated_at=at, terminated_at=at)
-        quotas.give(session, instance.project_id, servers_quota(session, instance))
-        announce_hosts(session, {instance.host}, self._worker.now())
-
     def _start_all(self, session: Session, requests: Sequence[ActionRequest]) -> list[ActionMessage | None]:
         """Returns None for an action that follows the one in progress, and for a second delivery of a request. Raises
         NotFound and Conflict.
@@ -293,28 +247,15 @@ class ServerActions:
                 continue
             uuid = request.instance_uuid
             instance = _allowed(locked.get(uuid), request)
-            if request.action is SHELVE_OFFLOAD and not has_shelved_image(session, instance):
-                raise errors.Conflict(
-                    f"Cannot '{request.action.name}' instance {uuid}: its image {instance.shelved_image_id} cannot be found"
-                )
-            task = in_progress.get(uuid)
-            if task is not None and request.action is DETACH_INTERFACE and task.kind in OF_INTERFACES:
-                self._begins.let_wait(session, request, task)
+            hooks, task = self._kinds[request.action.kind], in_progress.get(uuid)
+            hooks.require(session, instance)
+            if task is not None and hooks.queue(session, request, task):
                 continue
-            carried = self._ends.interrupt(session, instance, request.action, task)
-            begun.append(msgspec.structs.replace(request, carried=carried))
-        messages = {one.instance.uuid: one for one in self._begins.begin_all(session, begun, locked)} if begun else {}
+            co_ending = self._ends.interrupt(session, instance, request.action, task)
+            begun.append(msgspec.structs.replace(request, co_ending_actions=co_ending))
+        begun_messages = self._begins.begin_all(session, begun, locked) if begun else []
+        messages = {message.instance.uuid: message for message in begun_messages}
         return [messages.get(request.instance_uuid) for request in requests]
-
-    def _delete_port(self, session: Session, instance_uuid: str, port_id: str) -> bool:
-        """Returns whether nothing else is to be done, because the server has no host."""
-        instance = locked_instance(session, instance_uuid)
-        task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
-        if task is None and (instance is None or instance.host is None):
-            self._attachments.delete(session, instance_uuid, port_id)
-            self._attachments.release_pending_delete(session, instance_uuid)
-            return True
-        return False
 
     def _owned(self, session: Session, instance_uuid: str, action_id: int | None, epoch: int) -> LockedAction | None:
         """Returns the action if this worker owns its task under that epoch. `action_id` is compared, too, because the

@@ -3,50 +3,35 @@ written in one transaction.
 """
 
 import logging
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.conductor.actions.engine.begin import BeginActions
+from minova.conductor.actions.engine.in_progress import LockedAction
+from minova.conductor.actions.engine.kind import ActionKind
+from minova.conductor.actions.engine.payload import records_of
 from minova.conductor.network.attachments import Attachments
 from minova.conductor.notifications.instances import note, note_image
-from minova.conductor.servers import rebuild
-from minova.conductor.servers.action_images import (
-    PAYLOAD,
-    discard_image,
-    records_of,
-    rotate_backups,
-    shelved_columns,
-)
-from minova.conductor.servers.actions.begin import OF_INTERFACES, BeginActions
-from minova.conductor.servers.actions.in_progress import LockedAction
-from minova.conductor.servers.finish import announce_hosts, servers_quota
+from minova.conductor.servers.finish import announce_hosts
+from minova.conductor.servers.server_images import columns_without_shelved_image
 from minova.conductor.tasks.worker import Worker
-from minova.db import quotas
 from minova.db.models import Task, TaskStep
 from minova.db.servers import actions, instances, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.objects.actions.action import ServerAction
-from minova.objects.actions.deletion import RESTORE, SOFT_DELETE
-from minova.objects.actions.interfaces import ATTACH_INTERFACE, DETACH_INTERFACE
-from minova.objects.actions.power import REBOOT_HARD, REBOOT_SOFT
 from minova.objects.actions.power_rules import OFF, STOPS_BY_ITSELF
-from minova.objects.actions.rebuild import REBUILD
-from minova.objects.actions.shelving import SHELVE_OFFLOAD
 from minova.objects.actions.table import BY_KIND
 from minova.objects.servers.failures import Failure
-from minova.objects.servers.states import RESOURCE_FREE, State, VmState
+from minova.objects.servers.states import RESOURCE_FREE, State, TaskState, VmState
 from minova.placement.allocations import claims
 
 LOG = logging.getLogger(__name__)
 
 FAILED = "ServerActionFailed"
-_TERMINATED = frozenset({SOFT_DELETE.kind, RESTORE.kind})
-# Nova notifies only of the failures of these actions.
-_ERRORS_NOTIFIED = (REBOOT_SOFT, REBOOT_HARD, REBUILD, ATTACH_INTERFACE)
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,17 +54,28 @@ class Transition(NamedTuple):
 
 
 class EndActions:
-    def __init__(self, worker: Worker, attachments: Attachments, begins: BeginActions) -> None:
+    def __init__(
+        self, worker: Worker, kinds: Mapping[str, ActionKind], attachments: Attachments, begins: BeginActions
+    ) -> None:
         self._worker = worker
+        self._kinds = kinds
         self._attachments = attachments
         self._begins = begins
 
     def fail(
-        self, session: Session, locked: LockedAction, failure: Failure, after: VmState | None = None, **values: Any
+        self,
+        session: Session,
+        locked: LockedAction,
+        failure: Failure,
+        after: VmState | None = None,
+        *,
+        untouched: bool = False,
+        **values: Any,
     ) -> None:
         """End the action with an error. `after` None: the instance stays in its vm_state, unless its guest is changed
-        already.
+        already. `untouched`: its host says that nothing has happened to the guest.
         """
+        self._kinds[locked.action.kind].failed(session, locked, failure, untouched=untouched)
         uuid, name = locked.task.instance_uuid, locked.action.name
         vm_state, task_state = locked.instance.state
         if after is None and locked.action.has_changed(task_state):
@@ -88,7 +84,7 @@ class EndActions:
         LOG.warning("Instance %s: %s", uuid, details)
         failed = Failure(kind=failure.kind, details=details, text=f"The server could not {name}. {failure.message}")
         actions.add_faults(session, [uuid], self._worker.at(), msgspec.structs.replace(failed, kind=FAILED))
-        if locked.action in _ERRORS_NOTIFIED:
+        if locked.action.notifies_errors:
             note(session, f"{locked.action.notification}.error", [uuid], locked.task.host, FAILED, failure.details)
         ending = Ending(locked=locked, after=after or vm_state, values=values)
         self.end_all(session, [ending], failed)
@@ -100,11 +96,9 @@ class EndActions:
         at, now = self._worker.at(), self._worker.now()
         changes: list[tuple[Transition, list[str]]] = []
         for ending in endings:
+            columns = self._columns_at_end(session, ending, error)
             if not ending.locked.action.progress:
                 continue
-            columns = _columns_at_end(ending, error, at)
-            if error is None:
-                columns |= shelved_columns(session, ending.locked.task, ending.locked.instance, ending.after, at)
             change = Transition(ending.locked.instance.state, (ending.after, None), columns)
             alike = next((uuids for known, uuids in changes if known == change), None)
             if alike is None:
@@ -112,17 +106,17 @@ class EndActions:
             alike.append(ending.locked.instance.uuid)
         for change, uuids in changes:
             instances.transition(session, uuids, [change.before], change.after, updated_at=at, **change.columns)
-        action_ids = [number for ending in endings for number in records_of(ending.locked.task, waiting=False)]
+        action_ids = [number for ending in endings for number in records_of(ending.locked.task, queued=False)]
         actions.end(session, action_ids, at, error=error)
         for ending in endings:
             self._finish(session, ending, error)
         tasks.remove(session, [ending.locked.instance.uuid for ending in endings])
-        self._begin_waiting(session, endings)
         shown = {ending.locked.instance.host for ending in endings if _is_shown_by_host_tables(ending)}
         announce_hosts(session, shown, now)
-        offloaded = [e.locked.instance.uuid for e in endings if e.after is VmState.SHELVED_OFFLOADED]
-        if offloaded:
-            claims.release(session, offloaded, now)
+        left = [ending.locked.instance.uuid for ending in endings if error is None and ending.locked.action.leaves_host]
+        if left:
+            claims.release(session, left, now)
+        self._begin_followers(session, endings, error)
 
     def interrupt(
         self, session: Session, instance: LockedInstance, action: ServerAction, task: Task | None
@@ -136,60 +130,69 @@ class EndActions:
         earlier = BY_KIND.get(task.kind) if task.step == TaskStep.ACTION else None
         if earlier is None or not action.interrupts(earlier, instance.state[1]):
             raise errors.Conflict(f"Cannot '{action.name}' instance {instance.uuid} while another task is in progress")
-        rebuild.undo(session, task, instance.state[1], self._worker.at())
-        carried: list[int] = []
-        if action is REBOOT_HARD:
-            # HARD redefines the domain with this interface, so its end shows whether the interface is attached.
-            carried = [*PAYLOAD.from_builtins(task.payload).carried]
-            if earlier is ATTACH_INTERFACE and task.action_id is not None:
-                carried.append(task.action_id)
-        ended = [number for number in records_of(task) if number not in carried]
+        co_ending = self._kinds[action.kind].co_ending_actions(task)
         interrupted = Failure(kind="Interrupted", details=f"{action.name} was requested meanwhile")
-        actions.end(session, ended, self._worker.at(), error=interrupted)
-        discard_image(session, task)
+        self.abandon(session, task, instance.state[1], interrupted, co_ending)
         tasks.remove(session, [instance.uuid])
-        return tuple(carried)
+        return co_ending
 
-    def _begin_waiting(self, session: Session, endings: Sequence[Ending]) -> None:
-        """For each ended action, begin the first detachment that has waited for it."""
-        for ending in endings:
-            if ending.locked.action.kind in OF_INTERFACES:
-                waiting = PAYLOAD.from_builtins(ending.locked.task.payload).waiting
-                self._begins.begin_waiting(session, ending.locked.instance, waiting)
+    def abandon(
+        self,
+        session: Session,
+        task: Task,
+        task_state: TaskState | None,
+        failure: Failure,
+        except_for: Collection[int] = (),
+    ) -> None:
+        """End the records of the task, except for these, with the failure, and undo what its action has changed. The
+        task itself stays. `task_state`: of its instance.
+        """
+        ended = [number for number in records_of(task) if number not in except_for]
+        actions.end(session, ended, self._worker.at(), error=failure)
+        if task.kind in self._kinds:
+            self._kinds[task.kind].undo(session, task, task_state)
+
+    def _begin_followers(self, session: Session, endings: Sequence[Ending], error: Failure | None) -> None:
+        """Begin, in the same transaction, the actions that follow the ended ones: a crash cannot lose them, and no
+        other request comes between.
+        """
+        following = [
+            self._kinds[ending.locked.action.kind].follower(session, ending.locked, error) for ending in endings
+        ]
+        requests = [request for request in following if request is not None]
+        if not requests:
+            return
+        locked = instances.lock(session, [request.instance_uuid for request in requests])
+        messages = self._begins.begin_all(session, requests, locked)
+        for request, message in zip(requests, messages, strict=True):
+            self._begins.send_when_committed(session, request.ctx, message)
 
     def _finish(self, session: Session, ending: Ending, error: Failure | None) -> None:
-        """Keep or release what the action holds beside its task, and notify of its end."""
-        locked = ending.locked
-        uuid = locked.instance.uuid
-        if locked.action is (SOFT_DELETE if error is None else RESTORE):
-            quotas.give(session, locked.instance.project_id, servers_quota(session, locked.instance))
+        """Undo the changes of a failed action, and notify of the end of any."""
+        action, uuid = ending.locked.action, ending.locked.instance.uuid
         if error is not None:
-            rebuild.undo(session, locked.task, locked.instance.state[1], self._worker.at())
-            discard_image(session, locked.task)
-        else:
-            rotate_backups(session, locked.task)
-            if locked.action is DETACH_INTERFACE:
-                self._attachments.release(session, uuid, locked.port_id)
-            elif locked.action.redefines_domain and not ending.kept:
-                # The new domain does not have the interfaces of these ports.
-                self._attachments.release_pending_delete(session, uuid)
-        is_silent = locked.action.ends_in is None or locked.action is SHELVE_OFFLOAD
-        if error is None and locked.action.notification and is_silent:
+            self._kinds[action.kind].undo(session, ending.locked.task, ending.locked.instance.state[1])
+        elif action.redefines_domain and not ending.kept:
+            # The new domain does not have the interfaces of these ports.
+            self._attachments.release_pending_delete(session, uuid)
+        is_silent = action.ends_in is None or action.leaves_host
+        if error is None and action.notification and is_silent:
             # For these actions the change of state does not show success, or no longer names the host.
-            note(session, f"{locked.action.notification}.end", [uuid], locked.instance.host)
-        note_image(session, uuid, PAYLOAD.from_builtins(locked.task.payload).arguments.image_id)
+            note(session, f"{action.notification}.end", [uuid], ending.locked.instance.host)
+        note_image(session, uuid, ending.locked.payload.arguments.image_id)
 
-
-def _columns_at_end(ending: Ending, error: Failure | None, at: datetime) -> dict[str, Any]:
-    """Returns the columns of the instance that change with its state."""
-    values, action = dict(ending.values), ending.locked.action
-    if ending.after in STOPS_BY_ITSELF and values.get("power_state") in OFF:
-        # The guest may have shut itself down meanwhile. Its host reports that for every row with another state, and the
-        # report stops the instance.
-        del values["power_state"]
-    if error is None and action.kind in _TERMINATED:
-        values["terminated_at"] = at if action is SOFT_DELETE else None
-    return values
+    def _columns_at_end(self, session: Session, ending: Ending, error: Failure | None) -> dict[str, Any]:
+        """Returns the columns of the instance that change with its state. Releases what the success no longer needs."""
+        values, locked = dict(ending.values), ending.locked
+        if ending.after in STOPS_BY_ITSELF and values.get("power_state") in OFF:
+            # The guest may have shut itself down meanwhile. Its host reports that for every row with another state, and
+            # the report stops the instance.
+            del values["power_state"]
+        if error is None:
+            values |= self._kinds[locked.action.kind].succeeded(session, locked, ending.after)
+            if locked.action.progress:
+                values |= columns_without_shelved_image(session, locked.instance, ending.after)
+        return values
 
 
 def _is_shown_by_host_tables(ending: Ending) -> bool:
@@ -197,4 +200,4 @@ def _is_shown_by_host_tables(ending: Ending) -> bool:
     images.
     """
     before = ending.locked.instance.state[0]
-    return ending.locked.action is REBUILD or (before in RESOURCE_FREE) != (ending.after in RESOURCE_FREE)
+    return ending.locked.action.changes_image or (before in RESOURCE_FREE) != (ending.after in RESOURCE_FREE)

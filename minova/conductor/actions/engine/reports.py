@@ -3,53 +3,39 @@ stale.
 """
 
 import logging
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
-from oslo_config import cfg
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.conductor.network.attachments import Attachments
+from minova.conductor.actions.engine.begin import BACKOFF, BeginActions
+from minova.conductor.actions.engine.end import EndActions, Ending
+from minova.conductor.actions.engine.in_progress import LockedAction, is_on, lock_all, lock_on, locked_instance
+from minova.conductor.actions.engine.payload import ActionPayload
 from minova.conductor.notifications.instances import note
-from minova.conductor.servers.action_images import PAYLOAD, ActionPayload, has_shelved_image
-from minova.conductor.servers.actions.begin import (
-    BACKOFF,
-    ActionMessage,
-    ActionRequest,
-    BeginActions,
-)
-from minova.conductor.servers.actions.end import EndActions, Ending
-from minova.conductor.servers.actions.in_progress import LockedAction, is_on, lock_all, lock_on, locked_instance
 from minova.conductor.tasks.group_commit import GroupCommit
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.db.models import Task, TaskStep
 from minova.db.servers import actions, instances, tasks
 from minova.log import bound_context
-from minova.objects.actions.interfaces import ATTACH_INTERFACE
-from minova.objects.actions.rebuild import REBUILD
-from minova.objects.actions.shelving import SHELVE, SHELVE_OFFLOAD
+from minova.objects.actions.action import ServerAction
 from minova.objects.actions.table import ACTIONS, BY_KIND
 from minova.objects.servers.failures import Failure
 from minova.objects.servers.states import PowerState, TaskState
 
 LOG = logging.getLogger(__name__)
 WAITS = "The host does not answer. The action waits for it."
-# The kind of failure of an action that its host has cancelled, because it did not begin in time.
-CANCELLED = "HostTooSlow"
 OVERDUE = "The host did not report in time. It is asked to cancel the action."
+_ACCEPTED_LATE: Mapping[str, Sequence[ServerAction]] = {
+    event: [action for action in ACTIONS if action.accepted_late and action.event == event]
+    for event in {action.event for action in ACTIONS}
+}
 _RESULT_UNKNOWN = Failure(
     kind="ResultUnknown", details="the host was interrupted and does not know whether it was done"
 )
-
-
-class Chained(NamedTuple):
-    """An action that follows another one, as part of the same request."""
-
-    ctx: RequestContext
-    message: ActionMessage
 
 
 class Success(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,20 +50,11 @@ class Success(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ActionReports:
-    def __init__(
-        self,
-        conf: cfg.ConfigOpts,
-        worker: Worker,
-        attachments: Attachments,
-        begins: BeginActions,
-        ends: EndActions,
-    ) -> None:
-        self._conf = conf
+    def __init__(self, worker: Worker, begins: BeginActions, ends: EndActions) -> None:
         self._worker = worker
-        self._attachments = attachments
         self._begins = begins
         self._ends = ends
-        self._successes: GroupCommit[Success, Chained | None] = GroupCommit(worker, self._succeed_all)
+        self._successes: GroupCommit[Success, None] = GroupCommit(worker, self._succeed_all)
 
     def begin_action(self, instance_uuid: str, action_id: int, host: str, *, again: bool = False) -> None:
         """Raises StaleAttempt if the action is no longer in progress on that host, which must leave the instance alone.
@@ -129,9 +106,7 @@ class ActionReports:
             power_state=state,
             kept=kept,
         )
-        chained = self._successes.run(report)
-        if chained is not None:
-            self._begins.send_again(chained.ctx, chained.message)
+        self._successes.run(report)
 
     def action_failed(
         self,
@@ -154,16 +129,12 @@ class ActionReports:
         def work(session: Session) -> None:
             locked = lock_on(session, instance_uuid, action_id, host)
             if locked is not None:
-                # Otherwise the guest may have the interface, so its addresses stay taken. A host that refreshes its
-                # interfaces may have attached it although the action has not begun.
-                if locked.action is ATTACH_INTERFACE and untouched and failure.kind != CANCELLED:
-                    self._attachments.release(session, instance_uuid, locked.port_id)
                 vm_state, task_state = locked.instance.state
                 changed = locked.action.has_changed(task_state)
                 as_before = untouched if changed is None else not changed
                 after = locked.action.after_failure(vm_state, state, untouched=as_before)
                 values = {} if state is None else {"power_state": int(state)}
-                self._ends.fail(session, locked, failure, after, **values)
+                self._ends.fail(session, locked, failure, after, untouched=untouched, **values)
 
         self._worker.run(work)
 
@@ -178,29 +149,17 @@ class ActionReports:
 
     def explain_wait(self, session: Session, locked: LockedAction, failure: Failure) -> ActionPayload:
         """Say once in the record of the action why it waits. Returns the payload of its task that says so, too."""
-        payload = PAYLOAD.from_builtins(locked.task.payload)
+        payload = locked.payload
         if payload.waits == failure.kind:
             return payload
         LOG.warning("%s of instance %s waits: %s", locked.action.name, locked.task.instance_uuid, failure.details)
         actions.explain_wait(session, locked.task.action_id or 0, failure)
         return msgspec.structs.replace(payload, waits=failure.kind)
 
-    def interface_detached(self, instance_uuid: str, mac_address: str, host: str) -> None:
-        """Delete the instance's port with this address if it is marked for deletion. Idempotent. A report of another
-        host changes nothing.
-        """
-
-        def work(session: Session) -> None:
-            instance = locked_instance(session, instance_uuid)
-            if instance is not None and not instance.deleted and instance.host == host:
-                self._attachments.release_pending_delete(session, instance_uuid, mac_address)
-
-        self._worker.run(work)
-
     def _go_on(self, session: Session, locked: LockedAction, *, again: bool) -> bool:
         """Returns False if the action has begun before and must not be repeated."""
         action, uuid = locked.action, locked.task.instance_uuid
-        payload = PAYLOAD.from_builtins(locked.task.payload)
+        payload = locked.payload
         if not action.repeatable and not again:
             if payload.begun:
                 self._ends.fail(session, locked, _RESULT_UNKNOWN)
@@ -220,7 +179,7 @@ class ActionReports:
 
     def _give_time(self, session: Session, locked: LockedAction) -> None:
         """Restart the action's time-out, because its host is working on it."""
-        payload, changed = PAYLOAD.from_builtins(locked.task.payload), dict[str, Any]()
+        payload, changed = locked.payload, dict[str, Any]()
         if payload.waits:
             changed["payload"] = msgspec.to_builtins(msgspec.structs.replace(payload, waits=""))
             actions.explain_wait(session, locked.task.action_id or 0, None)
@@ -229,21 +188,18 @@ class ActionReports:
             session, [(locked.task, changed)], BACKOFF.pause(payload.asks), self._worker.now(), deadline_in=time
         )
 
-    def _succeed_all(self, session: Session, reports: Sequence[Success]) -> list[Chained | None]:
+    def _succeed_all(self, session: Session, reports: Sequence[Success]) -> list[None]:
         locked = lock_all(session, {report.instance_uuid for report in reports})
         endings: dict[str, Ending] = {}
         for report in reports:
             done = locked.get(report.instance_uuid) or self._reopened(session, report)
             if done is None or not is_on(done, report.action_id, report.host):
                 continue
-            values: dict[str, Any] = {"power_state": int(report.power_state)}
-            if done.action is REBUILD:
-                values["launched_at"] = self._worker.at()
+            values = {"power_state": int(report.power_state)}
             after = done.action.after_success(done.instance.state[0])
             endings[report.instance_uuid] = Ending(locked=done, after=after, values=values, kept=report.kept)
         self._ends.end_all(session, [*endings.values()])
-        chained = self._offload_all(session, [*endings.values()])
-        return [chained.pop(report.instance_uuid, None) for report in reports]
+        return [None] * len(reports)
 
     def _reopened(self, session: Session, report: Success) -> LockedAction | None:
         """Returns an action that was ended without its host, and that its host has done all the same, if nothing has happened
@@ -256,10 +212,7 @@ class ActionReports:
             return None
         action_id, event = failed
         vm_state, task_state = instance.state
-        action = next(
-            (each for each in ACTIONS if each.accepted_late and each.event == event and vm_state in each.vm_states),
-            None,
-        )
+        action = next((each for each in _ACCEPTED_LATE.get(event or "", ()) if vm_state in each.vm_states), None)
         if action is None or action_id != report.action_id or task_state is not None:
             return None
         LOG.warning("Instance %s: %s has succeeded on %s after its end", uuid, action.name, report.host)
@@ -270,32 +223,6 @@ class ActionReports:
         assert again is not None
         done = Task(kind=action.kind, instance_uuid=uuid, action_id=action_id, host=report.host, payload={})
         return LockedAction(action=action, instance=again, task=done)
-
-    def _offload_all(self, session: Session, endings: Sequence[Ending]) -> dict[str, Chained]:
-        """Begins, by instance, the offloads of the instances that have just been shelved, unless they stay on their
-        hosts.
-
-        Done in the same transaction, so that a shelved server is never idle on its host in between, and a crash cannot
-        lose the offload.
-        """
-        shelved = [ending.locked for ending in endings if ending.locked.action is SHELVE]
-        if not shelved or self._conf.shelved_offload_time != 0:
-            return {}
-        requests = []
-        for done in shelved:
-            asked = actions.request_of(session, done.task.action_id or 0)
-            ctx = RequestContext(request_id=asked.request_id, user_id=asked.user_id, project_id=asked.project_id)
-            requests.append(ActionRequest(ctx=ctx, action=SHELVE_OFFLOAD, instance_uuid=done.instance.uuid))
-        locked = instances.lock(session, [request.instance_uuid for request in requests])
-        # If the owner has deleted the image meanwhile, the server stays on its host.
-        requests = [request for request in requests if has_shelved_image(session, locked[request.instance_uuid])]
-        if not requests:
-            return {}
-        messages = self._begins.begin_all(session, requests, locked)
-        return {
-            request.instance_uuid: Chained(request.ctx, message)
-            for request, message in zip(requests, messages, strict=True)
-        }
 
 
 def _power_state(number: int | None) -> PowerState | None:

@@ -8,8 +8,8 @@ from minova import errors
 from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.states import VmState
+from tests.functional.conductor.actions.engine.test_requests import report, succeed
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request
-from tests.functional.conductor.servers.test_actions import report, succeed
 
 NEW = "6d0c8a5e-0000-4000-8000-00000000000b"
 

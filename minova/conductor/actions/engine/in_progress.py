@@ -5,9 +5,10 @@ from collections.abc import Collection
 import msgspec
 from sqlalchemy.orm import Session
 
-from minova.conductor.servers.action_images import PAYLOAD
+from minova.conductor.actions.engine.payload import ActionPayload, payload_of
+from minova.context import RequestContext
 from minova.db.models import Task, TaskStep
-from minova.db.servers import instances, tasks
+from minova.db.servers import actions, instances, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.objects.actions.action import ServerAction
 from minova.objects.actions.table import BY_KIND
@@ -21,9 +22,8 @@ class LockedAction(msgspec.Struct, frozen=True, kw_only=True):
     task: Task
 
     @property
-    def port_id(self) -> str:
-        """The port of an action on an interface."""
-        return PAYLOAD.from_builtins(self.task.payload).arguments.port_id
+    def payload(self) -> ActionPayload:
+        return payload_of(self.task)
 
 
 def lock(session: Session, instance_uuid: str) -> LockedAction | None:
@@ -33,14 +33,14 @@ def lock(session: Session, instance_uuid: str) -> LockedAction | None:
 
 def lock_all(session: Session, instance_uuids: Collection[str]) -> dict[str, LockedAction]:
     """Returns the actions in progress of these instances, locked."""
-    locked, found = instances.lock(session, instance_uuids), dict[str, LockedAction]()
+    locked, in_progress = instances.lock(session, instance_uuids), dict[str, LockedAction]()
     for uuid, task in tasks.lock(session, instance_uuids).items():
         action, instance = BY_KIND.get(task.kind), locked.get(uuid)
         if action is None or instance is None or task.step != TaskStep.ACTION or instance.deleted:
             continue
         if action.is_in_progress(instance.state):
-            found[uuid] = LockedAction(action=action, instance=instance, task=task)
-    return found
+            in_progress[uuid] = LockedAction(action=action, instance=instance, task=task)
+    return in_progress
 
 
 def lock_on(session: Session, instance_uuid: str, action_id: int, host: str) -> LockedAction | None:
@@ -55,3 +55,9 @@ def is_on(locked: LockedAction, action_id: int, host: str) -> bool:
 
 def locked_instance(session: Session, instance_uuid: str) -> LockedInstance | None:
     return instances.lock(session, [instance_uuid]).get(instance_uuid)
+
+
+def context_of(session: Session, action_id: int) -> RequestContext:
+    """Returns the context of the request of this action, for an action that follows from it."""
+    request = actions.request_of(session, action_id)
+    return RequestContext(request_id=request.request_id, user_id=request.user_id, project_id=request.project_id)

@@ -1,0 +1,43 @@
+"""The handler of the tasks of server actions."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from minova.conductor.actions.engine.requests import ServerActions
+from minova.conductor.tasks.pools import Kind
+from minova.conductor.tasks.registry import HostLoss
+from minova.conductor.tasks.worker import Worker
+from minova.context import service_context
+from minova.db.models import Task
+from minova.objects.servers.failures import Failure
+
+
+class ActionTasks:
+    """Asks the host again, or fails the action, so that the instance returns to its earlier state."""
+
+    ended_by: ClassVar[HostLoss | None] = HostLoss.FENCED
+
+    def __init__(self, worker: Worker, actions: ServerActions) -> None:
+        self._worker = worker
+        self._actions = actions
+
+    def start(self, tasks: Sequence[Task]) -> None:
+        self.resume(tasks)
+
+    def resume(self, tasks: Sequence[Task]) -> None:
+        for task in tasks:
+            self._resume(task)
+
+    def expire(self, tasks: Sequence[Task], failure: Failure, *, final: bool = False) -> None:
+        for task in tasks:
+            self._expire(task, failure)
+
+    def _resume(self, task: Task) -> None:
+        ctx = service_context(task.request_id)
+        held = (task.instance_uuid, task.action_id, task.epoch)
+        self._worker.in_background(ctx, Kind.ACTION, held, lambda: self._actions.resume(ctx, *held))
+
+    def _expire(self, task: Task, failure: Failure) -> None:
+        ctx = service_context(task.request_id)
+        held = (task.instance_uuid, task.action_id, task.epoch)
+        self._worker.in_background(ctx, Kind.ACTION, ("expire", *held), lambda: self._actions.expire(*held, failure))

@@ -1,0 +1,261 @@
+"""Shelved servers: which of them leave their hosts, and how a server without a host gets one again.
+
+    shelve ---> (SHELVED, None) ---> (SHELVED, SHELVING_OFFLOADING) ---> (SHELVED_OFFLOADED, None): no host, no disks, an image
+                    |    shelved_offload_time is over                        |
+                    | unshelve: a server action on its host                  | unshelve: task(schedule), as of a new server (`build.py`),
+                    v                                                        v  with the image in place of its own
+                (ACTIVE, None) <---- build on a host ---- (SHELVED_OFFLOADED, UNSHELVING) ---> no host: as before, with the reason
+
+The image is removed when the server is active again, or with the server. As in Nova, quotas always count a shelved
+server.
+"""
+
+import logging
+import uuid
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+from oslo_config import cfg
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.codecs import Decoder
+from minova.conductor.actions.engine.in_progress import LockedAction, context_of, locked_instance
+from minova.conductor.actions.engine.kind import ActionKind, ActionRequest, parsed
+from minova.conductor.actions.engine.payload import ActionPayload
+from minova.conductor.actions.engine.requests import ServerActions
+from minova.conductor.actions.kinds.images import MakesImage
+from minova.conductor.catalogue.images import Images
+from minova.conductor.servers.build import SCHEDULE_WAIT, BuildInstances
+from minova.conductor.servers.locks import require_unlocked
+from minova.conductor.servers.server_images import has_shelved_image, remove_image
+from minova.conductor.tasks.pools import Kind
+from minova.conductor.tasks.worker import Worker
+from minova.context import service_context
+from minova.db.catalogue import images
+from minova.db.models import TaskStep
+from minova.db.networks import vifs
+from minova.db.recovery import unexpected
+from minova.db.servers import actions as action_rows
+from minova.db.servers import instances, request_specs, tasks
+from minova.db.servers.instances import LockedInstance
+from minova.objects.actions.shelving import SHELVE, SHELVE_OFFLOAD, UNSHELVE
+from minova.objects.catalogue.image import Image
+from minova.objects.network.physical_networks import require_segments
+from minova.objects.requests.request_spec import Destination, RequestSpec
+from minova.objects.servers.failures import Failure
+from minova.objects.servers.states import TaskState, VmState
+from minova.placement.allocations import claims
+
+LOG = logging.getLogger(__name__)
+# Seconds between two searches for servers whose time on their hosts is over, unless configured.
+OFFLOAD_INTERVAL = 60.0
+FIRST_CLAIM = 1
+_EPOCH = 1
+
+
+class _Place(NamedTuple):
+    """Where a server may go: only to `host`, or to any host in `zone`, to which it is pinned."""
+
+    host: str | None
+    zone: str | None
+
+
+class UnshelveArguments(msgspec.Struct, frozen=True, kw_only=True):
+    """Where to build an offloaded server. `availability_zone` None: it is no longer pinned to a zone."""
+
+    availability_zone: str | msgspec.UnsetType | None = msgspec.UNSET
+    host: str | None = None
+
+
+_UNSHELVE = Decoder(UnshelveArguments)
+
+
+class Shelve(MakesImage):
+    # Without its shelved server even a complete image is useless.
+    keeps_complete = False
+
+    def __init__(self, conf: cfg.ConfigOpts, worker: Worker, images: Images) -> None:
+        super().__init__(images)
+        self._conf = conf
+        self._worker = worker
+
+    def succeeded(self, session: Session, locked: LockedAction, after: VmState) -> dict[str, Any]:
+        image, former = locked.payload.arguments.image, locked.instance.shelved_image_id
+        if image is None:
+            return {}
+        if former is not None:
+            remove_image(session, former)
+        return {"shelved_image_id": image.id, "shelved_at": self._worker.at()}
+
+    def follower(self, session: Session, locked: LockedAction, failure: Failure | None) -> ActionRequest | None:
+        """The offload, unless the server stays on its host. If the owner has deleted the image meanwhile, it does."""
+        if failure is not None or self._conf.shelved_offload_time != 0:
+            return None
+        shelved = locked_instance(session, locked.instance.uuid)
+        if shelved is None or not has_shelved_image(session, shelved):
+            return None
+        ctx = context_of(session, locked.task.action_id or 0)
+        return ActionRequest(ctx=ctx, action=SHELVE_OFFLOAD, instance_uuid=shelved.uuid)
+
+
+class ShelveOffload(ActionKind):
+    def require(self, session: Session, instance: LockedInstance) -> None:
+        if not has_shelved_image(session, instance):
+            raise errors.Conflict(
+                f"Cannot '{SHELVE_OFFLOAD.name}' instance {instance.uuid}: its image {instance.shelved_image_id} cannot be found"
+            )
+
+    def succeeded(self, session: Session, locked: LockedAction, after: VmState) -> dict[str, Any]:
+        return {"host": None, "node": None}
+
+
+class Unshelve(ActionKind):
+    """Of a server that is still on its host. A server without a host is scheduled and built."""
+
+    def __init__(self, conf: cfg.ConfigOpts, worker: Worker, builds: BuildInstances) -> None:
+        self._conf = conf
+        self._worker = worker
+        self._builds = builds
+
+    def parse(self, arguments: Mapping[str, Any]) -> UnshelveArguments:
+        return parsed(_UNSHELVE, arguments)
+
+    def prepare(self, session: Session, instance: LockedInstance, request: ActionRequest) -> ActionPayload:
+        return ActionPayload()
+
+    def starts_elsewhere(self, request: ActionRequest) -> bool:
+        """Raises NotFound if there is no such server. Raises Conflict if its state does not allow it, or its image is
+        missing. Raises Conflict if the request names a host or a zone while the server is still on its host.
+        """
+        reservation_id = self._worker.run(lambda session: self._reserve(session, request))
+        if reservation_id is None:
+            return False
+        epochs = {request.instance_uuid: _EPOCH}
+        self._worker.in_background(
+            request.ctx,
+            Kind.SCHEDULE,
+            (reservation_id, frozenset(epochs.values())),
+            lambda: self._builds.reschedule(request.ctx, reservation_id, epochs),
+        )
+        return True
+
+    def _reserve(self, session: Session, request: ActionRequest) -> str | None:
+        """Returns the reservation of the build; None if the server has a host, or this is a second delivery."""
+        locked = locked_instance(session, request.instance_uuid)
+        if action_rows.begun(session, [request.begun]):
+            return None
+        if locked is None or locked.deleted:
+            raise errors.NotFound(f"Instance {request.instance_uuid} could not be found.")
+        if locked.state[0] is VmState.SHELVED_OFFLOADED:
+            require_unlocked(locked, override=request.override_lock)
+            return self._begin_build(session, request, locked)
+        if request.arguments != UnshelveArguments() and locked.state[0] is VmState.SHELVED:
+            raise errors.Conflict(
+                f"Specifying an availability zone or a host when unshelving instance {locked.uuid} is only supported while "
+                f"it is in vm_state {VmState.SHELVED_OFFLOADED}, and it is in vm_state {locked.state[0]}"
+            )
+        return None
+
+    def _begin_build(self, session: Session, request: ActionRequest, locked: LockedInstance) -> str:
+        """Returns the reservation of the new request, which is for this one build. Raises Conflict."""
+        instance_uuid, wanted_place = locked.uuid, request.arguments
+        if locked.state[1] is not None or tasks.lock(session, [instance_uuid]):
+            raise errors.Conflict(
+                f"Cannot '{UNSHELVE.name}' instance {instance_uuid} while it is in task_state {locked.state[1]}"
+            )
+        image = images.find(session, locked.shelved_image_id) if locked.shelved_image_id is not None else None
+        if image is None or image.status != "active":
+            raise errors.Conflict(
+                f"Cannot '{UNSHELVE.name}' instance {instance_uuid}: its image {locked.shelved_image_id} cannot be found"
+            )
+        at, now = self._worker.at(), self._worker.now()
+        if not isinstance(wanted_place.availability_zone, msgspec.UnsetType):
+            zone = {"availability_zone": wanted_place.availability_zone}
+            instances.set_attributes(session, instance_uuid, at, zone)
+        reservation_id = f"r-{uuid.uuid4().hex[:16]}"
+        place = _Place(wanted_place.host, instances.pinned_zone(session, instance_uuid))
+        request_specs.add(session, [(reservation_id, *_request(session, instance_uuid, image, place))], at)
+        action_id = action_rows.begin(session, [request.record(at)])[instance_uuid]
+        after = (locked.state[0], TaskState.UNSHELVING)
+        instances.transition(session, [instance_uuid], [locked.state], after, updated_at=at, progress=0)
+        row = {
+            "kind": "build",
+            "instance_uuid": instance_uuid,
+            "reservation_id": reservation_id,
+            "action_id": action_id,
+            "worker_id": self._worker.id,
+            "epoch": _EPOCH,
+            "step": TaskStep.SCHEDULE.value,
+            # Continues the numbers of the last host's attempts, so that the next attempt differs from them.
+            "attempt": locked.attempt,
+            "claim_number": claims.release(session, [instance_uuid], now).get(instance_uuid, FIRST_CLAIM),
+            "payload": {},
+            "request_id": request.ctx.request_id,
+            "wake_at": SCHEDULE_WAIT,
+            "deadline": float(self._conf.conductor.schedule_timeout),
+            "created_at": at,
+        }
+        tasks.insert_rows(session, [row], now)
+        return reservation_id
+
+
+class Shelving:
+    def __init__(self, conf: cfg.ConfigOpts, worker: Worker, actions: ServerActions) -> None:
+        self._conf = conf
+        self._worker = worker
+        self._actions = actions
+
+    def offload_due(self) -> None:
+        """Offload the servers whose time on their hosts is over, and those whose immediate offload was not possible."""
+        seconds = float(self._conf.shelved_offload_time)
+        if seconds < 0:
+            return
+        with self._worker.db.read() as session:
+            due = instances.shelved_before(session, self._worker.at(), seconds)
+            newer = unexpected.newer_among(session, due)
+        for instance_uuid in due:
+            if instance_uuid in newer:
+                # It was unshelved after the backup from which this database was made.
+                LOG.warning("Instance %s stays on its host: its guest is newer than its row", instance_uuid)
+                continue
+            LOG.info("Instance %s has been shelved for %g s, and leaves its host", instance_uuid, seconds)
+            try:
+                self._actions.start(service_context(), instance_uuid, SHELVE_OFFLOAD.kind, {}, override_lock=True)
+            except (errors.NotFound, errors.Conflict, errors.PeerTooOld) as error:
+                LOG.info("Instance %s stays on its host: %s", instance_uuid, error)
+
+
+def kinds(conf: cfg.ConfigOpts, worker: Worker, images: Images, builds: BuildInstances) -> dict[str, ActionKind]:
+    return {
+        SHELVE.kind: Shelve(conf, worker, images),
+        SHELVE_OFFLOAD.kind: ShelveOffload(),
+        UNSHELVE.kind: Unshelve(conf, worker, builds),
+    }
+
+
+class _Request(NamedTuple):
+    spec: RequestSpec
+    carried: dict[str, Any]
+
+
+def _request(session: Session, instance_uuid: str, image: Image, place: _Place) -> _Request:
+    """Returns the server's first request with this image. The host forced at its creation does not count, as in
+    Nova.
+    """
+    instance = instances.by_uuids(session, [instance_uuid])[instance_uuid]
+    first, carried = request_specs.load(session, [instance.reservation_id])[instance.reservation_id]
+    spec = msgspec.structs.replace(
+        first,
+        flavor=instance.flavor,
+        image=image,
+        num_instances=1,
+        availability_zone=place.zone,
+        force_hosts=(),
+        force_nodes=(),
+        requested_destination=None if place.host is None else Destination(host=place.host),
+        # Its interfaces may have changed since.
+        placement=require_segments(first.placement, vifs.segments_of(session, instance_uuid)),
+    )
+    return _Request(spec, request_specs.without_secrets(carried))

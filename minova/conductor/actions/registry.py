@@ -1,0 +1,38 @@
+"""The hooks of every kind of action."""
+
+from collections.abc import Mapping
+
+from oslo_config import cfg
+
+from minova.conductor.actions.engine.kind import ActionKind
+from minova.conductor.actions.kinds import deletion, images, interfaces, power, rebuild, shelving
+from minova.conductor.catalogue.images import Images
+from minova.conductor.network.attachments import Attachments
+from minova.conductor.quotas import Quotas
+from minova.conductor.servers.build import BuildInstances
+from minova.conductor.tasks.worker import Worker
+from minova.contracts.scheduler import SchedulerApi
+from minova.objects.actions.table import BY_KIND
+
+
+def action_kinds(
+    conf: cfg.ConfigOpts,
+    worker: Worker,
+    quotas: Quotas,
+    catalogue: Images,
+    attachments: Attachments,
+    builds: BuildInstances,
+    scheduler: SchedulerApi,
+) -> Mapping[str, ActionKind]:
+    """Returns them by kind. A kind whose family is not named here needs none. `scheduler`: a client with a short
+    time-out.
+    """
+    return {
+        **dict.fromkeys(BY_KIND, ActionKind()),
+        **power.kinds(),
+        **images.kinds(catalogue),
+        **rebuild.kinds(worker, quotas, scheduler),
+        **interfaces.kinds(worker, attachments),
+        **shelving.kinds(conf, worker, catalogue, builds),
+        **deletion.kinds(worker, quotas),
+    }
