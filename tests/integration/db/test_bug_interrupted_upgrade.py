@@ -22,7 +22,7 @@ from tests.integration.db import killed_upgrades
 
 ALL = os.environ.get("MINOVA_KILLS") == "all"
 # Each database has its own.
-OWN = {("clock", "value"), ("clock", "wall"), ("cloud", "uuid"), ("cloud", "history")}
+OWN = {("clock", "value"), ("clock", "wall"), ("cloud", "uuid"), ("cloud", "history"), ("cloud", "mark_secret")}
 
 
 @pytest.fixture(params=["sqlite", "fresh_postgresql_url", "fresh_mariadb_url"])
