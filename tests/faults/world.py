@@ -378,7 +378,7 @@ class _Bus:
         if world.chance(world.faults.lose):
             raise oslo_messaging.MessagingTimeout("the request was lost")
         try:
-            answer = self._answer(ctx, method, _wire(arguments))
+            answer = self._answer(ctx, method, self._sent(method, arguments))
         finally:
             if self._sender is not None:
                 self._sender.check()
@@ -386,6 +386,13 @@ class _Bus:
         if world.chance(world.faults.lose):
             raise oslo_messaging.MessagingTimeout("the answer was lost")
         return answer
+
+    def _sent(self, method: str, arguments: dict[str, Any]) -> Any:
+        """A service of the last release registers without a number."""
+        sent = _wire(arguments)
+        if method == "register_service" and self._sender is not None and self._sender.name in self._world.last_release:
+            del sent["service"]["version"]
+        return sent
 
     def _answer(self, ctx: Any, method: str, sent: Any) -> Any:
         """The first answer that comes: of the first delivery, or of a second one that overtakes it."""

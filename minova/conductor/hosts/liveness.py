@@ -13,7 +13,7 @@ A decision that needs two of these facts takes both from one `hosts()`: between 
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from minova.db.api_queries import services
@@ -25,12 +25,17 @@ FRESH = 2.0
 
 
 class Hosts(NamedTuple):
-    """The facts of one reading. `known`: the hosts whose compute has a service; any other host was removed."""
+    """The facts of one reading.
+
+    `known`: the hosts whose compute has a service; any other host was removed.
+    `releases`: by host, the number of the release with which its compute registered (objects/hosts/service.py).
+    """
 
     known: frozenset[str] = frozenset()
     down: frozenset[str] = frozenset()
     absent: frozenset[str] = frozenset()
     fenced: frozenset[str] = frozenset()
+    releases: Mapping[str, int] = {}
 
     @property
     def present(self) -> frozenset[str]:
@@ -81,6 +86,7 @@ class Liveness:
                 down=frozenset(row.host for row in rows if not computes.is_up(row)),
                 absent=frozenset(row.host for row in rows if computes.is_absent(row)),
                 fenced=frozenset(row.host for row in rows if row.forced_down),
+                releases={row.host: row.version for row in rows},
             )
             self._until = self._clock() + FRESH
             return self._hosts

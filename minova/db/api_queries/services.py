@@ -19,7 +19,7 @@ from minova.objects.hosts.service import CONDUCTOR
 
 
 class ServiceRow(NamedTuple):
-    """The columns of a service that are shown. Rows of the mapped class would take four times as long to read."""
+    """The columns of a service that are read often. Rows of the mapped class would take four times as long to read."""
 
     id: int
     uuid: str
@@ -30,6 +30,7 @@ class ServiceRow(NamedTuple):
     disabled_reason: str | None
     forced_down: bool
     down_reason: str | None
+    version: int
 
 
 # Built once: every conductor runs it every few seconds.

@@ -26,7 +26,7 @@ from minova.objects.actions.table import ACTIONS, BY_KIND
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.hosts.compute_node import ComputeNode, DomainView, HypervisorView, Inventory
-from minova.objects.hosts.service import Service
+from minova.objects.hosts.service import SERVICE_VERSION, Service
 from minova.objects.requests.diagnosis import Diagnosis
 from minova.objects.requests.server_request import CreateServers
 from minova.objects.servers.states import VmState
@@ -177,7 +177,13 @@ class ConductorHarness:
 
     def register(self, name: str, conductor: ConductorManager | None = None) -> None:
         """The compute of a host is started."""
-        service = Service(uuid=named(f"service {name}"), host=name, binary="minova-compute", topic="compute")
+        service = Service(
+            uuid=named(f"service {name}"),
+            host=name,
+            binary="minova-compute",
+            topic="compute",
+            version=SERVICE_VERSION,
+        )
         (conductor or self.conductor).register_service(CTX, service=service)
 
     def add_host(self, name: str, vcpus: int = 4) -> ComputeNode:

@@ -33,16 +33,21 @@ from minova.conductor.tasks.group_commit import GroupCommit
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.contracts.base import numbers
+from minova.contracts.compute import ComputeApi
 from minova.db.quotas import OverQuota
 from minova.db.servers import actions as action_rows
 from minova.db.servers import instances, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.log import bound_context
+from minova.messaging.rpc_levels import version_of
 from minova.objects.actions.action import ServerAction
 from minova.objects.actions.table import BY_KIND
 from minova.objects.servers.failures import Failure, kind_of
 
 LOG = logging.getLogger(__name__)
+_HOST_TOO_OLD = Failure(
+    kind="PeerTooOld", details="the compute service of the host is of a release without this action"
+)
 _HOST_REMOVED = Failure(kind="HostDown", details="the host has no compute service any more")
 
 
@@ -155,7 +160,8 @@ class ServerActions:
 
     def resume(self, ctx: RequestContext, instance_uuid: str, action_id: int | None, epoch: int) -> None:
         """Ask the host again. Without a sign of life for `action_timeout`, ask it to cancel the action; the action ends when
-        the host has reported. An absent host is waited for. An action with secret arguments is not sent again.
+        the host has reported. An absent host is waited for. A compute of a release without the action has no process that could
+        be at work on it, so the action fails. An action with secret arguments is not sent again.
         """
         hosts = self._liveness.hosts()
 
@@ -168,6 +174,9 @@ class ServerActions:
                 return None
             if locked.task.host not in hosts.known:
                 self._give_up(session, locked, _HOST_REMOVED)
+                return None
+            if _is_unknown_to(locked.action, hosts.releases[str(locked.task.host)]):
+                self._give_up(session, locked, _HOST_TOO_OLD)
                 return None
             return self._ask_again(session, locked)
 
@@ -265,6 +274,10 @@ class ServerActions:
         held = (self._worker.id, action_id, epoch)
         owned = locked is not None and (locked.task.worker_id, locked.task.action_id, locked.task.epoch) == held
         return locked if owned else None
+
+
+def _is_unknown_to(action: ServerAction, release: int) -> bool:
+    return numbers(version_of(ComputeApi.TOPIC, release)) < numbers(action.since[ComputeApi.TOPIC])
 
 
 def _allowed(instance: LockedInstance | None, request: ActionRequest) -> LockedInstance:

@@ -244,3 +244,16 @@ def test_ports_that_wait_for_a_new_domain_stay_while_the_old_one_is_kept(harness
         harness.conductor.action_succeeded(CTX, **asked, power_state=PowerState.RUNNING, kept=kept)
         assert bool(released) is not kept
         harness.bring_to(uuid, VmState.STOPPED)
+
+
+@pytest.mark.parametrize("kind", ["stop", "rebuild", "reboot_hard"])
+def test_an_action_fails_if_its_host_goes_back_to_a_release_without_it(harness: ConductorHarness, kind: str) -> None:
+    """The compute has another process, so nothing works on the action any more. It refuses every message about it."""
+    uuid = harness.active()
+    harness.act(uuid, kind)
+    with harness.db.write() as session:
+        session.query(models.Service).filter_by(host="a").update({"version": 0})
+    let_time_pass(harness, 100)
+    assert (harness.state(uuid), harness.task(uuid)) == ("active/None on a", None)
+    assert harness.actions(uuid)[-1][1] == "Error"
+    assert "of a release without this action" in harness.fault(uuid)
