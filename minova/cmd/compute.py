@@ -11,10 +11,11 @@ from oslo_config import cfg
 from minova import virt
 from minova.cmd import clients
 from minova.cmd.launch import launch
-from minova.compute.actions.actions import InstanceActions, UnreportedResults
+from minova.compute.actions.action_run import Progress, Repeated, repeated
+from minova.compute.actions.images import Snapshots
 from minova.compute.actions.operations import Operations
-from minova.compute.actions.orders import Progress, Repeated, repeated
-from minova.compute.actions.snapshots import Snapshots
+from minova.compute.actions.results import UnreportedResults
+from minova.compute.actions.runner import InstanceActions
 from minova.compute.adoptions import Adoptions
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.guest_records import GuestRecords
@@ -97,7 +98,7 @@ def make_manager(
     `ticks`: this host's monotonic clock, for durations; None: uses `clock` if that is given, for tests.
     `identity`, `stopping` and `learn_levels`: see ComputeManager.
     `fresh_claim`: see Builder.
-    `repeated`: how actions report that they are in progress; see `orders`.
+    `repeated`: how actions report that they are in progress; see `action_run`.
     `results`: results of actions that no conductor has received yet; None: there are none, and new ones are lost with
       the process.
     `records`: of this host's guests; None: there are none, and new ones are lost with the process.

@@ -12,8 +12,8 @@ import msgspec
 from oslo_config import cfg
 
 from minova import errors
-from minova.compute.actions.actions import InstanceActions
-from minova.compute.actions.snapshots import Snapshots
+from minova.compute.actions.images import Snapshots
+from minova.compute.actions.runner import InstanceActions
 from minova.compute.adoptions import Adoptions
 from minova.compute.host_identity import LocalIdentity
 from minova.compute.hypervisor_probe import HypervisorProbe

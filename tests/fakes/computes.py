@@ -12,8 +12,8 @@ from oslo_config import cfg
 from minova import conf as configuration
 from minova import errors
 from minova.cmd.compute import make_manager as make_compute_manager
-from minova.compute.actions.actions import UnreportedResults
-from minova.compute.actions.orders import Repeated, repeated
+from minova.compute.actions.action_run import Repeated, repeated
+from minova.compute.actions.results import UnreportedResults
 from minova.compute.guest_records import GuestRecords
 from minova.compute.images.tokens import ImageToken
 from minova.compute.manager import ComputeManager

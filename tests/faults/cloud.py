@@ -17,7 +17,7 @@ from sqlalchemy import func, select
 from minova import errors
 from minova.cmd.compute import make_manager as make_compute_manager
 from minova.cmd.conductor import make_manager
-from minova.compute.actions.actions import UnreportedResults
+from minova.compute.actions.results import UnreportedResults
 from minova.compute.guest_records import GuestRecords
 from minova.compute.host_identity import LocalIdentity
 from minova.compute.images.tokens import ImageToken

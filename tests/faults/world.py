@@ -27,7 +27,7 @@ from sqlalchemy import event
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.compute.actions.orders import Repeated
+from minova.compute.actions.action_run import Repeated
 from minova.contracts.base import numbers
 from minova.db.engine import Database, WriteSession
 from minova.messaging import rpc

@@ -12,7 +12,7 @@ import pytest
 
 from minova import conf as configuration
 from minova import virt
-from minova.compute.actions.orders import ActionEnded
+from minova.compute.actions.action_run import ActionEnded
 from minova.errors import HypervisorError, HypervisorUnavailable, InvalidConfiguration, NotFound
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image

@@ -21,7 +21,7 @@ from minova.objects.catalogue.image import Image
 from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.computes import CTX, Compute
 from tests.fakes.conductor import FakeConductor
-from tests.unit.compute.actions.test_actions import ask, send, state
+from tests.unit.compute.actions.test_runner import ask, send, state
 
 Beat = Callable[[], bool]
 REFUSED = ("i", 1, "it did not begin within 600 s")

@@ -11,7 +11,7 @@ from minova.objects.actions.power import REBOOT_HARD, SUSPEND
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.computes import Compute
-from tests.unit.compute.actions.test_actions import ask, state
+from tests.unit.compute.actions.test_runner import ask, state
 
 LOCKED = errors.GuestBusy("cannot acquire state change lock (held by monitor=remoteDispatchDomainGetBlockInfo)")
 SAVING = errors.GuestJobRuns("Domain guest is occupied by a save of its memory")

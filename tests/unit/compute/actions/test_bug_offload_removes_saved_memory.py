@@ -7,7 +7,7 @@ from minova.objects.actions.shelving import SHELVE, SHELVE_OFFLOAD
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.computes import Compute
-from tests.unit.compute.actions.test_actions import ask, state
+from tests.unit.compute.actions.test_runner import ask, state
 
 
 @pytest.fixture

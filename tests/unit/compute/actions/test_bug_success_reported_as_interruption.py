@@ -11,7 +11,7 @@ from minova.objects.actions.password import CHANGE_PASSWORD
 from minova.objects.actions.power import STOP
 from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.computes import CTX, Compute
-from tests.unit.compute.actions.test_actions import send
+from tests.unit.compute.actions.test_runner import send
 
 
 @pytest.fixture

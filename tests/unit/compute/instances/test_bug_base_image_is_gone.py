@@ -9,7 +9,7 @@ from minova.objects.actions.power import REBOOT_HARD, START, STOP
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.computes import Compute
-from tests.unit.compute.actions.test_actions import ask, state
+from tests.unit.compute.actions.test_runner import ask, state
 
 LOST = Path("/instances/_base/d1935e")
 

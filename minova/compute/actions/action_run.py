@@ -13,7 +13,7 @@ from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.servers.instance import Instance
-from minova.objects.servers.states import TaskState
+from minova.objects.servers.states import PowerState, TaskState
 
 LOG = logging.getLogger(__name__)
 # Seconds between reports that the work goes on, at most; each report restarts the time limit of the action.
@@ -50,7 +50,7 @@ class ActionEnded(Exception):
     """
 
 
-class Order:
+class ActionRun:
     """One server action to run. `cancelled` is set once the action is not wanted any more; waits for the guest then
     end.
 
@@ -109,6 +109,10 @@ class Order:
         self.untouched = False
 
 
+# Returns the power state of the guest.
+Operation = Callable[[ActionRun], PowerState]
+
+
 class Progress:
     """Reports to the conductor which step an action has reached, and that it goes on. `clock` returns monotonic
     seconds.
@@ -129,26 +133,26 @@ class Progress:
         self._repeat = repeat or ConductorRetry()
         self._repeated = repeated
 
-    def check(self, order: Order, step: TaskState) -> Callable[[], None]:
+    def check(self, run: ActionRun, step: TaskState) -> Callable[[], None]:
         """Reports the step now, and returns a function for long work to call: it reports from time to time that the
         work goes on.
 
         Both raise StaleAttempt or ActionEnded.
         """
-        self._repeat("action_progressed", lambda: self._report(order, step), PATIENCE)
+        self._repeat("action_progressed", lambda: self._report(run, step), PATIENCE)
         last = self._clock()
 
         def check() -> None:
             nonlocal last
-            order.require_wanted()
+            run.require_wanted()
             if self._clock() - last >= BEAT:
                 last = self._clock()
                 with suppress(errors.ServiceUnavailable):  # the next report may succeed
-                    self._report(order, step)
+                    self._report(run, step)
 
         return check
 
-    def waiting(self, order: Order) -> Callable[[], None]:
+    def waiting(self, run: ActionRun) -> Callable[[], None]:
         """Returns a function to call while waiting for a guest, for an action without task states. From time to time it
         confirms the action with the conductor, which restarts the time limit of the action. The function raises
         ActionEnded.
@@ -157,41 +161,41 @@ class Progress:
 
         def check() -> None:
             nonlocal last
-            order.require_wanted()
+            run.require_wanted()
             if self._clock() - last >= BEAT:
                 last = self._clock()
-                order.confirm()
+                run.confirm()
 
         return check
 
-    def during(self, order: Order, time_limit: float) -> AbstractContextManager[None]:
+    def during(self, run: ActionRun, time_limit: float) -> AbstractContextManager[None]:
         """Reports while the context lasts that the action is in progress, whatever its work waits for: its time limit, in
         seconds, counts from the last report.
         """
-        return self._repeated(min(BEAT, time_limit / BEATS), lambda: self.beat(order))
+        return self._repeated(min(BEAT, time_limit / BEATS), lambda: self.beat(run))
 
-    def beat(self, order: Order) -> bool:
+    def beat(self, run: ActionRun) -> bool:
         """Reports that the action is in progress. Returns False if it is not any more: waits for the guest then end."""
         try:
-            self._report(order)
+            self._report(run)
         except errors.ServiceUnavailable as error:
-            LOG.debug("Instance %s: a later report may arrive: %s", order.instance.uuid, error)
+            LOG.debug("Instance %s: a later report may arrive: %s", run.instance.uuid, error)
         except errors.StaleAttempt as error:
-            LOG.info("Instance %s: %s", order.instance.uuid, error)
-            order.is_stale = True
-            order.cancelled.set()
+            LOG.info("Instance %s: %s", run.instance.uuid, error)
+            run.is_stale = True
+            run.cancelled.set()
         except ActionEnded:
             return False
-        return not order.is_stale
+        return not run.is_stale
 
-    def _report(self, order: Order, step: TaskState | None = None) -> None:
-        order.require_wanted()
+    def _report(self, run: ActionRun, step: TaskState | None = None) -> None:
+        run.require_wanted()
         if step is not None:
-            order.step = step.value
+            run.step = step.value
         self._conductor.action_progressed(
-            order.ctx,
-            instance_uuid=order.instance.uuid,
-            action_id=order.action_id,
+            run.ctx,
+            instance_uuid=run.instance.uuid,
+            action_id=run.action_id,
             host=self._host,
-            task_state=order.step,
+            task_state=run.step,
         )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from minova import errors
-from minova.compute.actions.orders import BEAT
+from minova.compute.actions.action_run import BEAT
 from minova.objects.actions.images import CREATE_IMAGE
 from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.action_arguments import host_arguments

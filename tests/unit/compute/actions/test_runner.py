@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from minova import errors
-from minova.compute.actions import orders
-from minova.compute.actions.actions import UnreportedResults
-from minova.compute.actions.orders import BEAT
+from minova.compute.actions import action_run
+from minova.compute.actions.action_run import BEAT
+from minova.compute.actions.results import UnreportedResults
 from minova.compute.instances.clean_stops import shutdown_timeout
 from minova.objects.actions.action import ServerAction
 from minova.objects.actions.deletion import RESTORE, SOFT_DELETE
@@ -264,7 +264,7 @@ def test_a_rebuild_reports_that_it_goes_on_while_its_disks_are_made(
     compute: Compute, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A raw copy takes longer than an action may take that does not report."""
-    monkeypatch.setattr(orders, "BEAT", 0.01)
+    monkeypatch.setattr(action_run, "BEAT", 0.01)
     is_heard = threading.Event()
 
     def heard(method: str) -> None:

@@ -20,15 +20,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from minova import errors
-from minova.codecs import Decoder
+from minova.compute.actions.action_run import ActionEnded, ActionRun, Progress
 from minova.compute.actions.operations import Operations
-from minova.compute.actions.orders import ActionEnded, Order, Progress
+from minova.compute.actions.results import Result, UnreportedResults
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.instances.domains import Domains
 from minova.compute.instances.power_states import PowerStates
@@ -43,7 +42,6 @@ from minova.objects.servers.failures import kind_of
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState, TaskState
 from minova.objects.unexpected.guest_record import EndedAction
-from minova.private_files import make_folder
 
 LOG = logging.getLogger(__name__)
 # Seconds for which a report is repeated; afterwards the conductor requests the action again.
@@ -54,139 +52,6 @@ HYPERVISOR_PAUSE = 1.0
 MOST_AGAIN = 3
 # Cancelled actions that are remembered. Their messages, if any, are no older.
 MOST_REFUSED = 1000
-
-
-class _Running(NamedTuple):
-    action_id: int
-    order: Order
-
-
-class _Begun(NamedTuple):
-    action_id: int
-    kind: str
-
-
-class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of an action of an instance on this host. `reason` is None if the action succeeded; `power_state` is
-    None if it is not known. `action`: the kind of the action; empty if an older process wrote the result.
-    """
-
-    instance_uuid: str
-    action_id: int
-    power_state: int | None
-    reason: str | None = None
-    kind: str = ""
-    untouched: bool = False
-    kept: bool = False
-    action: str = ""
-
-
-_RESULT = Decoder(Result)
-
-
-class UnreportedResults:
-    """Results of the last action of each instance, until a conductor has received them, and the actions that have begun.
-    With a folder they outlive the process.
-    """
-
-    def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder
-        self._results = {result.instance_uuid: result for result in self._read()}
-        self._begun = self._read_begun()
-
-    def begin(self, instance_uuid: str, action_id: int, kind: str) -> None:
-        """Note that the action begins now. A note that cannot be written to the folder is logged and kept in memory."""
-        self._end(instance_uuid)
-        self._begun[instance_uuid] = _Begun(action_id, kind)
-        if self._folder is None:
-            return
-        try:
-            make_folder(self._folder)
-            (self._folder / f"{action_id}.begun").write_text(f"{instance_uuid} {kind}")
-        except OSError as error:
-            LOG.warning("That action %d begins cannot be noted in %s: %s", action_id, self._folder, error)
-
-    def has_begun(self, instance_uuid: str, action_id: int) -> bool:
-        """Whether the action has begun here, perhaps in an earlier process, and its result was not received yet."""
-        return self.begun_kind(instance_uuid, action_id) is not None or self.of(instance_uuid, action_id) is not None
-
-    def begun_kind(self, instance_uuid: str, action_id: int) -> str | None:
-        """Returns the kind of an action that has begun here and has no result yet."""
-        if self.of(instance_uuid, action_id) is not None:
-            return None
-        begun = self._begun.get(instance_uuid)
-        return begun.kind if begun is not None and begun.action_id == action_id else None
-
-    def of(self, instance_uuid: str, action_id: int) -> Result | None:
-        result = self._results.get(instance_uuid)
-        return result if result is not None and result.action_id == action_id else None
-
-    def has(self, instance_uuid: str) -> bool:
-        return instance_uuid in self._results
-
-    def keep(self, result: Result) -> None:
-        """Keep a result instead of the note that its action has begun. One that cannot be written to the folder is logged
-        and kept in memory; then the note stays for the next process.
-        """
-        self._forget(result.instance_uuid)
-        self._results[result.instance_uuid] = result
-        if self._folder is None:
-            self._end(result.instance_uuid)
-            return
-        path = self._path(self._folder, result)
-        half = path.with_suffix(".part")
-        try:
-            make_folder(self._folder)
-            half.write_bytes(msgspec.json.encode(result))
-            half.rename(path)
-        except OSError as error:
-            LOG.warning("The result of action %d cannot be written to %s: %s", result.action_id, path, error)
-        else:
-            self._end(result.instance_uuid)
-
-    def forget(self, instance_uuid: str) -> None:
-        self._end(instance_uuid)
-        self._forget(instance_uuid)
-
-    def _forget(self, instance_uuid: str) -> None:
-        result = self._results.pop(instance_uuid, None)
-        if result is None or self._folder is None:
-            return
-        try:
-            self._path(self._folder, result).unlink(missing_ok=True)
-        except OSError as error:
-            LOG.warning("The result of action %d cannot be removed: %s", result.action_id, error)
-
-    def _end(self, instance_uuid: str) -> None:
-        begun = self._begun.pop(instance_uuid, None)
-        if begun is None or self._folder is None:
-            return
-        try:
-            (self._folder / f"{begun.action_id}.begun").unlink(missing_ok=True)
-        except OSError as error:
-            LOG.warning("The note that action %d has begun cannot be removed: %s", begun.action_id, error)
-
-    def _read_begun(self) -> dict[str, _Begun]:
-        begun = {}
-        for path in sorted(self._folder.glob("*.begun")) if self._folder is not None else ():
-            try:
-                instance_uuid, _, kind = path.read_text().partition(" ")
-                begun[instance_uuid] = _Begun(int(path.stem), kind)
-            except (OSError, ValueError) as error:
-                LOG.warning("%s is left out: %s", path, error)
-        return begun
-
-    def _path(self, folder: Path, result: Result) -> Path:
-        return folder / f"{result.action_id}.json"
-
-    def _read(self) -> list[Result]:
-        results = []
-        for path in sorted(self._folder.glob("*.json")) if self._folder is not None else ():
-            try:
-                results.append(_RESULT.from_json(path.read_bytes()))
-            except (OSError, msgspec.MsgspecError) as error:
-                LOG.warning("%s is left out: %s", path, error)
-        return sorted(results, key=lambda result: result.action_id)
 
 
 class InstanceActions:
@@ -222,7 +87,7 @@ class InstanceActions:
         self._domains = domains
         self._power_states = power_states
         self._repeat = repeat or ConductorRetry()
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, ActionRun] = {}
         # An action either begins or is refused.
         self._deciding = threading.Lock()
         self._refused: deque[int] = deque(maxlen=MOST_REFUSED)
@@ -237,14 +102,14 @@ class InstanceActions:
     ) -> None:
         """Raises ServiceUnavailable if no conductor has answered; then the conductor requests the action again."""
         with self._domains.locked(instance.uuid):
-            order = Order(
+            run = ActionRun(
                 ctx, action_id, instance, arguments, lambda step: self._confirm(ctx, instance.uuid, action_id, step)
             )
-            if not self._may_begin(order):
+            if not self._may_begin(run):
                 self._report_refusal(ctx, instance.uuid, action_id)
                 return
             try:
-                self._run(ctx, action, action_id, order)
+                self._run(ctx, action, action_id, run)
             finally:
                 del self._running[instance.uuid]
 
@@ -281,7 +146,7 @@ class InstanceActions:
                 self._report_end(ctx, instance_uuid, action_id)
             return
         LOG.info("Action %d of instance %s has begun, and is not cancelled", action_id, instance_uuid)
-        step = running.order.step if running is not None and is_running else ""
+        step = running.step if running is not None and is_running else ""
         self._conductor.action_progressed(
             ctx, instance_uuid=instance_uuid, action_id=action_id, host=self._host, task_state=step
         )
@@ -318,11 +183,11 @@ class InstanceActions:
         if self._results.has_begun(instance_uuid, action_id):  # not a later action
             self._results.forget(instance_uuid)
 
-    def _may_begin(self, order: Order) -> bool:
+    def _may_begin(self, run: ActionRun) -> bool:
         with self._deciding:
-            if order.action_id in self._refused:
+            if run.action_id in self._refused:
                 return False
-            self._running[order.instance.uuid] = _Running(order.action_id, order)
+            self._running[run.instance.uuid] = run
             return True
 
     def _report_refusal(self, ctx: RequestContext, instance_uuid: str, action_id: int) -> None:
@@ -351,7 +216,7 @@ class InstanceActions:
         self._results.forget(instance_uuid)
         running = self._running.get(instance_uuid)
         if running is not None:
-            running.order.cancelled.set()
+            running.cancelled.set()
 
     def cancel_before(self, instance_uuid: str, action_id: int) -> None:
         """Cancel an earlier action because one has come that ends earlier ones: an action that waits for its guest ends
@@ -359,11 +224,11 @@ class InstanceActions:
         """
         running = self._running.get(instance_uuid)
         if running is not None and running.action_id < action_id:
-            running.order.cancelled.set()
+            running.cancelled.set()
 
-    def _run(self, ctx: RequestContext, action: ServerAction, action_id: int, order: Order) -> None:
-        uuid = order.instance.uuid
-        result = self._results.of(uuid, action_id) or self._ended_before(ctx, action_id, order.instance)
+    def _run(self, ctx: RequestContext, action: ServerAction, action_id: int, run: ActionRun) -> None:
+        uuid = run.instance.uuid
+        result = self._results.of(uuid, action_id) or self._ended_before(ctx, action_id, run.instance)
         if result is None:
             try:
                 self._conductor.begin_action(ctx, instance_uuid=uuid, action_id=action_id, host=self._host)
@@ -373,12 +238,12 @@ class InstanceActions:
             self._results.begin(uuid, action_id, action.kind)
             time_limit = min(self._time_limit, SECRET_TIMEOUT) if action.secret else self._time_limit
             try:
-                with self._progress.during(order, time_limit):
-                    result = self._act(action, action_id, order)
+                with self._progress.during(run, time_limit):
+                    result = self._act(action, action_id, run)
             except ActionEnded as error:
                 LOG.info("%s of instance %s ends: %s", action.name, uuid, error)
                 return
-            self._record(ctx, action, order.instance, result)
+            self._record(ctx, action, run.instance, result)
             self._results.keep(result)
         if result.reason is None:
             self._report_success(ctx, action, result)
@@ -444,15 +309,15 @@ class InstanceActions:
         )
         self._domains.records.ended(after, ended)
 
-    def _act(self, action: ServerAction, action_id: int, order: Order) -> Result:
+    def _act(self, action: ServerAction, action_id: int, run: ActionRun) -> Result:
         """Raises ActionEnded if the action is not wanted any more."""
-        uuid = order.instance.uuid
+        uuid = run.instance.uuid
         try:
-            power_state = self._operate(action, order)
+            power_state = self._operate(action, run)
         except ActionEnded:
             raise
         except Exception as error:
-            order.require_wanted()
+            run.require_wanted()
             LOG.warning(
                 "%s of instance %s failed: %s",
                 action.name,
@@ -466,28 +331,28 @@ class InstanceActions:
                 power_state=self._power_state_if_known(uuid),
                 reason=str(error) or type(error).__name__,
                 kind=kind_of(error),
-                untouched=order.untouched,
+                untouched=run.untouched,
                 action=action.kind,
             )
-        if not order.is_stale:
-            order.require_wanted()
+        if not run.is_stale:
+            run.require_wanted()
         return Result(
             instance_uuid=uuid,
             action_id=action_id,
             power_state=int(power_state),
-            kept=order.kept,
+            kept=run.kept,
             action=action.kind,
         )
 
-    def _operate(self, action: ServerAction, order: Order) -> PowerState:
+    def _operate(self, action: ServerAction, run: ActionRun) -> PowerState:
         """Run the operation; begin it again if it met a busy guest, or if the hypervisor was away meanwhile. Raises the
         errors of the driver, ActionEnded.
         """
-        uuid, again = order.instance.uuid, 0
+        uuid, again = run.instance.uuid, 0
         busy_since: float | None = None
         while True:
             try:
-                return self._operations.run(action.kind, order)
+                return self._operations.run(action.kind, run)
             except errors.GuestBusy as error:
                 if not action.repeatable:
                     raise
@@ -498,10 +363,10 @@ class InstanceActions:
                 if not action.repeatable or again > MOST_AGAIN:
                     raise
                 LOG.warning("%s of instance %s waits for the hypervisor: %s", action.name, uuid, error)
-                self._await_hypervisor(order, error)
-            order.untouched = False
+                self._await_hypervisor(run, error)
+            run.untouched = False
             self._repeat.pause(HYPERVISOR_PAUSE)
-            order.require_wanted()
+            run.require_wanted()
 
     def _busy_since(self, since: float | None, busy: errors.GuestBusy) -> float | None:
         """Returns since when the guest has been busy without a job that its hypervisor names; None: it names one now. Raises
@@ -518,15 +383,15 @@ class InstanceActions:
             f"{busy} (for {now - since:.0f} s; if its QEMU hangs, a hard reboot of the server ends it)"
         ) from busy
 
-    def _await_hypervisor(self, order: Order, lost: errors.HypervisorUnavailable) -> None:
+    def _await_hypervisor(self, run: ActionRun, lost: errors.HypervisorUnavailable) -> None:
         """Raises `lost` if the hypervisor has not come back within the time limit of the action."""
         until = self._clock() + self._time_limit
         while self._clock() < until:
             try:
-                self._power_state(order.instance.uuid)
+                self._power_state(run.instance.uuid)
             except errors.HypervisorUnavailable:
                 self._repeat.pause(HYPERVISOR_PAUSE)
-                order.require_wanted()
+                run.require_wanted()
             else:
                 return
         raise lost

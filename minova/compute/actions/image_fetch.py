@@ -1,0 +1,39 @@
+"""The image from which an action makes a disk."""
+
+from pathlib import Path
+
+from minova import errors
+from minova.compute.actions.action_run import ActionEnded, ActionRun, Progress
+from minova.compute.images.tokens import ImageToken
+from minova.compute.instances.builds import Images
+from minova.contracts.conductor import ConductorApi
+from minova.objects.catalogue.image import Image
+from minova.objects.servers.states import TaskState
+from minova.virt.driver import Driver
+
+
+class ImageFetch:
+    def __init__(self, host: str, driver: Driver, conductor: ConductorApi, images: Images, progress: Progress) -> None:
+        self._host = host
+        self._driver = driver
+        self._conductor = conductor
+        self._images = images
+        self._progress = progress
+
+    def __call__(self, run: ActionRun, image: Image, step: TaskState) -> Path | None:
+        """Returns the file of the image, or None if the hypervisor needs none. A download reports that the action is in
+        this step and goes on.
+        """
+        if not self._driver.needs_image():
+            return None
+        instance, image_id = run.instance, image.id
+        token = ImageToken(
+            None,
+            lambda: self._conductor.image_token(
+                run.ctx, instance_uuid=instance.uuid, image_id=image_id, host=self._host
+            ),
+        )
+        try:
+            return self._images.fetch(image, self._progress.check(run, step), token)
+        except errors.StaleAttempt as error:
+            raise ActionEnded(str(error)) from error

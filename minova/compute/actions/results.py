@@ -1,0 +1,140 @@
+"""Results of actions, until a conductor has received them."""
+
+import logging
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from minova.codecs import Decoder
+from minova.private_files import make_folder
+
+LOG = logging.getLogger(__name__)
+
+
+class _Begun(NamedTuple):
+    action_id: int
+    kind: str
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of an action of an instance on this host. `reason` is None if the action succeeded; `power_state` is
+    None if it is not known. `action`: the kind of the action; empty if an older process wrote the result.
+    """
+
+    instance_uuid: str
+    action_id: int
+    power_state: int | None
+    reason: str | None = None
+    kind: str = ""
+    untouched: bool = False
+    kept: bool = False
+    action: str = ""
+
+
+_RESULT = Decoder(Result)
+
+
+class UnreportedResults:
+    """Results of the last action of each instance, until a conductor has received them, and the actions that have begun.
+    With a folder they outlive the process.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._results = {result.instance_uuid: result for result in self._read()}
+        self._begun = self._read_begun()
+
+    def begin(self, instance_uuid: str, action_id: int, kind: str) -> None:
+        """Note that the action begins now. A note that cannot be written to the folder is logged and kept in memory."""
+        self._end(instance_uuid)
+        self._begun[instance_uuid] = _Begun(action_id, kind)
+        if self._folder is None:
+            return
+        try:
+            make_folder(self._folder)
+            (self._folder / f"{action_id}.begun").write_text(f"{instance_uuid} {kind}")
+        except OSError as error:
+            LOG.warning("That action %d begins cannot be noted in %s: %s", action_id, self._folder, error)
+
+    def has_begun(self, instance_uuid: str, action_id: int) -> bool:
+        """Whether the action has begun here, perhaps in an earlier process, and its result was not received yet."""
+        return self.begun_kind(instance_uuid, action_id) is not None or self.of(instance_uuid, action_id) is not None
+
+    def begun_kind(self, instance_uuid: str, action_id: int) -> str | None:
+        """Returns the kind of an action that has begun here and has no result yet."""
+        if self.of(instance_uuid, action_id) is not None:
+            return None
+        begun = self._begun.get(instance_uuid)
+        return begun.kind if begun is not None and begun.action_id == action_id else None
+
+    def of(self, instance_uuid: str, action_id: int) -> Result | None:
+        result = self._results.get(instance_uuid)
+        return result if result is not None and result.action_id == action_id else None
+
+    def has(self, instance_uuid: str) -> bool:
+        return instance_uuid in self._results
+
+    def keep(self, result: Result) -> None:
+        """Keep a result instead of the note that its action has begun. One that cannot be written to the folder is logged
+        and kept in memory; then the note stays for the next process.
+        """
+        self._forget(result.instance_uuid)
+        self._results[result.instance_uuid] = result
+        if self._folder is None:
+            self._end(result.instance_uuid)
+            return
+        path = self._path(self._folder, result)
+        half = path.with_suffix(".part")
+        try:
+            make_folder(self._folder)
+            half.write_bytes(msgspec.json.encode(result))
+            half.rename(path)
+        except OSError as error:
+            LOG.warning("The result of action %d cannot be written to %s: %s", result.action_id, path, error)
+        else:
+            self._end(result.instance_uuid)
+
+    def forget(self, instance_uuid: str) -> None:
+        self._end(instance_uuid)
+        self._forget(instance_uuid)
+
+    def _forget(self, instance_uuid: str) -> None:
+        result = self._results.pop(instance_uuid, None)
+        if result is None or self._folder is None:
+            return
+        try:
+            self._path(self._folder, result).unlink(missing_ok=True)
+        except OSError as error:
+            LOG.warning("The result of action %d cannot be removed: %s", result.action_id, error)
+
+    def _end(self, instance_uuid: str) -> None:
+        begun = self._begun.pop(instance_uuid, None)
+        if begun is None or self._folder is None:
+            return
+        try:
+            (self._folder / f"{begun.action_id}.begun").unlink(missing_ok=True)
+        except OSError as error:
+            LOG.warning("The note that action %d has begun cannot be removed: %s", begun.action_id, error)
+
+    def _read_begun(self) -> dict[str, _Begun]:
+        begun = {}
+        for path in sorted(self._folder.glob("*.begun")) if self._folder is not None else ():
+            try:
+                instance_uuid, _, kind = path.read_text().partition(" ")
+                begun[instance_uuid] = _Begun(int(path.stem), kind)
+            except (OSError, ValueError) as error:
+                LOG.warning("%s is left out: %s", path, error)
+        return begun
+
+    def _path(self, folder: Path, result: Result) -> Path:
+        return folder / f"{result.action_id}.json"
+
+    def _read(self) -> list[Result]:
+        results = []
+        for path in sorted(self._folder.glob("*.json")) if self._folder is not None else ():
+            try:
+                results.append(_RESULT.from_json(path.read_bytes()))
+            except (OSError, msgspec.MsgspecError) as error:
+                LOG.warning("%s is left out: %s", path, error)
+        return sorted(results, key=lambda result: result.action_id)
