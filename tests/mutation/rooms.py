@@ -1,0 +1,82 @@
+"""The rooms whose tests must notice broken lines, each with its modules and its tests, the quickest first."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+
+
+class Room(NamedTuple):
+    """`modules`, `tests`: folders or files."""
+
+    modules: Sequence[str]
+    tests: Sequence[str]
+
+    def files(self) -> list[Path]:
+        found = [
+            path
+            for name in self.modules
+            for path in ([ROOT / name] if name.endswith(".py") else (ROOT / name).rglob("*.py"))
+        ]
+        return sorted(path for path in found if path.name != "__init__.py" or path.stat().st_size)
+
+    def tests_of(self, module: str) -> list[str]:
+        """The module's own tests, which notice most: the others run only if these do not."""
+        name = f"test_{Path(module).stem}.py"
+        places = [ROOT / test for test in self.tests]
+        found = [
+            path
+            for place in places
+            for path in ([place] if place.is_file() else place.rglob(name))
+            if path.name == name
+        ]
+        return [str(path.relative_to(ROOT)) for path in found]
+
+
+def _pure(name: str, *more: str) -> Room:
+    """A pure package with its unit tests, and more tests."""
+    return Room([f"minova/{name}"], [f"tests/unit/{name}", *more])
+
+
+ROOMS: Mapping[str, Room] = {
+    "hardware": _pure("hardware"),
+    "accounting": _pure("compute/accounting"),
+    "limits": _pure("placement/limits", "tests/functional/placement/allocations"),
+    "candidates": _pure("placement/candidates", "tests/functional/placement/candidates"),
+    "judge": Room(
+        ["minova/placement/audit/judge.py"], ["tests/unit/placement/audit", "tests/functional/placement/audit"]
+    ),
+    "decide": _pure("scheduler/decide"),
+    "filters": _pure("scheduler/filters"),
+    "weights": _pure("scheduler/weights"),
+    "hosts": Room(
+        ["minova/scheduler/hosts"],
+        ["tests/unit/scheduler/decide", "tests/unit/scheduler/filters", "tests/functional/scheduler/test_refresh.py"],
+    ),
+    "request": _pure("scheduler/request"),
+    "refresh": Room(
+        ["minova/scheduler/refresh/decode.py", "minova/scheduler/refresh/feed_gaps.py"],
+        ["tests/unit/scheduler/refresh", "tests/functional/scheduler/test_refresh.py"],
+    ),
+    "simulate": _pure("simulate"),
+    "objects": _pure("objects"),
+    "allocations": Room(
+        ["minova/placement/allocations"], ["tests/functional/placement/allocations", "tests/functional/api/placement"]
+    ),
+    "quotas": Room(
+        ["minova/db/quotas.py"],
+        [
+            "tests/unit/db/test_quotas.py",
+            "tests/functional/conductor/test_conductor.py",
+            "tests/functional/api/compute/test_quotas.py",
+        ],
+    ),
+    "tracker": Room(
+        ["minova/compute/tracker"],
+        ["tests/unit/compute/tracker", "tests/functional/compute/test_tracker_laws.py", "tests/functional/compute"],
+    ),
+    "servers": Room(
+        ["minova/conductor/servers"], ["tests/unit/conductor/servers", "tests/functional/conductor/servers"]
+    ),
+}
