@@ -131,7 +131,7 @@ def _never(session: Session, repeated: Repeated) -> Done | None:
 
 def _created(session: Session, repeated: Repeated) -> Done | None:
     request: CreateServers = repeated.arguments["request"]
-    row = instances.create_request(session, request.request_uuid or "", repeated.ctx.project_id)
+    row = request_specs.find_create_request(session, request.request_uuid or "", repeated.ctx.project_id)
     if row is None or row.body_hash != request.body_hash:
         return None
     password = request_specs.password_of(session, row.reservation_id)

@@ -9,11 +9,15 @@ from minova.db.models import Aggregate, AggregateHost, Instance, Service
 from minova.db.sql import chunked
 from minova.objects.catalogue.aggregate import ZONE
 
+_METADATA = select(Aggregate.id, Aggregate.metadata_)
+
 
 def by_host(session: Session, hosts: Collection[str] | None = None) -> dict[str, str]:
     """Returns {host: zone} of these hosts (None: of all hosts). Hosts of the default zone are left out."""
+    if hosts is not None and not hosts:
+        return {}
     zones = _zones(session)
-    if not zones or (hosts is not None and not hosts):
+    if not zones:
         return {}
     query = select(AggregateHost.host, AggregateHost.aggregate_id).where(AggregateHost.aggregate_id.in_(zones))
     conditions: list[ColumnElement[bool]] = [AggregateHost.host.in_(some) for some in chunked(sorted(hosts or ()))]
@@ -50,5 +54,5 @@ def shown(session: Session, zone: str, default: str) -> ColumnElement[bool]:
 
 def _zones(session: Session) -> dict[int, str]:
     """Returns {aggregate id: zone} of the aggregates that define a zone."""
-    rows = session.execute(select(Aggregate.id, Aggregate.metadata_))
+    rows = session.connection().execute(_METADATA)
     return {aggregate_id: str(metadata[ZONE]) for aggregate_id, metadata in rows if metadata.get(ZONE)}

@@ -3,16 +3,15 @@
 import re
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import ColumnElement, Select, and_, case, exists, func, not_, select
+from sqlalchemy import ColumnElement, Select, and_, bindparam, case, exists, func, not_, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from minova.db.api_queries import availability_zones, keyset
 from minova.db.api_queries.patterns import Pattern
 from minova.db.models import (
-    CreateRequest,
     DiagnosisRow,
     Instance,
     InstanceAction,
@@ -25,6 +24,7 @@ from minova.db.models import (
 )
 from minova.db.sql import chunked, json_field
 from minova.objects.catalogue.flavor import Flavor
+from minova.objects.hosts.numa import InstanceNUMATopology
 from minova.objects.servers.states import VmState
 
 # Separates the addresses of one server. Occurs in no name.
@@ -101,7 +101,7 @@ MAX_HAVING = 500
 
 
 class InstanceRow(NamedTuple):
-    """The columns of an instance that a list shows. Rows of the mapped class take several times as long to load and to
+    """The columns of an instance that answers show. Rows of the mapped class take several times as long to load and to
     access.
     """
 
@@ -139,10 +139,10 @@ class InstanceRow(NamedTuple):
     deleted_at: datetime | None
 
 
-# One of a list, or one that was looked up by itself.
-ShownInstance: TypeAlias = InstanceRow | Instance
-# Made once.
+# Built once: every GET of a server runs them.
 _ROWS = select(*(getattr(Instance, name) for name in InstanceRow._fields))
+_ONE = _ROWS.where(Instance.uuid == bindparam("b_uuid"))
+_ONE_LIVING = _ONE.where(Instance.deleted_at.is_(None))
 
 
 class InstanceFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,11 +173,14 @@ class InstanceFilter(msgspec.Struct, frozen=True, kw_only=True):
     deleted: bool | None = False
 
 
-def instance(session: Session, uuid: str, project_id: str | None, *, deleted: bool = False) -> Instance | None:
+def instance(session: Session, uuid: str, project_id: str | None, *, deleted: bool = False) -> InstanceRow | None:
     """Returns one instance of this project (None: of any project). `deleted`: also finds a deleted one."""
-    query = select(Instance).where(Instance.uuid == uuid)
-    row = session.scalar(query if deleted else query.where(Instance.deleted_at.is_(None)))
-    return row if row is not None and project_id in (None, row.project_id) else None
+    row = session.connection().execute(_ONE if deleted else _ONE_LIVING, {"b_uuid": uuid}).first()
+    return InstanceRow._make(row) if row is not None and project_id in (None, row.project_id) else None
+
+
+def numa_topology(session: Session, uuid: str) -> InstanceNUMATopology | None:
+    return session.scalar(select(Instance.numa_topology).where(Instance.uuid == uuid))
 
 
 def instances(
@@ -219,7 +222,7 @@ def instances(
 
 
 def _read(session: Session, query: Select[Any]) -> list[InstanceRow]:
-    return [InstanceRow._make(row) for row in session.execute(query)]
+    return [InstanceRow._make(row) for row in session.connection().execute(query)]
 
 
 def _in_database(key: str, pattern: Pattern) -> bool:
@@ -404,11 +407,6 @@ def has_action(session: Session, uuid: str, action: str, request_id: str) -> boo
     model = InstanceAction
     query = select(model.id).where(model.request_id == request_id, model.instance_uuid == uuid, model.action == action)
     return session.scalar(query.limit(1)) is not None
-
-
-def create_request(session: Session, request_uuid: str, project_id: str) -> CreateRequest | None:
-    """Returns what an earlier request with the same client-supplied UUID has created."""
-    return session.get(CreateRequest, (request_uuid, project_id))
 
 
 def last_diagnosis(session: Session, uuid: str) -> DiagnosisRow | None:

@@ -75,9 +75,9 @@ def services(session: Session, down_time: float, db: Database) -> Services:
     """
     # Rows first: a service that registers between the two statements then has a heartbeat without a row, not a row
     # without a heartbeat.
-    rows = tuple(map(ServiceRow._make, session.execute(_SERVICES)))
+    rows = tuple(map(ServiceRow._make, session.connection().execute(_SERVICES)))
     seen = last_seen(session)
-    now, behind = session.execute(_clocks(db.now(), db.wall())).one()
+    now, behind = session.connection().execute(_clocks(db.now(), db.wall())).one()
     verdict = judge(seen, down_time, {row.id for row in rows if row.binary == CONDUCTOR})
     absent = verdict.down | {row.id for row in rows if row.forced_down or row.id not in seen}
     down = absent | {row.id for row in rows if row.down_reason is not None}

@@ -115,7 +115,7 @@ def to_object(row: Service, last_seen: float | None = None) -> objects.Service:
 
 
 def last_seen(session: Session) -> Mapping[int, float]:
-    return {row[0]: row[1] for row in session.execute(_LAST_SEEN)}
+    return {row[0]: row[1] for row in session.connection().execute(_LAST_SEEN)}
 
 
 @lru_cache(16)

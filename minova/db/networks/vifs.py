@@ -129,7 +129,7 @@ def _built_in(
     for chunk in chunked(sorted(set(instance_uuids))):
         by_id: dict[int, ServerPort] = {}
         addresses: dict[int, list[_Address]] = {}
-        for *columns, subnet_id, address in session.execute(_PORTS, {"some": chunk}):
+        for *columns, subnet_id, address in session.connection().execute(_PORTS, {"some": chunk}):
             port = ServerPort(*columns)
             if pending_delete or port.status != PENDING_DELETE:
                 by_id[port.id] = port

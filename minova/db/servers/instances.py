@@ -125,6 +125,11 @@ _LOCK = (
     .order_by(_TABLE.c.uuid)
     .with_for_update()
 )
+_UNSHELVING = (
+    select(_TABLE.c.uuid, _TABLE.c.shelved_image_id, Task.reservation_id)
+    .join(Task, Task.instance_uuid == _TABLE.c.uuid)
+    .where(in_list(_TABLE.c.uuid), _TABLE.c.shelved_image_id.is_not(None))
+)
 _INSERT = insert(_TABLE)
 _BEGIN_ATTEMPT = (
     update(_TABLE)
@@ -413,12 +418,9 @@ class Unshelving(NamedTuple):
 
 def unshelving(session: Session, uuids: Iterable[str]) -> list[Unshelving]:
     """Returns those of these instances that are being unshelved."""
-    model = Instance
     rows: list[Any] = []
     for chunk in chunked(sorted(uuids)):
-        query = select(model.uuid, model.shelved_image_id, Task.reservation_id)
-        query = query.join(Task, Task.instance_uuid == model.uuid)
-        rows += session.execute(query.where(model.uuid.in_(chunk), model.shelved_image_id.is_not(None)))
+        rows += session.connection().execute(_UNSHELVING, {"some": chunk})
     return [Unshelving(*row) for row in rows]
 
 
@@ -509,7 +511,7 @@ def _loaded(
     session: Session, query: Select[Any], values: Mapping[str, Any], *, networks: bool = True
 ) -> list[objects.Instance]:
     """`networks`: with their interfaces."""
-    instances = [to_object(row._mapping) for row in session.execute(query, values)]
+    instances = [to_object(row._mapping) for row in session.connection().execute(query, values)]
     devices = pci_devices.of_instances(session, [instance.uuid for instance in instances if instance.pci_requests])
     uuids = [instance.uuid for instance in instances]
     interfaces = vifs.of_instances(session, uuids, rules=True) if networks else {}

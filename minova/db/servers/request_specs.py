@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import bindparam, delete, insert, select
 from sqlalchemy.orm import Session
 
 from minova.db.models import CreateRequest, DiagnosisRow, InstanceDiagnosis, RequestSecrets, RequestSpecRow, Task
@@ -28,6 +28,11 @@ PASSWORD = "admin_password"
 _SECRET = frozenset({PASSWORD, "injected_files"})
 _CREATE_REQUESTS: Any = CreateRequest.__table__
 _ADD_CREATE_REQUEST = insert(_CREATE_REQUESTS)
+_CREATE_REQUEST = select(
+    _CREATE_REQUESTS.c.reservation_id, _CREATE_REQUESTS.c.instance_uuids, _CREATE_REQUESTS.c.body_hash
+).where(
+    _CREATE_REQUESTS.c.request_uuid == bindparam("b_request"), _CREATE_REQUESTS.c.project_id == bindparam("b_project")
+)
 _DIAGNOSES: Any = DiagnosisRow.__table__
 _ADD_DIAGNOSIS = insert(_DIAGNOSES)
 _LINKS: Any = InstanceDiagnosis.__table__
@@ -85,13 +90,23 @@ def load(session: Session, reservation_ids: Collection[str]) -> dict[str, Stored
     """Returns the requests by reservation id."""
     requests = {}
     for chunk in chunked(sorted(set(reservation_ids))):
-        for reservation_id, spec, carried, secrets in session.execute(_STORED, {"some": chunk}):
+        for reservation_id, spec, carried, secrets in session.connection().execute(_STORED, {"some": chunk}):
             requests[reservation_id] = StoredRequest(spec, carried | (secrets or {}))
     return requests
 
 
-def find_create_request(session: Session, request_uuid: str, project_id: str) -> CreateRequest | None:
-    return session.get(CreateRequest, (request_uuid, project_id))
+class EarlierRequest(NamedTuple):
+    """A request that has created servers."""
+
+    reservation_id: str
+    instance_uuids: list[str]
+    body_hash: str
+
+
+def find_create_request(session: Session, request_uuid: str, project_id: str) -> EarlierRequest | None:
+    key = {"b_request": request_uuid, "b_project": project_id}
+    row = session.connection().execute(_CREATE_REQUEST, key).first()
+    return None if row is None else EarlierRequest._make(row)
 
 
 def add_create_requests(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -5,6 +5,7 @@ from sqlalchemy import select, update
 
 from minova.api.compute.servers.view import shown_status
 from minova.db import models
+from minova.db.api_queries import instances
 from minova.objects.servers.states import PowerState
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 
@@ -21,7 +22,10 @@ def test_a_guest_that_shut_itself_down_is_shutoff_and_keeps_what_it_holds(
     report(harness, uuid, state)
     report(harness, uuid, state)
     assert harness.state(uuid) == "stopped/None on a"
-    assert shown_status(harness.instance(uuid)) == "SHUTOFF"
+    with harness.db.read() as session:
+        row = instances.instance(session, uuid, None)
+    assert row is not None
+    assert shown_status(row) == "SHUTOFF"
     assert harness.instance(uuid).power_state == state
     assert harness.actions(uuid) == [("create", "Success"), ("stop", "Success")]
     assert harness.allocated() == {uuid: "a"}

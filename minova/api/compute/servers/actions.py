@@ -28,7 +28,7 @@ from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.http.microversions import History, added, removed
 from minova.codecs import Decoder
-from minova.db import models
+from minova.db.api_queries.instances import InstanceRow
 from minova.objects.actions.action import Arguments, ServerAction
 from minova.objects.actions.images import CREATE_BACKUP, CREATE_IMAGE, CreateBackupArguments, CreateImageArguments
 from minova.objects.actions.password import CHANGE_PASSWORD
@@ -129,14 +129,14 @@ class Begin(NamedTuple):
     status: int = 202
 
 
-Complete = Callable[[Collaborators, Call, Session, models.Instance, Arguments], Begin]
+Complete = Callable[[Collaborators, Call, Session, InstanceRow, Arguments], Begin]
 
 
-def _as_they_are(api: Collaborators, call: Call, session: Session, row: models.Instance, arguments: Arguments) -> Begin:
+def _as_they_are(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
     return Begin(arguments.sent)
 
 
-def _rescue(api: Collaborators, call: Call, session: Session, row: models.Instance, arguments: Arguments) -> Begin:
+def _rescue(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
     """Adds the record of the rescue image if the request names one.
 
     The password is for guests that can read it. As in Nova, the status is 200.
@@ -153,23 +153,19 @@ def _rescue(api: Collaborators, call: Call, session: Session, row: models.Instan
     return Begin({"rescue_image": msgspec.to_builtins(image)}, answer, 200)
 
 
-def _rebuild(api: Collaborators, call: Call, session: Session, row: models.Instance, arguments: Arguments) -> Begin:
+def _rebuild(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
     assert isinstance(arguments, RebuildArguments)
     return Begin(*rebuild.requested(api, call, session, row, arguments))
 
 
-def _create_image(
-    api: Collaborators, call: Call, session: Session, row: models.Instance, arguments: Arguments
-) -> Begin:
+def _create_image(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
     """Adds the record of the image, which the conductor stores together with the task."""
     assert isinstance(arguments, CreateImageArguments)
     image = snapshots.image_of(api.conf, call, session, row, arguments.name, arguments.metadata)
     return Begin({"image": msgspec.to_builtins(image)}, _name(call, image))
 
 
-def _create_backup(
-    api: Collaborators, call: Call, session: Session, row: models.Instance, arguments: Arguments
-) -> Begin:
+def _create_backup(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
     """Adds the record of the image, as `_create_image`. With a rotation of 0 no image is left, so the answer names
     none.
     """
@@ -180,12 +176,12 @@ def _create_backup(
     return Begin({"image": msgspec.to_builtins(image), "rotation": arguments.rotation}, answer)
 
 
-def _shelve(api: Collaborators, call: Call, session: Session, row: models.Instance, arguments: Arguments) -> Begin:
+def _shelve(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
     """Adds the record of its image, as `_create_image`."""
     return Begin({"image": shelving.image_of(api, call, session, row)})
 
 
-def _unshelve(api: Collaborators, call: Call, session: Session, row: models.Instance, arguments: Arguments) -> Begin:
+def _unshelve(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
     return Begin(shelving.destination(api, call, session, row, call.body[UNSHELVE.key]))
 
 

@@ -16,7 +16,7 @@ from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.http.microversions import History, changed
 from minova.codecs import Decoder
-from minova.db.models import Instance
+from minova.db.api_queries.instances import InstanceRow
 from minova.objects.servers.console import ConsoleType
 from minova.objects.servers.failures import kind_of, text_of
 
@@ -156,7 +156,7 @@ def _options(decoder: Decoder[S], name: str, arguments: Any) -> S:
         raise errors.BadRequest(f"Invalid input for {name}: {error}") from None
 
 
-def _placed(api: Collaborators, call: Call) -> Instance:
+def _placed(api: Collaborators, call: Call) -> InstanceRow:
     with api.db.read() as session:
         row = servers.find(call, session)
     if row.host is None:
@@ -164,7 +164,7 @@ def _placed(api: Collaborators, call: Call) -> Instance:
     return row
 
 
-def from_host(call: Call, row: Instance, what: str, ask: Callable[[], T]) -> T:
+def from_host(call: Call, row: InstanceRow, what: str, ask: Callable[[], T]) -> T:
     """Returns the answer of the host. On an error other than BadRequest and Conflict, users get a fixed text,
     administrators the original one.
     """

@@ -243,7 +243,7 @@ def _earlier_answer(api: Collaborators, call: Call, identity: RequestIdentity) -
     if not identity.is_from_client:
         return None
     with api.db.read() as session:
-        row = instances.create_request(session, identity.request_uuid, call.ctx.project_id)
+        row = request_specs.find_create_request(session, identity.request_uuid, call.ctx.project_id)
         if row is None:
             return None
         if row.body_hash != identity.body_hash:

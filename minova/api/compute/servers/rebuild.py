@@ -16,7 +16,7 @@ from minova.api.http import names
 from minova.api.http.call import Call
 from minova.api.http.structs import Boolean, is_true
 from minova.codecs import Decoder
-from minova.db import models
+from minova.db.api_queries.instances import InstanceRow
 from minova.db.catalogue import key_pairs
 from minova.db.servers import instances
 from minova.hardware.demands import demands_of
@@ -42,9 +42,7 @@ class Rebuild(NamedTuple):
     shown: dict[str, Any]
 
 
-def requested(
-    api: Collaborators, call: Call, session: Session, row: models.Instance, wanted: RebuildArguments
-) -> Rebuild:
+def requested(api: Collaborators, call: Call, session: Session, row: InstanceRow, wanted: RebuildArguments) -> Rebuild:
     """Raises BadRequest or Forbidden if a value is invalid or not allowed."""
     _check_version(call, wanted)
     _check_plain(wanted)
@@ -131,7 +129,7 @@ def _image(api: Collaborators, call: Call, session: Session, reference: str) -> 
     return image
 
 
-def _check_image(api: Collaborators, session: Session, row: models.Instance, image: Image) -> None:
+def _check_image(api: Collaborators, session: Session, row: InstanceRow, image: Image) -> None:
     """Raises BadRequest if the image does not fit the server's flavor, or would change its NUMA topology: its CPUs and
     memory are already assigned.
     """

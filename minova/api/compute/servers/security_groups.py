@@ -15,7 +15,7 @@ from minova.api.compute.servers.networks import neutron, neutron_servers
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.codecs import Decoder
-from minova.db import models
+from minova.db.api_queries.instances import InstanceRow
 from minova.db.networks import ports, security_groups
 from minova.objects.network.network import DEFAULT_GROUP, Port, SecurityGroup, SecurityGroupRule
 
@@ -132,7 +132,7 @@ def _change(api: Collaborators, call: Call, body: Any, *, adding: bool) -> None:
         _write(api, call, port, group_id, adding=adding)
 
 
-def _by_name(session: Session, row: models.Instance, name: str) -> str:
+def _by_name(session: Session, row: InstanceRow, name: str) -> str:
     found = security_groups.named(session, row.project_id, [name]).get(name, [])
     if len(found) > 1:
         raise errors.Conflict(f"Multiple security groups found matching '{name}'. Use an ID to be more specific.")

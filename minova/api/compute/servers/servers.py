@@ -1,6 +1,6 @@
 """`/servers`: list, show, update, delete. `create` has a module of its own."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -31,10 +31,9 @@ from minova.api.http.links import Link
 from minova.api.http.microversions import History, added, changed
 from minova.api.http.structs import page_size
 from minova.api.policies.enforcer import Target
-from minova.db import models
 from minova.db.api_queries import availability_zones, instances
 from minova.db.api_queries import services as read_services
-from minova.db.api_queries.instances import InstanceRow, ShownInstance
+from minova.db.api_queries.instances import InstanceRow
 from minova.db.catalogue import server_groups
 from minova.db.networks import security_groups, vifs
 from minova.db.servers import request_specs, tags
@@ -211,7 +210,7 @@ def clear_password(api: Collaborators, call: Call) -> None:
     api.conductor.clear_server_password(call.ctx, instance_uuid=row.uuid)
 
 
-def find(call: Call, session: Session, *, deleted: bool = False) -> models.Instance:
+def find(call: Call, session: Session, *, deleted: bool = False) -> InstanceRow:
     """Returns the server in the path. `deleted`: finds deleted servers, too.
 
     Raises NotFound also if the caller may not see the server.
@@ -260,7 +259,7 @@ def _page(call: Call, shown: list[Any], rows: Sequence[InstanceRow], full: bool)
 
 
 def _views(
-    api: Collaborators, call: Call, session: Session, rows: Sequence[ShownInstance], *, with_groups: bool = False
+    api: Collaborators, call: Call, session: Session, rows: Sequence[InstanceRow], *, with_groups: bool = False
 ) -> list[ServerView]:
     """Returns the servers for an answer. Does not read what the microversion does not show.
 
@@ -268,12 +267,13 @@ def _views(
     """
     uuids = [row.uuid for row in rows]
     faults = instances.last_faults(session, [row.uuid for row in rows if shows_fault(row)])
-    zones = availability_zones.by_host(session, {row.host for row in rows if row.host is not None})
+    hosts = {row.host for row in rows if row.host is not None}
+    zones = availability_zones.by_host(session, hosts)
     default = api.conf.scheduler.default_availability_zone
     interfaces = vifs.of_instances(session, uuids)
     secured = security_groups.names_of_instances(session, interfaces)
     found = tags.of_instances(session, uuids) if call.has(ANSWER_HISTORY, "tags") else {}
-    host_status = _host_statuses(api, call, session)
+    host_status = _host_statuses(api, call, session, hosts)
     groups = (
         server_groups.uuids_of_instances(session, uuids)
         if with_groups and call.has(ANSWER_HISTORY, "server_groups")
@@ -315,15 +315,17 @@ def _with(shown: ServerView, names: Sequence[str]) -> ServerView:
     return msgspec.structs.replace(shown, security_groups=(*own, *({"name": name} for name in names)))
 
 
-def _unknown(row: ShownInstance) -> str:
+def _unknown(row: InstanceRow) -> str:
     """Returns the status of a host without a service; empty if the server has no host."""
     return "UNKNOWN" if row.host else ""
 
 
-def _host_statuses(api: Collaborators, call: Call, session: Session) -> dict[str, str] | None:
-    """Returns the statuses of compute hosts; None if the caller does not see them."""
+def _host_statuses(api: Collaborators, call: Call, session: Session, hosts: Collection[str]) -> dict[str, str] | None:
+    """Returns the statuses of compute hosts, among them these; None if the caller does not see them."""
     if not (call.has(ANSWER_HISTORY, "host_status") and call.permits(HOST_STATUS)):
         return None
+    if not hosts:
+        return {}
     services = read_services.services(session, api.conf.service_down_time, api.db)
     statuses = {}
     for service in services.rows:

@@ -12,9 +12,9 @@ from minova.api.compute.servers.create import Text255, Zone, check_zone
 from minova.api.http.call import Call
 from minova.api.http.microversions import History, added, changed
 from minova.codecs import Decoder
-from minova.db import models
 from minova.db.api_queries import availability_zones
 from minova.db.api_queries import services as read_services
+from minova.db.api_queries.instances import InstanceRow
 
 # The suffix of the image's name, after the name of the server. As in Nova, names that are too long are cut.
 SUFFIX = "-shelved"
@@ -39,7 +39,7 @@ BODY_HISTORY = History(
 )
 
 
-def image_of(api: Collaborators, call: Call, session: Session, row: models.Instance) -> dict[str, Any]:
+def image_of(api: Collaborators, call: Call, session: Session, row: InstanceRow) -> dict[str, Any]:
     """Returns the record of the image from which the server is unshelved. It belongs to the server's project, even if
     an administrator shelves the server.
     """
@@ -50,7 +50,7 @@ def image_of(api: Collaborators, call: Call, session: Session, row: models.Insta
     return dict(msgspec.to_builtins(owned))
 
 
-def destination(api: Collaborators, call: Call, session: Session, row: models.Instance, body: Any) -> dict[str, Any]:
+def destination(api: Collaborators, call: Call, session: Session, row: InstanceRow, body: Any) -> dict[str, Any]:
     """Returns the arguments for the conductor.
 
     Raises BadRequest if there is no such zone or host, or the body is invalid; Forbidden if the caller may not name a

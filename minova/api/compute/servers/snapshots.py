@@ -12,7 +12,8 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.api.http import names
 from minova.api.http.call import Call
-from minova.db import models, quotas
+from minova.db import quotas
+from minova.db.api_queries.instances import InstanceRow
 from minova.db.servers import instances
 from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.quota import UNLIMITED
@@ -24,7 +25,7 @@ def image_of(
     conf: cfg.ConfigOpts,
     call: Call,
     session: Session,
-    row: models.Instance,
+    row: InstanceRow,
     name: str,
     metadata: Mapping[str, str],
     **more: str,

@@ -13,7 +13,7 @@ from minova.api.http.call import Call
 from minova.api.http.links import Link
 from minova.api.http.microversions import History, added, changed, removed
 from minova.db import models
-from minova.db.api_queries.instances import ShownInstance
+from minova.db.api_queries.instances import InstanceRow
 from minova.objects.catalogue import disk_config
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.network.vif import Vif
@@ -199,7 +199,7 @@ class Form:
         self.has_flavor_specs = self.embeds_flavor and call.permits(FLAVOR_SPECS)
 
 
-def shown_status(row: ShownInstance) -> Status:
+def shown_status(row: InstanceRow) -> Status:
     return Status.DELETED if row.deleted_at is not None else status_of(row.vm_state, row.task_state)
 
 
@@ -208,11 +208,11 @@ def host_id(project_id: str, host: str | None) -> str:
     return hashlib.sha224((project_id + host).encode()).hexdigest() if host else ""
 
 
-def brief(form: Form, row: ShownInstance) -> ServerBrief:
+def brief(form: Form, row: InstanceRow) -> ServerBrief:
     return ServerBrief(id=row.uuid, name=row.display_name, links=form.servers.links_to(row.uuid))
 
 
-def view(form: Form, row: ShownInstance, parts: Parts) -> ServerView:
+def view(form: Form, row: InstanceRow, parts: Parts) -> ServerView:
     """Returns the representation of a server. Until the server has a host, it shows the requested zone."""
     status = shown_status(row)
     fault = parts.fault
@@ -257,7 +257,7 @@ def view(form: Form, row: ShownInstance, parts: Parts) -> ServerView:
     return ANSWER_HISTORY.of_version(complete, form.version, everything=form.everything)
 
 
-def _attributes(form: Form, row: ShownInstance) -> dict[str, Any]:
+def _attributes(form: Form, row: InstanceRow) -> dict[str, Any]:
     if not form.has_host_attributes:
         return {"hostname": row.hostname} if form.has_hostname else {}
     return {
@@ -274,7 +274,7 @@ def _attributes(form: Form, row: ShownInstance) -> dict[str, Any]:
     }
 
 
-def _image(form: Form, row: ShownInstance, spec: RequestSpec | None) -> LinkedImage:
+def _image(form: Form, row: InstanceRow, spec: RequestSpec | None) -> LinkedImage:
     properties: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
     if form.has_image_properties:
         image = None if spec is None else spec.image
@@ -303,7 +303,7 @@ def _hints(spec: RequestSpec | None) -> dict[str, list[Any]]:
     return {key: value if isinstance(value, list) else [value] for key, value in hints.items()}
 
 
-def shows_fault(row: ShownInstance) -> bool:
+def shows_fault(row: InstanceRow) -> bool:
     """Whether the fault is shown: as in Nova, and during a delete, because the host may fail to do it."""
     return shown_status(row) in WITH_FAULT or row.task_state == TaskState.DELETING
 

@@ -18,8 +18,8 @@ from minova.api.compute.servers.consoles import from_host
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.http.microversions import History, changed
-from minova.db import models
 from minova.db.api_queries import services as read_services
+from minova.db.api_queries.instances import InstanceRow
 from minova.objects.servers.diagnostics import GuestDiagnostics, NicUse
 
 LOG = logging.getLogger(__name__)
@@ -105,7 +105,7 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
     return shown
 
 
-def _view(counted: GuestDiagnostics, row: models.Instance) -> DiagnosticsView:
+def _view(counted: GuestDiagnostics, row: InstanceRow) -> DiagnosticsView:
     return DiagnosticsView(
         state="running",
         driver=counted.driver,

@@ -25,6 +25,7 @@ from minova.backoff import Backoff
 from minova.codecs import Decoder
 from minova.db import models
 from minova.db.api_queries import instances
+from minova.db.api_queries.instances import InstanceRow
 from minova.db.networks import networks as stored_networks
 from minova.db.networks import neutron_ports, ports
 from minova.db.servers import tasks
@@ -130,7 +131,7 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
     return {"interfaceAttachment": _view(call, port)}
 
 
-def _attach_neutrons(api: Collaborators, call: Call, row: models.Instance, nic: networks.Nic) -> dict[str, Any]:
+def _attach_neutrons(api: Collaborators, call: Call, row: InstanceRow, nic: networks.Nic) -> dict[str, Any]:
     """Makes a new port in Neutron first, so that the answer can name it.
 
     A port that this process leaves behind is deleted with the server.
@@ -153,7 +154,7 @@ def _attach_neutrons(api: Collaborators, call: Call, row: models.Instance, nic: 
     return {"interfaceAttachment": _neutron_view(call, known)}
 
 
-def _require_able(call: Call, row: models.Instance) -> None:
+def _require_able(call: Call, row: InstanceRow) -> None:
     """Raises Conflict if the server cannot attach an interface. Runs before a port is made; the conductor
     checks again.
     """
@@ -171,7 +172,7 @@ def _is_held(api: Collaborators, port_id: str) -> bool:
         return bool(neutron_ports.held(session, [port_id]))
 
 
-def _of_neutron(call: Call, session: Session, row: models.Instance) -> models.NeutronPort | None:
+def _of_neutron(call: Call, session: Session, row: InstanceRow) -> models.NeutronPort | None:
     """Returns the port in the path if it is a Neutron port of the server."""
     wanted = call.path["port_id"]
     return neutron_ports.find(session, row.uuid, wanted) if len(wanted) <= 36 else None
@@ -186,7 +187,7 @@ def delete(api: Collaborators, call: Call) -> None:
     _start(api, call, row, DETACH_INTERFACE.kind, {"port_id": port_id})
 
 
-def _attach(api: Collaborators, call: Call, row: models.Instance, arguments: dict[str, Any]) -> bool:
+def _attach(api: Collaborators, call: Call, row: InstanceRow, arguments: dict[str, Any]) -> bool:
     """Returns False while another interface of the server is attached or detached. As in Nova, several requests may run
     at the same time.
     """
@@ -200,7 +201,7 @@ def _attach(api: Collaborators, call: Call, row: models.Instance, arguments: dic
     return True
 
 
-def _start(api: Collaborators, call: Call, row: models.Instance, kind: str, arguments: dict[str, Any]) -> None:
+def _start(api: Collaborators, call: Call, row: InstanceRow, kind: str, arguments: dict[str, Any]) -> None:
     api.conductor.start_action(
         call.ctx,
         instance_uuid=row.uuid,
@@ -226,7 +227,7 @@ def _wait(is_done: Callable[[], bool], late: Callable[[], Exception]) -> None:
         time.sleep(pause)
 
 
-def _has_ended(api: Collaborators, call: Call, row: models.Instance) -> bool:
+def _has_ended(api: Collaborators, call: Call, row: InstanceRow) -> bool:
     """Whether the attachment has ended.
 
     Raises Conflict if another action has interrupted it, HTTPInternalServerError if it has failed.
@@ -243,11 +244,11 @@ def _has_ended(api: Collaborators, call: Call, row: models.Instance) -> bool:
     raise _failed(row)
 
 
-def _failed(row: models.Instance) -> Exception:
+def _failed(row: InstanceRow) -> Exception:
     return falcon.HTTPInternalServerError(description=f"Failed to attach network adapter device to {row.uuid}")
 
 
-def _port(call: Call, session: Session, row: models.Instance) -> Port:
+def _port(call: Call, session: Session, row: InstanceRow) -> Port:
     """Returns the port in the path. Raises PortNotFound if it is not a port of the server."""
     wanted = call.path["port_id"]
     port = ports.find(session, wanted) if len(wanted) <= 36 else None
@@ -355,7 +356,7 @@ def remove_fixed_ip(api: Collaborators, call: Call, body: Any) -> None:
     _change(api, call, less)
 
 
-def _in_neutron(api: Collaborators, row: models.Instance, is_meant: Callable[[Port], bool]) -> list[str]:
+def _in_neutron(api: Collaborators, row: InstanceRow, is_meant: Callable[[Port], bool]) -> list[str]:
     """Returns the server's ports in Neutron, or none if `is_meant` is true for a port of minova's own."""
     with api.db.read() as session:
         if any(is_meant(port) for port in ports.of_instance(session, row.uuid)):
@@ -363,14 +364,14 @@ def _in_neutron(api: Collaborators, row: models.Instance, is_meant: Callable[[Po
         return neutron_servers.ports_of(session, [row.uuid]).get(row.uuid, [])
 
 
-def _unlocked(api: Collaborators, call: Call) -> models.Instance:
+def _unlocked(api: Collaborators, call: Call) -> InstanceRow:
     with api.db.read() as session:
         row = servers.find(call, session)
     _require_unlocked(call, row)
     return row
 
 
-def _require_unlocked(call: Call, row: models.Instance) -> None:
+def _require_unlocked(call: Call, row: InstanceRow) -> None:
     if row.locked_by is not None and not call.ctx.is_admin:
         raise errors.Conflict(f"Instance {row.uuid} is locked")
 

@@ -8,6 +8,7 @@ from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import servers
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
+from minova.db.api_queries import instances
 from minova.objects.hosts.numa import InstanceNUMACell
 
 OF_HOST = "compute:server:topology:host:index"
@@ -30,7 +31,7 @@ class TopologyView(msgspec.Struct, frozen=True, kw_only=True):
 
 def show(api: Collaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
-        topology = servers.find(call, session).numa_topology
+        topology = instances.numa_topology(session, servers.find(call, session).uuid)
     cells = () if topology is None else topology.cells
     # Negative values stand for words such as "large": the guest has no host yet.
     sizes = [cell.pagesize for cell in cells if cell.pagesize is not None and cell.pagesize > 0]

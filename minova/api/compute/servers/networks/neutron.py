@@ -13,7 +13,7 @@ from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.http.call import Call
 from minova.api.policies.enforcer import Target
-from minova.db import models
+from minova.db.api_queries.instances import InstanceRow
 from minova.objects.network import addresses
 from minova.objects.network.port_features import refusal_reason
 from minova.objects.network.port_marks import mark
@@ -144,7 +144,7 @@ class NeutronResolver:
         return RequestedNic(network_id=network["id"], ip_address=wanted.fixed_ip, service=NEUTRON, tag=wanted.tag)
 
 
-def new_interface(api: Collaborators, call: Call, row: models.Instance, nic: WantedNic) -> NewInterface:
+def new_interface(api: Collaborators, call: Call, row: InstanceRow, nic: WantedNic) -> NewInterface:
     """Returns a new interface of an existing server. Makes a port if the request names none; the caller must withdraw
     it if the server cannot have it.
 

@@ -16,7 +16,7 @@ from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers.networks.neutron import client_of, token_of
 from minova.api.http.call import Call
-from minova.db import models
+from minova.db.api_queries.instances import InstanceRow
 from minova.db.networks import neutron_ports
 from minova.db.sql import chunked
 from minova.objects.network.network import SecurityGroup, SecurityGroupRule
@@ -48,7 +48,7 @@ def ports_asked(api: Collaborators, session: Session, instance_uuids: Collection
     return {} if api.neutron is None else ports_of(session, instance_uuids)
 
 
-def require_neutron(api: Collaborators, row: models.Instance) -> None:
+def require_neutron(api: Collaborators, row: InstanceRow) -> None:
     """Raises BadRequest if this API is no longer configured for the Neutron that has the server's ports."""
     if api.neutron is None:
         raise errors.BadRequest(
@@ -100,7 +100,7 @@ def groups_of(
 
 
 def change_group(
-    api: Collaborators, call: Call, row: models.Instance, port_ids: Sequence[str], name: str, *, adding: bool
+    api: Collaborators, call: Call, row: InstanceRow, port_ids: Sequence[str], name: str, *, adding: bool
 ) -> None:
     """Adds the group to each of these ports, or removes it.
 
@@ -158,7 +158,7 @@ def _groups_in(port: "Document") -> list[str]:
 # -- addresses -----------------------------------------------------------------------------------------------------------
 
 
-def add_address(api: Collaborators, call: Call, row: models.Instance, port_ids: Sequence[str], network_id: str) -> None:
+def add_address(api: Collaborators, call: Call, row: InstanceRow, port_ids: Sequence[str], network_id: str) -> None:
     """Adds an address to the first of the ports on this network, from the first subnet that has one.
 
     Raises NetworkNotFound if no port is on the network, BadRequest if no subnet has an address.
@@ -190,7 +190,7 @@ def _with_address(subnet_id: str, port: "Document") -> dict[str, Any]:
     return {"fixed_ips": [*port["fixed_ips"], {"subnet_id": subnet_id}]}
 
 
-def remove_address(api: Collaborators, call: Call, row: models.Instance, port_ids: Sequence[str], address: str) -> None:
+def remove_address(api: Collaborators, call: Call, row: InstanceRow, port_ids: Sequence[str], address: str) -> None:
     """Removes the address from its port. Raises BadRequest if no port has it."""
     require_neutron(api, row)
     if not any(_change(api, call, port_id, partial(_without_address, address)) for port_id in port_ids):
@@ -234,7 +234,7 @@ def _change(
     raise errors.Conflict(_OFTEN)
 
 
-def _look_again(api: Collaborators, call: Call, row: models.Instance) -> None:
+def _look_again(api: Collaborators, call: Call, row: InstanceRow) -> None:
     """Lets the conductor read the interfaces now: Neutron's event may come later, or never."""
     if row.host is not None:
         try:
