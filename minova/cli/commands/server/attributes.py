@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from minova.cli import find
 from minova.cli.base import Command
 from minova.cli.client import COMPUTE, Client, Json, part
-from minova.cli.commands.server.delete import find_all
+from minova.cli.commands.server.actions.action import find_all
 from minova.cli.errors import CliError, UsageError
 from minova.cli.output.columns import printable
 from minova.cli.parser import key_value

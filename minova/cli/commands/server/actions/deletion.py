@@ -1,13 +1,13 @@
-"""`minova server delete`."""
+"""`minova server delete|restore`."""
 
 import argparse
 import sys
-from collections.abc import Callable
 from functools import partial
 
 from minova.cli import find
 from minova.cli.base import Command
 from minova.cli.client import COMPUTE, Client, Json, part
+from minova.cli.commands.server.actions.action import ServerAction, add_all_projects, find_all
 from minova.cli.errors import ApiError, CliError
 from minova.cli.parser import add_wait
 from minova.cli.wait import Progress, TimedOut, wait_until_gone
@@ -55,31 +55,12 @@ class ServerDelete(Command):
             raise
 
 
-def add_all_projects(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--all-projects", action="store_true", help="look for names in every project (administrators); IDs need it not"
-    )
+class ServerRestore(ServerAction):
+    """Restore servers that were deleted a while ago, if the cloud keeps them so long."""
 
+    key = "restore"
+    status = "ACTIVE"
+    done = "restored"
 
-def find_all(
-    client: Client,
-    names: list[str],
-    undone: str = "Nothing was deleted.",
-    look: Callable[[Client, str], Json] = find.server,
-) -> list[Json]:
-    """Returns all servers. Raises CliError that names each missing one and ends with `undone`, so that no work is half
-    done.
-    """
-    servers, missing = [], []
-    for name in names:
-        try:
-            servers.append(look(client, name))
-        except ApiError:
-            raise
-        except CliError as error:
-            missing.append(error)
-    if missing:
-        if len(missing) == 1 and len(names) == 1:
-            raise missing[0]
-        raise CliError("\n".join(str(error) for error in missing) + f"\n{undone}")
-    return servers
+    def find(self, client: Client, name_or_id: str, *, every: bool) -> Json:
+        return find.server_to_restore(client, name_or_id, every=every)

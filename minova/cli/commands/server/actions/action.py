@@ -1,0 +1,131 @@
+"""What the commands of server actions have in common: `minova server stop|start|reboot|...`."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any, ClassVar, NamedTuple
+
+from minova.cli import find
+from minova.cli.base import Command
+from minova.cli.client import COMPUTE, Client, Json, part
+from minova.cli.errors import ApiError, CliError
+from minova.cli.parser import add_wait
+from minova.cli.wait import Gone, Progress, TimedOut, failed_action, wait_for_status
+
+
+class Goal(NamedTuple):
+    """What --wait waits for: the action by its key, the statuses that the server may have then, None: any, and what messages say of it."""
+
+    key: str
+    statuses: frozenset[str] | None
+    done: str
+
+
+class ServerAction(Command):
+    """`key`: in the body of the request; `status`: the server's when it is done, None: any; `done`: what the help says of it."""
+
+    key: ClassVar[str]
+    status: ClassVar[str | None]
+    done: ClassVar[str]
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "servers", nargs="+", metavar="SERVER", help="name or ID; if one is unknown, none is changed"
+        )
+        add_all_projects(parser)
+        add_wait(parser, f"until they are {self.done}", 300.0)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        servers = self.find_each(parsed_args)
+        arguments = {uuid: self.arguments_for(server, parsed_args) for uuid, server in servers.items()}
+        for uuid, server in servers.items():
+            answer = self.client.post(f"{COMPUTE}/servers/{part(uuid)}/action", {self.key: arguments[uuid]})
+            self.show(server, answer)
+        if parsed_args.wait:
+            progress = Progress.on(sys.stderr)
+            for server in servers.values():
+                self._wait(server, progress, parsed_args.timeout)
+
+    def find_each(self, parsed_args: argparse.Namespace) -> dict[str, Json]:
+        """Returns the servers by their IDs, each once."""
+        look = partial(self.find, every=parsed_args.all_projects)
+        return {
+            server["id"]: server for server in find_all(self.client, parsed_args.servers, "Nothing was changed.", look)
+        }
+
+    def find(self, client: Client, name_or_id: str, *, every: bool) -> Json:
+        return find.server(client, name_or_id, every=every)
+
+    def arguments(self, parsed_args: argparse.Namespace) -> Any:
+        """Returns the value of the action's key in the request."""
+        return None
+
+    def arguments_for(self, server: Json, parsed_args: argparse.Namespace) -> Any:
+        """Returns the value for one of the servers."""
+        return self.arguments(parsed_args)
+
+    def show(self, server: Json, answer: Any) -> None:
+        """Shows information in the response to the user, besides the acceptance."""
+
+    def _wait(self, server: Json, progress: Progress, timeout: float) -> None:
+        statuses = None if self.status is None else frozenset({self.status})
+        self.wait_for(Goal(self.key, statuses, self.done), server, progress, timeout)
+
+    def wait_for(self, goal: "Goal", server: Json, progress: Progress, timeout: float) -> None:
+        """Waits for the goal. Raises CliError if the server does not reach it."""
+        try:
+            last = wait_for_status(self.client, server, progress, timeout)
+        except TimedOut as late:
+            raise CliError(f"Waited {timeout:g} s: {late}. The request is still in progress.") from None
+        except Gone:
+            raise CliError(f"Server {server['name']} was deleted meanwhile.") from None
+        except KeyboardInterrupt:
+            print("\nStopped waiting: the requests are still in progress.", file=sys.stderr)
+            raise
+        failure = self._failure(server, goal.key)
+        if failure or (goal.statuses is not None and last["status"] not in goal.statuses):
+            raise CliError(failed_action(last, goal.done, failure))
+
+    def _failure(self, server: Json, key: str) -> str | None:
+        """Returns why the action failed; a server may be ACTIVE although its reboot failed. None if it did not fail, or
+        if the API does not report it.
+        """
+        try:
+            listed = self.client.get(f"{COMPUTE}/servers/{part(server['id'])}/os-instance-actions")["instanceActions"]
+        except ApiError:  # a policy may forbid it, and an API of 0.1.0 has none
+            return None
+        newest: Json = listed[0] if listed else {}
+        return newest.get("message") if newest.get("action") == key.removeprefix("os-") else None
+
+
+def add_all_projects(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--all-projects", action="store_true", help="look for names in every project (administrators); IDs need it not"
+    )
+
+
+def find_all(
+    client: Client,
+    names: list[str],
+    undone: str = "Nothing was deleted.",
+    look: Callable[[Client, str], Json] = find.server,
+) -> list[Json]:
+    """Returns all servers. Raises CliError that names each missing one and ends with `undone`, so that no work is half
+    done.
+    """
+    servers, missing = [], []
+    for name in names:
+        try:
+            servers.append(look(client, name))
+        except ApiError:
+            raise
+        except CliError as error:
+            missing.append(error)
+    if missing:
+        if len(missing) == 1 and len(names) == 1:
+            raise missing[0]
+        raise CliError("\n".join(str(error) for error in missing) + f"\n{undone}")
+    return servers
