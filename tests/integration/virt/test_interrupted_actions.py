@@ -17,6 +17,7 @@ import libvirt
 import pytest
 
 from tests.cluster import wait_for
+from tests.integration.virt.held_guests import HeldGuests
 from tests.integration.virt.held_saves import held_saves
 from tests.integration.virt.test_server_actions import BOOT_ID, Site, real_site
 from tests.integration.virt.test_server_images import Copies, all_files, wait_for_overlay
@@ -25,6 +26,7 @@ pytestmark = pytest.mark.timeout(900)
 RUNNING, OFF = libvirt.VIR_DOMAIN_RUNNING, libvirt.VIR_DOMAIN_SHUTOFF
 # The shortest action_timeout that there is, in seconds.
 LEAST_TIMEOUT = 10
+SLOW = 20.0
 # The first word of a boot.
 BOOT_LOADER = "SYSLINUX"
 
@@ -62,7 +64,27 @@ class Interrupted:
     def __init__(self, site: Site, copies: Copies) -> None:
         self.site = site
         self.copies = copies
+        self._guests: HeldGuests | None = None
         self._mark = 0
+
+    @contextmanager
+    def _slow(self, name: str, interrupt: "Interrupt") -> Iterator[Callable[[], None]]:
+        """Holds the slow step of the action. Yields a function that waits until libvirt has begun it."""
+        with ExitStack() as held:
+            if name == "snapshot":
+                self.copies.hold()
+                held.callback(self.copies.let_go)
+                yield lambda: None
+            elif name == "suspend":
+                assert self.site.libvirtd.pid is not None
+                yield held.enter_context(held_saves(self.site.libvirtd.pid)).await_one
+            elif interrupt in SLOWNESS:
+                self._guests = self._guests or HeldGuests(self.site.libvirtd)
+                self._guests.hold()
+                held.callback(self._guests.let_go)
+                yield self._guests.await_one
+            else:
+                yield lambda: None
 
     def cli(self, words: str, *more: str) -> None:
         self.site.cli(*words.split(), *more)
@@ -81,22 +103,16 @@ class Interrupted:
         wait_for("the guest's boot", is_up)
         assert self.site.console.ask("echo here") == "here"
 
-    def run(self, name: str, interrupt: Callable[[Site], None]) -> None:
+    def run(self, name: str, interrupt: "Interrupt") -> None:
         row, site = ROWS[name], self.site
         self._mark += 1
         site.console.ask(f"echo mark-{self._mark} >/tmp/mark")
         boot, boots = site.console.ask(BOOT_ID), self.boots()
         if row.before:
             self.cli(row.before, "--wait")
-        with ExitStack() as held:
-            assert site.libvirtd.pid is not None
-            saves = held.enter_context(held_saves(site.libvirtd.pid)) if name == "suspend" else None
-            if name == "snapshot":
-                self.copies.hold()
-                held.callback(self.copies.let_go)
+        with self._slow(name, interrupt) as await_begin:
             self.cli(row.act)
-            if saves is not None:
-                saves.await_one()
+            await_begin()
             interrupt(site)
         site.wait_for_idle()
         wait_for("the status", lambda: site.server["status"] == row.status, 60)
@@ -144,18 +160,32 @@ def libvirtd_hangs(site: Site) -> None:
         os.kill(pid, signal.SIGCONT)
 
 
+def libvirt_is_slow(site: Site) -> None:
+    """For longer than minova waits for a sign of life of its connection to libvirt."""
+    _let_pass(site, SLOW)
+
+
 def deadline_passes(site: Site) -> None:
     """The host gives signs of life, so the deadline moves on."""
-    over = time.monotonic() + 2.5 * LEAST_TIMEOUT
-    wait_for("more time than an action may take", lambda: time.monotonic() > over)
+    _let_pass(site, 2.5 * LEAST_TIMEOUT)
+
+
+def _let_pass(site: Site, seconds: float) -> None:
+    over = time.monotonic() + seconds
+    wait_for("the time of a slow hypervisor", lambda: time.monotonic() > over)
     assert site.server["OS-EXT-STS:task_state"] is not None
 
 
-INTERRUPTS = {"compute dies": compute_dies, "libvirtd dies": libvirtd_dies, "libvirtd hangs": libvirtd_hangs}
+Interrupt = Callable[[Site], None]
+SLOWNESS = (libvirt_is_slow, deadline_passes)
+INTERRUPTS: dict[str, Interrupt] = {
+    "compute dies": compute_dies,
+    "libvirtd dies": libvirtd_dies,
+    "libvirtd hangs": libvirtd_hangs,
+    "libvirt is slow": libvirt_is_slow,
+}
 TABLE = [(name, how) for name in ROWS for how in INTERRUPTS]
 CORE = [("suspend", "compute dies"), ("snapshot", "libvirtd dies")]
-# Actions that can be held.
-HELD = ("suspend", "snapshot")
 IS_WHOLE = os.environ.get("MINOVA_INTERRUPTED") == "all"
 
 
@@ -183,7 +213,7 @@ def test_interrupted_action_ends_as_it_was_meant_and_loses_no_memory(
 @pytest.mark.skipif(not IS_WHOLE, reason="part of the whole table")
 def test_actions_outlive_their_deadline(tmp_path: Path, guest_image: Path) -> None:
     with a_site(tmp_path, guest_image, f"[conductor]\naction_timeout = {LEAST_TIMEOUT}\n") as impatient:
-        for name in HELD:
+        for name in ROWS:
             impatient.run(name, deadline_passes)
 
 
@@ -216,6 +246,24 @@ def test_bug_writes_during_a_snapshot_are_lost_with_the_domain(interrupted: Inte
     assert site.console.ask("mount -t vfat /dev/vda1 /disk && cat /disk/aside; umount /disk") == "aside"
     wait_for("the overlay is gone", lambda: all_files(site) == {"disk"})
     assert "Traceback" not in site.standalone.log
+
+
+@pytest.mark.skipif(not IS_WHOLE, reason="part of the whole table")
+def test_bug_shelving_removed_the_memory_of_a_late_suspend(interrupted: Interrupted) -> None:
+    """The memory is saved although the server is not suspended."""
+    site = interrupted.site
+    site.console.ask("echo late >/tmp/mark")
+    boot = site.console.ask(BOOT_ID)
+    with site.domain() as domain:
+        domain.managedSave()
+    wait_for("the status", lambda: site.server["status"] == "SHUTOFF", 60)
+    interrupted.cli("server shelve vm")
+    site.wait_for_idle()
+    assert (site.server["status"], all_files(site)) == ("SHUTOFF", {"disk"})
+    with site.domain() as domain:
+        assert domain.hasManagedSaveImage()
+    interrupted.cli("server start vm", "--wait")
+    assert (site.console.ask("cat /tmp/mark"), site.console.ask(BOOT_ID)) == ("late", boot)
 
 
 @pytest.mark.skipif(not IS_WHOLE, reason="part of the whole table")
