@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import libvirt
 import pytest
 
+from tests.cluster import wait_for
 from tests.servers.libvirtd import Libvirtd
 
 # The boot takes about 6 s on an idle machine; the emulator shares it with everything else that runs.
@@ -44,14 +44,13 @@ class Guest:
     def xml(self) -> str:
         return DOMAIN.format(name=self.name, disk=self.disk, console=self.console)
 
-    def says(self, words: str, times: int = 1) -> bool:
-        """Whether the guest prints the words so many times before the deadline."""
-        deadline = time.monotonic() + READY_WITHIN
-        while time.monotonic() < deadline:
-            if self.console.exists() and self.console.read_text(errors="replace").count(words) >= times:
-                return True
-            time.sleep(0.1)
-        return False
+    def says(self, words: str, times: int = 1) -> None:
+        """Wait until the guest has printed the words so many times."""
+
+        def printed() -> bool:
+            return self.console.exists() and self.console.read_text(errors="replace").count(words) >= times
+
+        wait_for(f"the guest to print {words}", printed, READY_WITHIN)
 
 
 @pytest.fixture
@@ -77,17 +76,17 @@ def domain(connection: libvirt.virConnect, guest: Guest) -> Iterator[libvirt.vir
 
 
 def test_a_guest_boots_to_ready_and_obeys_the_power_button(guest: Guest, domain: libvirt.virDomain) -> None:
-    assert guest.says("MINOVA-GUEST BOOTS 1")
-    assert guest.says("MINOVA-GUEST READY hostname=")
+    guest.says("MINOVA-GUEST BOOTS 1")
+    guest.says("MINOVA-GUEST READY hostname=")
     domain.shutdown()
-    assert guest.says("MINOVA-GUEST POWERBUTTON")
+    guest.says("MINOVA-GUEST POWERBUTTON")
 
 
 def test_a_reset_guest_counts_its_boots(guest: Guest, domain: libvirt.virDomain) -> None:
-    assert guest.says("MINOVA-GUEST READY")
+    guest.says("MINOVA-GUEST READY")
     domain.reset()
-    assert guest.says("MINOVA-GUEST BOOTS 2")
-    assert guest.says("MINOVA-GUEST READY", times=2)
+    guest.says("MINOVA-GUEST BOOTS 2")
+    guest.says("MINOVA-GUEST READY", times=2)
 
 
 def test_a_guest_outlives_its_libvirtd_and_ends_with_the_server(guest: Guest) -> None:

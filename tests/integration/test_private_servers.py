@@ -6,12 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 import sqlalchemy
 
+from tests.cluster import wait_for
 from tests.servers.keeper import descendants
 from tests.servers.mariadb import MariaDB
 from tests.servers.postgresql import PostgreSQL
@@ -69,10 +69,7 @@ def test_nothing_is_left_when_the_owner_is_killed(module: str, name: str) -> Non
         family = {int(pid), *descendants(int(pid))}
         assert len(family) > 1
         owner.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 20
-    while alive(family) or Path(directory).exists():
-        assert time.monotonic() < deadline, f"left: {alive(family)} {directory}"
-        time.sleep(0.05)
+    wait_for(f"no process of {family} and no {directory}", lambda: not alive(family) and not Path(directory).exists())
 
 
 def alive(pids: set[int]) -> set[int]:

@@ -14,6 +14,7 @@ import urllib3
 
 from minova import errors
 from minova.api.server import ApiService
+from tests.cluster import wait_for
 from tests.functional.api.conftest import Cloud
 
 LOOPBACK = "127.0.0.1"
@@ -42,13 +43,6 @@ Serve = Callable[..., tuple[Cloud, ApiService]]
 def http(service: ApiService, method: str, path: str, **more: Any) -> urllib3.BaseHTTPResponse:
     with urllib3.PoolManager(retries=False, timeout=60) as pool:
         return pool.request(method, f"http://{LOOPBACK}:{service.port}{path}", **more)
-
-
-def until(what: str, ask: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
-    while not ask():
-        assert time.monotonic() < end, what
-        time.sleep(0.02)
 
 
 def test_it_serves_on_a_free_port_and_stops_at_once(serve: Serve) -> None:
@@ -94,9 +88,9 @@ def test_a_client_that_hangs_up_in_an_upload_leaves_the_image_queued(serve: Serv
     with socket.create_connection((LOOPBACK, service.port)) as client:
         line = f"PUT /v2/images/{image['id']}/file HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/octet-stream\r\n"
         client.sendall((line + head).encode())
-        until("saving", lambda: cloud.get(f"/v2/images/{image['id']}")["status"] == "saving")
-    until("queued again", lambda: cloud.get(f"/v2/images/{image['id']}")["status"] == "queued")
-    until("nothing left", lambda: list(cloud.images.iterdir()) == [])
+        wait_for("saving", lambda: cloud.get(f"/v2/images/{image['id']}")["status"] == "saving")
+    wait_for("queued again", lambda: cloud.get(f"/v2/images/{image['id']}")["status"] == "queued")
+    wait_for("nothing left", lambda: list(cloud.images.iterdir()) == [])
 
 
 def test_a_long_refused_upload_gets_its_answer_and_is_not_read_to_the_end(serve: Serve) -> None:
