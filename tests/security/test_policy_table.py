@@ -16,7 +16,7 @@ import pytest
 from minova.api.app import make_app
 from minova.api.compute.legacy import retired
 from minova.api.compute.routes import ROUTES as COMPUTE
-from minova.api.compute.servers.actions import KEYS
+from minova.api.compute.servers.actions.dispatch import KEYS
 from minova.api.http.definition import Route
 from minova.api.http.microversions import HIGHEST, LOWEST, text
 from minova.api.image.routes import ROUTES as IMAGE

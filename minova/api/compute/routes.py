@@ -4,12 +4,13 @@ from minova.api.compute import external_events, flavor_access, flavors, quotas, 
 from minova.api.compute.hosts import aggregates, availability_zones, hosts, hypervisor_overview, hypervisors, services
 from minova.api.compute.keypairs import keypairs
 from minova.api.compute.legacy import routes as legacy
-from minova.api.compute.servers import actions, consoles, create, dry_run, security_groups, servers
+from minova.api.compute.servers import consoles, create, dry_run, security_groups, servers
+from minova.api.compute.servers.actions import dispatch as actions
+from minova.api.compute.servers.actions import interfaces
 from minova.api.compute.servers.attributes import (
     diagnosis,
     diagnostics,
     instance_actions,
-    interfaces,
     metadata,
     migrations,
     tags,

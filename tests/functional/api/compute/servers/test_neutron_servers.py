@@ -6,8 +6,8 @@ import pytest
 
 from minova import errors
 from tests.fakes.neutron import FakeNeutron
+from tests.functional.api.compute.servers.actions.test_interfaces import NET, Json, attach, running, text
 from tests.functional.api.compute.servers.conftest import work_with
-from tests.functional.api.compute.servers.test_interfaces import NET, Json, attach, running, text
 from tests.functional.api.conftest import Cloud, at
 
 OTHER_NET = "33333333-0000-4000-8000-000000000000"

@@ -1,15 +1,20 @@
 """`changePassword`: as in Nova, the only server action whose request waits until the action has ended."""
 
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.servers.actions.completion import Begin, Complete
 from minova.api.http.call import Call
 from minova.backoff import Backoff
 from minova.db.api_queries import instances
-from minova.objects.actions.action import SECRET_TIMEOUT
+from minova.db.api_queries.instances import InstanceRow
+from minova.objects.actions.action import SECRET_TIMEOUT, Arguments
+from minova.objects.actions.password import CHANGE_PASSWORD
 
 # Seconds between two reads of the action's record: the first and the longest pause.
 POLLS = Backoff(first=0.05, longest=0.5, factor=1.5)
@@ -54,3 +59,17 @@ def _error(instance_uuid: str, kind: str | None) -> errors.MinovaError:
 
 def _failed(instance_uuid: str, reason: str) -> errors.Conflict:
     return errors.Conflict(f"Failed to set admin password on {instance_uuid} because {reason}")
+
+
+@contextmanager
+def _waiting(api: Collaborators, call: Call, row: InstanceRow) -> Iterator[None]:
+    with api.waiting.place(row.project_id):
+        yield
+        wait(api, call, row.uuid)
+
+
+def _change_password(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
+    return Begin(arguments.sent, during=_waiting(api, call, row))
+
+
+COMPLETE: Mapping[str, Complete] = {CHANGE_PASSWORD.key: _change_password}

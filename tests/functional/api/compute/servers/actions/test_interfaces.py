@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from minova import errors
-from minova.api.compute.servers.attributes import interfaces
+from minova.api.compute.servers.actions import interfaces
 from minova.api.http.waiting import WaitingRequests
 from minova.objects.network.port_marks import is_marked
 from tests.fakes.neutron import FakeNeutron

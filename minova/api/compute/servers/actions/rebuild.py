@@ -2,7 +2,7 @@
 all others stay.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import create, guest_data, servers
+from minova.api.compute.servers.actions.completion import Begin, Complete
 from minova.api.compute.servers.networks.requested import access_address
 from minova.api.http import names
 from minova.api.http.call import Call
@@ -20,7 +21,8 @@ from minova.db.api_queries.instances import InstanceRow
 from minova.db.catalogue import key_pairs
 from minova.db.servers import instances
 from minova.hardware.demands import demands_of
-from minova.objects.actions.rebuild import RebuildArguments, RebuiltServer
+from minova.objects.actions.action import Arguments
+from minova.objects.actions.rebuild import REBUILD, RebuildArguments, RebuiltServer
 from minova.objects.catalogue import disk_config
 from minova.objects.catalogue.guest_hardware import guest_hardware
 from minova.objects.catalogue.image import Image
@@ -158,3 +160,17 @@ def _key_pair(call: Call, session: Session, name: str | None) -> dict[str, Any]:
     if found is None:
         raise errors.BadRequest("Invalid key_name provided.")
     return {"key_name": found.name, "key_data": found.public_key, "key_type": found.type}
+
+
+def _rebuild(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
+    assert isinstance(arguments, RebuildArguments)
+    rebuild = requested(api, call, session, row, arguments)
+
+    def answer() -> dict[str, Any]:
+        call.response.set_header("Location", call.url(f"/v2.1/servers/{row.uuid}"))
+        return {"server": shown(api, call) | rebuild.shown}
+
+    return Begin(rebuild.sent, answer_after=answer)
+
+
+COMPLETE: Mapping[str, Complete] = {REBUILD.key: _rebuild}

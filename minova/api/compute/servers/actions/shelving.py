@@ -1,5 +1,6 @@
 """The image of a server that is shelved, and the destination of a server that is unshelved."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -7,7 +8,8 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
-from minova.api.compute.servers import snapshots
+from minova.api.compute.servers.actions import images
+from minova.api.compute.servers.actions.completion import Begin, Complete
 from minova.api.compute.servers.create import Text255, Zone, check_zone
 from minova.api.http.call import Call
 from minova.api.http.microversions import History, added, changed
@@ -15,6 +17,9 @@ from minova.codecs import Decoder
 from minova.db.api_queries import availability_zones
 from minova.db.api_queries import services as read_services
 from minova.db.api_queries.instances import InstanceRow
+from minova.objects.actions.action import Arguments
+from minova.objects.actions.shelving import SHELVE, UNSHELVE
+from minova.objects.catalogue.image import Image
 
 # The suffix of the image's name, after the name of the server. As in Nova, names that are too long are cut.
 SUFFIX = "-shelved"
@@ -39,18 +44,17 @@ BODY_HISTORY = History(
 )
 
 
-def image_of(api: Collaborators, call: Call, session: Session, row: InstanceRow) -> dict[str, Any]:
+def _image_of(api: Collaborators, call: Call, session: Session, row: InstanceRow) -> Image:
     """Returns the record of the image from which the server is unshelved. It belongs to the server's project, even if
     an administrator shelves the server.
     """
     name = row.display_name[: LONGEST_NAME - len(SUFFIX)] + SUFFIX
-    image = snapshots.image_of(api.conf, call, session, row, name, {})
+    image = images.image_of(api.conf, call, session, row, name, {})
     properties = {key: value for key, value in image.properties.items() if key != "instance_owner"}
-    owned = msgspec.structs.replace(image, owner=row.project_id, visibility="private", properties=properties)
-    return dict(msgspec.to_builtins(owned))
+    return msgspec.structs.replace(image, owner=row.project_id, visibility="private", properties=properties)
 
 
-def destination(api: Collaborators, call: Call, session: Session, row: InstanceRow, body: Any) -> dict[str, Any]:
+def _destination(api: Collaborators, call: Call, session: Session, row: InstanceRow, body: Any) -> dict[str, Any]:
     """Returns the arguments for the conductor.
 
     Raises BadRequest if there is no such zone or host, or the body is invalid; Forbidden if the caller may not name a
@@ -90,3 +94,15 @@ def _checked(call: Call, body: Any) -> UnshelveArguments:
             "Invalid input for unshelve: before 2.91 it takes nothing but the name of an availability_zone"
         )
     return wanted
+
+
+def _shelve(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
+    """Adds the record of its image, as `_create_image`."""
+    return images.begin_with(api, call, _image_of(api, call, session, row))
+
+
+def _unshelve(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
+    return Begin(_destination(api, call, session, row, call.body[UNSHELVE.key]))
+
+
+COMPLETE: Mapping[str, Complete] = {SHELVE.key: _shelve, UNSHELVE.key: _unshelve}

@@ -3,7 +3,7 @@
 import pytest
 
 from minova import errors
-from minova.api.compute.servers.attributes import passwords
+from minova.api.compute.servers.actions import password as passwords
 from tests.functional.api.conftest import Cloud
 
 BODY = {"changePassword": {"adminPass": "s3cr3t"}}
