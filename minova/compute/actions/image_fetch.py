@@ -9,11 +9,13 @@ from minova.compute.instances.builds import Images
 from minova.contracts.conductor import ConductorApi
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.states import TaskState
-from minova.virt.driver import Driver
+from minova.virt.driver.domains import DomainDriver
 
 
 class ImageFetch:
-    def __init__(self, host: str, driver: Driver, conductor: ConductorApi, images: Images, progress: Progress) -> None:
+    def __init__(
+        self, host: str, driver: DomainDriver, conductor: ConductorApi, images: Images, progress: Progress
+    ) -> None:
         self._host = host
         self._driver = driver
         self._conductor = conductor

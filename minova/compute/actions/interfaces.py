@@ -11,13 +11,15 @@ from minova.objects.actions.interfaces import ATTACH_INTERFACE, DETACH_INTERFACE
 from minova.objects.network.vif import Vif
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
-from minova.virt.driver import Driver
+from minova.virt.driver.interfaces import InterfaceDriver
 
 LOG = logging.getLogger(__name__)
 
 
 class GuestInterfaces:
-    def __init__(self, driver: Driver, power: Power, progress: Progress, vif_plug_waiter: VifPlugWaiter) -> None:
+    def __init__(
+        self, driver: InterfaceDriver, power: Power, progress: Progress, vif_plug_waiter: VifPlugWaiter
+    ) -> None:
         self._driver = driver
         self._power = power
         self._progress = progress

@@ -7,11 +7,11 @@ from minova.compute.actions.action_run import ActionRun, Operation
 from minova.compute.actions.power import Power
 from minova.objects.actions.password import CHANGE_PASSWORD
 from minova.objects.servers.states import PowerState
-from minova.virt.driver import Driver
+from minova.virt.driver.power import PowerDriver
 
 
 class Password:
-    def __init__(self, driver: Driver, power: Power) -> None:
+    def __init__(self, driver: PowerDriver, power: Power) -> None:
         self._driver = driver
         self._power = power
 

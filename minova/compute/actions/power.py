@@ -20,13 +20,13 @@ from minova.objects.actions.power import (
     UNPAUSE,
 )
 from minova.objects.servers.states import PowerState, TaskState
-from minova.virt.driver import Driver
+from minova.virt.driver.power import PowerDriver
 
 LOG = logging.getLogger(__name__)
 
 
 class Power:
-    def __init__(self, conf: cfg.ConfigOpts, driver: Driver, vif_plug_waiter: VifPlugWaiter) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, driver: PowerDriver, vif_plug_waiter: VifPlugWaiter) -> None:
         self._conf = conf
         self._driver = driver
         self._vif_plug_waiter = vif_plug_waiter

@@ -10,11 +10,11 @@ from minova.compute.instances.vif_plug_waiter import VifPlugWaiter
 from minova.objects.actions.rescue import RESCUE, UNRESCUE
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.states import PowerState, TaskState
-from minova.virt.driver import Driver
+from minova.virt.driver.rescue import RescueDriver
 
 
 class Rescue:
-    def __init__(self, driver: Driver, power: Power, fetch: ImageFetch, vif_plug_waiter: VifPlugWaiter) -> None:
+    def __init__(self, driver: RescueDriver, power: Power, fetch: ImageFetch, vif_plug_waiter: VifPlugWaiter) -> None:
         self._driver = driver
         self._power = power
         self._fetch = fetch

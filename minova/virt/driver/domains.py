@@ -40,10 +40,6 @@ class DomainDriver(Protocol):
         """Returns every domain on every node."""
         ...
 
-    def power_state(self, instance_uuid: str) -> PowerState | None:
-        """Returns the power state, or None if there is no such domain."""
-        ...
-
     def watch(self, changed: Callable[[str, PowerState], None]) -> None:
         """Report lifecycle changes of domains (instance uuid, new state) as they come, from the driver's own thread."""
         ...

@@ -8,6 +8,10 @@ from minova.objects.servers.states import PowerState
 
 
 class PowerDriver(Protocol):
+    def power_state(self, instance_uuid: str) -> PowerState | None:
+        """Returns the power state, or None if there is no such domain."""
+        ...
+
     def power_on(self, instance: Instance, *, paused: bool = False) -> PowerState:
         """Run a prepared or stopped domain; one that runs already is left running. Raises NotFound if there is no
         domain.

@@ -20,12 +20,6 @@ class FakeDomains(FakeRecords):
             self._begin("domains")
             return tuple(domain.view for domain in self._domains.values())
 
-    def power_state(self, instance_uuid: str) -> PowerState | None:
-        with self._lock:
-            self._begin("power_state")
-            domain = self._domains.get(instance_uuid)
-            return None if domain is None else domain.power_state
-
     def watch(self, changed: Callable[[str, PowerState], None]) -> None:
         with self._lock:
             self._changed.append(changed)

@@ -14,6 +14,12 @@ LINES_OF_A_START = 12
 
 
 class FakePower(FakeDomains):
+    def power_state(self, instance_uuid: str) -> PowerState | None:
+        with self._lock:
+            self._begin("power_state")
+            domain = self._domains.get(instance_uuid)
+            return None if domain is None else domain.power_state
+
     def power_on(self, instance: Instance, *, paused: bool = False) -> PowerState:
         state = PowerState.PAUSED if paused else PowerState.RUNNING
         with self._lock:

@@ -6,11 +6,14 @@ domain shows what exists, and the compute can finish or undo the work.
 
 from minova.virt.libvirt.driver.consoles import LibvirtConsoles
 from minova.virt.libvirt.driver.disks import LibvirtDisks
+from minova.virt.libvirt.driver.domains import LibvirtDomains
 from minova.virt.libvirt.driver.host import LibvirtHost
 from minova.virt.libvirt.driver.interfaces import LibvirtInterfaces
 from minova.virt.libvirt.driver.rescue import LibvirtRescue
 from minova.virt.libvirt.driver.snapshots import LibvirtSnapshots
 
 
-class LibvirtDriver(LibvirtHost, LibvirtInterfaces, LibvirtRescue, LibvirtDisks, LibvirtSnapshots, LibvirtConsoles):
+class LibvirtDriver(
+    LibvirtHost, LibvirtDomains, LibvirtInterfaces, LibvirtRescue, LibvirtDisks, LibvirtSnapshots, LibvirtConsoles
+):
     """Implements `virt.driver.Driver`. Safe for threads."""

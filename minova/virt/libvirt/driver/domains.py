@@ -6,8 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import libvirt
-
 from minova import errors
 from minova.objects.hosts.compute_node import DomainView
 from minova.objects.servers.diagnostics import GuestDiagnostics
@@ -20,9 +18,7 @@ from minova.virt.libvirt.guest_state import power
 from minova.virt.libvirt.host import lookup
 from minova.virt.libvirt.storage.disk_images import Base
 from minova.virt.libvirt.storage.disks import WriteDrive
-from minova.virt.libvirt.xml.guest_xml import (
-    domain_name,
-)
+from minova.virt.libvirt.xml.guest_xml import domain_name
 
 LOG = logging.getLogger(__name__)
 
@@ -31,16 +27,6 @@ class LibvirtDomains(DomainDefinitions):
     def domains(self) -> tuple[DomainView, ...]:
         with self._host.connection("Listing domains") as connection:
             return self._views(connection)
-
-    def power_state(self, instance_uuid: str) -> PowerState | None:
-        with self._host.connection("Reading the state", domain_name(instance_uuid)) as connection:
-            domain = lookup(connection, instance_uuid)
-            try:
-                return None if domain is None else power.state_of(domain.state()[0])
-            except libvirt.libvirtError as error:
-                if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
-                    return None
-                raise
 
     def watch(self, changed: Callable[[str, PowerState], None]) -> None:
         def lifecycle(domain: Any, event: int, detail: int) -> None:

@@ -13,22 +13,19 @@ from minova import errors
 from minova.objects.network.vif import GroupMembers, Vif
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
-from minova.virt.libvirt.driver.domains import LibvirtDomains
+from minova.virt.libvirt.driver.power import LibvirtPower
 from minova.virt.libvirt.guest_state import power
 from minova.virt.libvirt.host import lookup
 from minova.virt.libvirt.networking.host_routes import PROC_NET
 from minova.virt.libvirt.networking.hotplug import Hotplug, interfaces_of_ports
-from minova.virt.libvirt.xml.guest_xml import (
-    domain_name,
-    interface_xml,
-)
+from minova.virt.libvirt.xml.guest_xml import domain_name, interface_xml
 
 LOG = logging.getLogger(__name__)
 # Seconds between checks of the networks of guests: less than the compute's interval.
 REPAIR_INTERVAL = 30.0
 
 
-class LibvirtInterfaces(LibvirtDomains):
+class LibvirtInterfaces(LibvirtPower):
     def __init__(self, conf: cfg.ConfigOpts, *, proc_net: Path = PROC_NET) -> None:
         super().__init__(conf, proc_net=proc_net)
         self._hotplug = Hotplug(

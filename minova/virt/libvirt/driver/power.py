@@ -12,9 +12,7 @@ from minova.virt.libvirt import guest_agent
 from minova.virt.libvirt.driver.definitions import DomainDefinitions
 from minova.virt.libvirt.guest_state import jobs, power, saved_memory
 from minova.virt.libvirt.host import lookup, require
-from minova.virt.libvirt.xml.guest_xml import (
-    domain_name,
-)
+from minova.virt.libvirt.xml.guest_xml import domain_name
 
 LOG = logging.getLogger(__name__)
 # Seconds between checks whether a guest has shut itself down, and between signals to it (Nova's
@@ -23,6 +21,16 @@ SHUTDOWN_POLL, SHUTDOWN_RETRY_INTERVAL = 0.5, 10.0
 
 
 class LibvirtPower(DomainDefinitions):
+    def power_state(self, instance_uuid: str) -> PowerState | None:
+        with self._host.connection("Reading the state", domain_name(instance_uuid)) as connection:
+            domain = lookup(connection, instance_uuid)
+            try:
+                return None if domain is None else power.state_of(domain.state()[0])
+            except libvirt.libvirtError as error:
+                if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+                    return None
+                raise
+
     def power_on(self, instance: Instance, *, paused: bool = False) -> PowerState:
         """Raises NotFound if there is no domain, StaleAttempt if another host has made its disks since."""
         if self._real:
