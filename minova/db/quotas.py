@@ -79,7 +79,7 @@ _LIMITS: Any = union_all(
 
 def limits_of(session: Session, conf: cfg.ConfigOpts, project_id: str) -> dict[str, int]:
     """Returns the limit of every resource: the project's own limit, else that of the default class, else the option."""
-    rows = session.execute(_LIMITS, {"b_project": project_id}).all()
+    rows = session.connection().execute(_LIMITS, {"b_project": project_id}).all()
     stored = {resource: limit for resource, limit, _ in sorted(rows, key=lambda row: int(row[2]))}
     return configured(conf) | {name: limit for name, limit in stored.items() if name in RESOURCES}
 

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from minova.db.clock import for_insert
 from minova.db.models import ChangeCounter, Cloud, CloudHistory, WitnessReport
 from minova.db.models.cloud import ROW
+from minova.db.sql import in_list
 from minova.objects.hosts.cloud import COUNTER_RETENTION, Mark, MarkKey, Seen, Shown, proven_marks
 
 # The most counters whose marks a conductor shows.
@@ -21,6 +22,7 @@ _NEWEST = (
     .order_by(ChangeCounter.changed_at.desc())
     .limit(_COUNTERS)
 )
+_NUMBERS = select(ChangeCounter.id, ChangeCounter.number).where(in_list(ChangeCounter.id))
 HOST, STORE = "host", "store"
 
 
@@ -63,7 +65,7 @@ def _row(now: ColumnElement[float]) -> Select[Any]:
 
 def record(session: Session, now: ColumnElement[float]) -> Record | None:
     """Returns None if the database has no identity, as while a dump is being imported."""
-    row = session.execute(_row(now)).one_or_none()
+    row = session.connection().execute(_row(now)).one_or_none()
     if row is None:
         return None
     values = {name: value for name, value in row._mapping.items() if name not in {"history_without", "mark_secret"}}
@@ -98,9 +100,7 @@ def shown_to(session: Session, seen: Seen, row: Record | None) -> Shown:
 def _numbers(session: Session, counters: Collection[str]) -> dict[str, int]:
     if not counters:
         return {}
-    found = session.execute(
-        select(ChangeCounter.id, ChangeCounter.number).where(ChangeCounter.id.in_(sorted(counters)))
-    )
+    found = session.connection().execute(_NUMBERS, {"some": sorted(counters)})
     return {counter: number for counter, number in found}  # noqa: C416  - rows are no pairs for mypy
 
 
@@ -128,7 +128,7 @@ def count(session: Session, counter: str, *, seen: int, number: int, now: Column
 
 def newest_marks(session: Session, row: Record) -> tuple[Mark, ...]:
     """Returns sealed marks of the counters that changed last: those of all living conductors."""
-    return tuple(row.sealed(Mark(counter, number, at)) for counter, number, at in session.execute(_NEWEST))
+    return tuple(row.sealed(Mark(counter, number, at)) for counter, number, at in session.connection().execute(_NEWEST))
 
 
 def forget_counters(session: Session, now: ColumnElement[float]) -> None:

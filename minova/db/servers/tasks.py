@@ -144,7 +144,7 @@ def due(session: Session, worker_id: str, now: ColumnElement[float], limit: int)
 
 def count_by_step(session: Session, worker_id: str) -> dict[str, int]:
     """Counts the worker's tasks by step."""
-    return {row[0]: row[1] for row in session.execute(_COUNT_BY_STEP, {"b_worker": worker_id})}
+    return {row[0]: row[1] for row in session.connection().execute(_COUNT_BY_STEP, {"b_worker": worker_id})}
 
 
 def past_deadline(session: Session, instance_uuids: Iterable[str], now: ColumnElement[float]) -> set[str]:
@@ -250,7 +250,7 @@ def unclaimed(session: Session, worker_id: str, instance_uuids: Collection[str] 
 
 def any_orphaned(session: Session, worker_id: str, now: ColumnElement[float]) -> bool:
     """Whether another worker whose lease has ended owns tasks. Reads few rows and writes nothing."""
-    return session.scalar(_orphaned(now), {"b_worker": worker_id}) is not None
+    return session.connection().scalar(_orphaned(now), {"b_worker": worker_id}) is not None
 
 
 def count_living(session: Session, now: ColumnElement[float]) -> int:
