@@ -7,7 +7,7 @@ import pytest
 
 from tests.fakes.identified import Machine
 from tests.functional.conductor.conductor_harness import ConductorHarness
-from tests.functional.conductor.test_bug_node_renamed import service
+from tests.functional.conductor.hosts.test_bug_node_renamed import service
 
 
 @pytest.fixture(params=["postgresql_tables", "mariadb_tables"])

@@ -8,8 +8,15 @@ import libvirt
 import pytest
 
 from minova.objects.hosts.numa import InstanceNUMATopology
+from tests.unit.virt.libvirt.test_bug_memory_not_shared_with_devices import (
+    HALF,
+    VHOST,
+    VIRTIOFS,
+    access,
+    source,
+    with_device,
+)
 from tests.unit.virt.libvirt.xml.test_numa_xml import PINNED, SHARED
-from tests.unit.virt.test_bug_memory_not_shared_with_devices import HALF, VHOST, VIRTIOFS, access, source, with_device
 
 
 @pytest.fixture

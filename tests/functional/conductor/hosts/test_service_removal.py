@@ -8,7 +8,7 @@ from minova.db import models
 from minova.objects.requests.request_spec import Selection
 from minova.objects.servers.migration import MigrationType
 from tests.functional.conductor.conductor_harness import CTX, FLAVOR, ConductorHarness
-from tests.functional.conductor.test_bug_node_renamed import service
+from tests.functional.conductor.hosts.test_bug_node_renamed import service
 from tests.functional.scheduler.cloud import named
 
 OTHERS = ("b", "c")

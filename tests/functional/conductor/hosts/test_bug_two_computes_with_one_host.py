@@ -13,7 +13,7 @@ from minova.db.hosts import services
 from minova.objects.hosts.service import Service, ServiceInstructions
 from tests.fakes.identified import Machine
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
-from tests.functional.conductor.test_bug_node_renamed import service
+from tests.functional.conductor.hosts.test_bug_node_renamed import service
 from tests.functional.scheduler.cloud import named
 
 

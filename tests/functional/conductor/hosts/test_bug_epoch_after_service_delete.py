@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.fakes.identified import Machine
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
-from tests.functional.conductor.test_bug_node_renamed import service
+from tests.functional.conductor.hosts.test_bug_node_renamed import service
 
 
 def test_audit_between_delete_and_registration_does_not_lock_the_compute_out(
