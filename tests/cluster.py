@@ -84,6 +84,7 @@ class Cluster:
         self._shared_rpc: Rpc | None = None
         self._rpcs: dict[tuple[str, str], Rpc] = {}
         self.computes: dict[str, Any] = {}
+        self.confs_of_computes: dict[str, cfg.ConfigOpts] = {}
 
     def __enter__(self) -> Self:
         try:
@@ -139,7 +140,7 @@ class Cluster:
         overrides = {"glance__endpoint_override": self.url, **self._overrides, **own}
         conf = configure(self.folder / host, host=host, **overrides)
         running = compute.compose(conf, self.rpc("compute", conf), self._stopping)
-        self.computes[host] = running
+        self.computes[host], self.confs_of_computes[host] = running, conf
         running.start()
 
     def _stop_computes(self) -> None:

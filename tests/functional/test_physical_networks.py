@@ -103,7 +103,7 @@ def bridges(cluster: Cluster, client: Client) -> Iterator[Any]:
 
     def set_bridges(host: str, **segments: str) -> None:
         there = {segment.replace("_", "."): bridge for segment, bridge in segments.items()}
-        cluster.computes[host]._manager._driver.set_bridges(there)
+        cluster.confs_of_computes[host].set_override("bridge_mappings", there, "networks")
         wanted = {trait_of(segment) for segment in there}
         wait_for(f"the traits of {host}", lambda: provider_traits(host) == wanted)
 

@@ -1,7 +1,6 @@
 """What a fake host has."""
 
 import time
-from collections.abc import Mapping
 from typing import ClassVar, NamedTuple
 
 from oslo_config import cfg
@@ -61,13 +60,9 @@ class FakeHost(FakeRecords):
         self._memory_mb = conf.fake_memory_mb
         self._vcpus, self._pcpus, self._cells = _cpus_of(conf)
         self._local_gb = conf.fake_local_gb
-        self._bridges: dict[str, str] = dict(conf.networks.bridge_mappings)
+        self._networks = conf.networks
         self._started = time.monotonic_ns()
         self._cpu_times: dict[str, tuple[int, CpuTimes]] = {}
-
-    def set_bridges(self, bridges: Mapping[str, str]) -> None:
-        """Set the bridges that exist, by the segment that they carry. At the start all configured bridges exist."""
-        self._bridges = dict(bridges)
 
     def init_host(self, host: str) -> None:
         self._begin("init_host")
@@ -107,7 +102,8 @@ class FakeHost(FakeRecords):
         )
 
     def bridges(self) -> dict[str, str]:
-        return dict(self._bridges)
+        """All configured bridges exist."""
+        return dict(self._networks.bridge_mappings)
 
     def cpu_times(self, node: str) -> CpuTimes:
         """Returns times as if every vCPU of a running domain were busy: three quarters as user time, one quarter as
