@@ -36,7 +36,8 @@ def tracebacks(text: str) -> list[Traceback]:
     lines = text.splitlines()
     number = 0
     while number < len(lines):
-        if BEGINNING not in lines[number]:
+        # Elsewhere in a line it belongs to data, such as the failure in an answer that oslo.messaging logs.
+        if not _without_prefix(lines[number]).startswith(BEGINNING):
             number += 1
             continue
         before = lines[number - 1] if number else ""

@@ -48,3 +48,8 @@ def test_each_kind_is_one_violation() -> None:
 def test_another_release_and_debug_lines_do_not_count() -> None:
     assert unexpected({"a": PRINTED, "b": DEBUG}, "/srv/release") == []
     assert len(unexpected({"a": PRINTED}, "/srv/elsewhere")) == 1
+
+
+def test_bug_a_traceback_inside_a_message_counts() -> None:
+    debug = "2026-11-26 16:12:01.1 10210 DEBUG oslo.messaging [-] message: {'tb': 'Traceback (most recent call last):\\n'}\n"
+    assert tracebacks(debug + LOGGED) == tracebacks(LOGGED)
