@@ -18,9 +18,14 @@ COMPUTING_WORKERS = 3
 SEPARATE = ("tests/faults/", "tests/integration/db/test_conductor_on_servers.py")
 VIRT = "tests/integration/virt/"
 KEYSTONE = "tests/integration/keystone/"
-# Scopes whose tests are handed out together, by how they begin: those with Keystone share one, and of those with guests one file
-# takes pages of the machine's memory, and the other compares how much it has.
-TOGETHER = {KEYSTONE: KEYSTONE, f"{VIRT}test_numa_guests.py": f"{VIRT}memory", f"{VIRT}test_guest.py": f"{VIRT}memory"}
+# Scopes whose tests are handed out together, by how they begin: those with Keystone share one, and of those with guests two files
+# take pages of the machine's memory, and another compares how much it has.
+TOGETHER = {
+    KEYSTONE: KEYSTONE,
+    f"{VIRT}test_numa_guests.py": f"{VIRT}memory",
+    f"{VIRT}test_pinned_guest.py": f"{VIRT}memory",
+    f"{VIRT}test_guest.py": f"{VIRT}memory",
+}
 # What takes longest begins first, so that no worker is left alone with it at the end.
 LONGEST = (
     "tests/integration/test_soak.py",
