@@ -11,8 +11,16 @@ broken) and HISTORY. During an upgrade, releases of different age talk to each o
 - `@call(encoded={"claim_number": "claim_no"})` keeps the name on the wire of an argument that was renamed in the code.
 - New fields of structs have defaults. Receivers ignore unknown fields inside structs, and refuse unknown arguments.
 
-`@call(in_safe_mode=True)` marks a method that is served in safe mode, because it removes nothing and changes no server,
-guest or image. Every other method is refused then (minova/safe_mode.py).
+Arguments are passed by name, so a contract declares them after `*`. mypy then compares their names, too, with those of
+the class that implements the method.
+
+Marks that a server enforces before the method gets a message (minova/messaging/dispatch.py):
+
+- `@call(in_safe_mode=True)`: the method is served in safe mode, because it removes nothing and changes no server, guest
+  or image. Every other method is refused then (minova/safe_mode.py).
+- `@call(refused_when_disk_full=True)`: the method writes something new for users. It is refused while the database has
+  little disk space left, which is kept for deletions and heartbeats.
+- `called_by(..., shows_life=True)`: a message shows that the compute of the host that it names is alive.
 
 `called_by`, at the contract or at the part of it that has the method, defines which services may call a method. Servers
 check it if services have users of their own at the broker (minova/messaging/rpc_access.py). Without `called_by` no
@@ -23,7 +31,7 @@ import inspect
 import typing
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import msgspec
 
@@ -46,13 +54,34 @@ class Role(StrEnum):
     SCHEDULER = "scheduler"
 
 
-class Mark(msgspec.Struct, frozen=True):
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """How a method was marked.
+
+    `added`: the version of each argument that was added after the method.
+    `encoded`: the names on the wire that differ from those in the code.
+    `of_no_host`: no argument names the host that the caller speaks for, and the answer depends on the caller.
+    `in_safe_mode`: also served in safe mode.
+    `refused_when_disk_full`: writes something new for users.
+    """
+
     kind: str
+    since: str = FIRST
+    added: Mapping[str, str] = {}
+    encoded: Mapping[str, str] = {}
+    of_no_host: bool = False
+    in_safe_mode: bool = False
+    refused_when_disk_full: bool = False
+
+
+class Options(TypedDict, total=False):
+    """The fields of a Mark that `call` and `cast` take."""
+
     since: str
     added: Mapping[str, str]
     encoded: Mapping[str, str]
-    of_no_host: bool = False
-    in_safe_mode: bool = False
+    of_no_host: bool
+    in_safe_mode: bool
+    refused_when_disk_full: bool
 
 
 class Audience(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,35 +89,24 @@ class Audience(msgspec.Struct, frozen=True, kw_only=True):
     topic.
 
     `speaks_for_host`: the caller must be the host that the arguments name.
+    `shows_life`: the message shows that the compute of this host is alive.
     """
 
     roles: frozenset[Role] = frozenset()
     speaks_for_host: bool = False
+    shows_life: bool = False
     topic: str | None = None
     topic_since: str = FIRST
 
 
-class Method(msgspec.Struct, frozen=True):
-    """One method of a contract.
-
-    `added`: the version of each argument that was added after the method.
-    `encoded`: the names on the wire that differ from those in the code.
-    `defaults`: the values of the arguments that may be omitted.
-    `of_no_host`: no argument names the host that the caller speaks for, and the answer depends on the caller.
-    `in_safe_mode`: also served in safe mode.
-    """
+class Method(Mark, frozen=True, kw_only=True):
+    """One method of a contract. `defaults`: the values of the arguments that may be omitted."""
 
     name: str
-    kind: str
     arguments: Decoder[Any]
     answer: Decoder[Any]
-    since: str
-    added: Mapping[str, str]
-    encoded: Mapping[str, str]
     defaults: Mapping[str, Any]
     audience: Audience = Audience()
-    of_no_host: bool = False
-    in_safe_mode: bool = False
 
     def request(self, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         """Returns the lowest version that can serve these arguments, and the arguments to send, by their names on the
@@ -115,27 +133,12 @@ def call(method: F) -> F: ...
 
 
 @typing.overload
-def call(
-    *,
-    since: str = FIRST,
-    added: Mapping[str, str] = ...,
-    encoded: Mapping[str, str] = ...,
-    of_no_host: bool = ...,
-    in_safe_mode: bool = ...,
-) -> Callable[[F], F]: ...
+def call(**options: Unpack[Options]) -> Callable[[F], F]: ...
 
 
-def call(
-    method: Any = None,
-    *,
-    since: str = FIRST,
-    added: Mapping[str, str] | None = None,
-    encoded: Mapping[str, str] | None = None,
-    of_no_host: bool = False,
-    in_safe_mode: bool = False,
-) -> Any:
+def call(method: Any = None, **options: Unpack[Options]) -> Any:
     """Marks a method whose caller waits for the answer or the error."""
-    return _marked(method, Mark("call", since, added or {}, encoded or {}, of_no_host, in_safe_mode))
+    return _marked(method, Mark(kind="call", **options))
 
 
 @typing.overload
@@ -143,27 +146,14 @@ def cast(method: F) -> F: ...
 
 
 @typing.overload
-def cast(
-    *,
-    since: str = FIRST,
-    added: Mapping[str, str] = ...,
-    encoded: Mapping[str, str] = ...,
-    in_safe_mode: bool = ...,
-) -> Callable[[F], F]: ...
+def cast(**options: Unpack[Options]) -> Callable[[F], F]: ...
 
 
-def cast(
-    method: Any = None,
-    *,
-    since: str = FIRST,
-    added: Mapping[str, str] | None = None,
-    encoded: Mapping[str, str] | None = None,
-    in_safe_mode: bool = False,
-) -> Any:
+def cast(method: Any = None, **options: Unpack[Options]) -> Any:
     """Marks a method whose sender does not wait. The sender has written a row first, from which a lost message is
     recovered.
     """
-    return _marked(method, Mark("cast", since, added or {}, encoded or {}, in_safe_mode=in_safe_mode))
+    return _marked(method, Mark(kind="cast", **options))
 
 
 def _marked(method: Any, mark: Mark) -> Any:
@@ -175,14 +165,24 @@ def _marked(method: Any, mark: Mark) -> Any:
 
 
 def called_by(
-    *roles: Role, topic: str | None = None, topic_since: str = FIRST, speaks_for_host: bool = False
+    *roles: Role,
+    topic: str | None = None,
+    topic_since: str = FIRST,
+    speaks_for_host: bool = False,
+    shows_life: bool = False,
 ) -> Callable[[C], C]:
     """Class decorator of a contract, or of a part of it: these services may call its methods; with `speaks_for_host`
     only for their own host.
 
     `topic`: a further topic besides the contract's own, on which servers listen from version `topic_since` on.
     """
-    audience = Audience(roles=frozenset(roles), topic=topic, topic_since=topic_since, speaks_for_host=speaks_for_host)
+    audience = Audience(
+        roles=frozenset(roles),
+        topic=topic,
+        topic_since=topic_since,
+        speaks_for_host=speaks_for_host,
+        shows_life=shows_life,
+    )
 
     def set_audience(described: C) -> C:
         for function in vars(described).values():
@@ -229,17 +229,12 @@ def _method(described: Any, name: str, function: Callable[..., Any]) -> Method:
         rename=dict(mark.encoded),
     )
     method = Method(
-        name,
-        mark.kind,
-        Decoder(arguments),
-        Decoder(hints["return"]),
-        mark.since,
-        mark.added,
-        mark.encoded,
-        defaults,
-        getattr(function, "__audience__", Audience()),
-        mark.of_no_host,
-        mark.in_safe_mode,
+        name=name,
+        arguments=Decoder(arguments),
+        answer=Decoder(hints["return"]),
+        defaults=defaults,
+        audience=getattr(function, "__audience__", Audience()),
+        **msgspec.structs.asdict(mark),
     )
     _check_versions(described, method)
     return method

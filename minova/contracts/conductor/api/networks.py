@@ -1,0 +1,106 @@
+"""Calls of the API about minova's own networks."""
+
+from typing import Protocol
+
+from minova.context import RequestContext
+from minova.contracts.base import call
+from minova.contracts.conductor.audiences import BY_API
+from minova.objects.network.network import AddressRequest, Network, Port, SecurityGroup, SecurityGroupRule, Subnet
+
+
+@BY_API
+class NetworksApi(Protocol):
+    @call(since="1.7", refused_when_disk_full=True)
+    def create_network(self, ctx: RequestContext, *, network: Network) -> Network:
+        """Raises SegmentInUse if another network has its physical network, or this VLAN of it."""
+        ...
+
+    @call(since="1.7", refused_when_disk_full=True)
+    def update_network(self, ctx: RequestContext, *, network: Network) -> Network:
+        """Replace the fields that may change. Raises RevisionNumberConstraintFailed if the network has changed since it
+        was read.
+        """
+        ...
+
+    @call(since="1.7")
+    def delete_network(self, ctx: RequestContext, *, network_id: str) -> None:
+        """Delete the network with its subnets. Raises NetworkInUse if it has ports."""
+        ...
+
+
+@BY_API
+class SubnetsApi(Protocol):
+    @call(since="1.7", refused_when_disk_full=True)
+    def create_subnet(self, ctx: RequestContext, *, subnet: Subnet, any_range: bool = False) -> Subnet:
+        """`any_range`: see `Subnets.create`. Raises OverlappingSubnets if another subnet has addresses of its range."""
+        ...
+
+    @call(since="1.7", refused_when_disk_full=True)
+    def update_subnet(self, ctx: RequestContext, *, subnet: Subnet) -> Subnet:
+        """Same as `update_network`. Raises IpAddressAlreadyAllocated if a port has the address of the gateway."""
+        ...
+
+    @call(since="1.7")
+    def delete_subnet(self, ctx: RequestContext, *, subnet_id: str) -> None:
+        """Raises SubnetInUse if ports have addresses of it."""
+        ...
+
+
+@BY_API
+class PortsApi(Protocol):
+    @call(since="1.7", refused_when_disk_full=True)
+    def create_port(self, ctx: RequestContext, *, port: Port, fixed_ips: tuple[AddressRequest, ...] | None) -> Port:
+        """`fixed_ips` None: the next free address of each IP version. If `mac_address` is empty, a free one is chosen.
+
+        Raises IpAddressGenerationFailure if no address is left. Raises IpAddressAlreadyAllocated or MacAddressInUse if
+        another port has the address.
+        """
+        ...
+
+    @call(since="1.7", refused_when_disk_full=True)
+    def update_port(self, ctx: RequestContext, *, port: Port, fixed_ips: tuple[AddressRequest, ...] | None) -> Port:
+        """Same as `update_network`. `fixed_ips` None: the addresses stay. Raises the same errors as `create_port`."""
+        ...
+
+
+@BY_API
+class DeletePortsApi(Protocol):
+    @call(since="1.7")
+    def delete_port(self, ctx: RequestContext, *, port_id: str) -> None:
+        """Delete the port and free its addresses."""
+        ...
+
+
+@BY_API
+class SecurityGroupsApi(Protocol):
+    @call(since="1.7", refused_when_disk_full=True)
+    def ensure_default_security_group(self, ctx: RequestContext, *, project_id: str) -> None:
+        """Make the default group of the project if it has none. Idempotent."""
+        ...
+
+    @call(since="1.7", refused_when_disk_full=True)
+    def create_security_group(self, ctx: RequestContext, *, group: SecurityGroup) -> SecurityGroup:
+        """Make a group with rules that allow all outgoing traffic. Raises Forbidden if the quota is used up."""
+        ...
+
+    @call(since="1.7", refused_when_disk_full=True)
+    def update_security_group(self, ctx: RequestContext, *, group: SecurityGroup) -> SecurityGroup:
+        """Change the group's name and description; otherwise same as `update_network`."""
+        ...
+
+    @call(since="1.7")
+    def delete_security_group(self, ctx: RequestContext, *, group_id: str) -> None:
+        """Delete the group, and the rules of other groups that refer to it. Raises SecurityGroupInUse if a port has
+        it.
+        """
+        ...
+
+    @call(since="1.7", refused_when_disk_full=True)
+    def create_security_group_rule(self, ctx: RequestContext, *, rule: SecurityGroupRule) -> SecurityGroupRule:
+        """Raises SecurityGroupRuleExists if its group has such a rule already."""
+        ...
+
+    @call(since="1.7")
+    def delete_security_group_rule(self, ctx: RequestContext, *, rule_id: str) -> None:
+        """The change applies at once to ports in use."""
+        ...

@@ -1,0 +1,75 @@
+"""Calls of computes about server actions."""
+
+from typing import Protocol
+
+from minova.context import RequestContext
+from minova.contracts.base import call
+from minova.contracts.conductor.audiences import BY_COMPUTES
+
+
+@BY_COMPUTES
+class ActionReportsApi(Protocol):
+    @call(since="1.7")
+    def begin_action(
+        self, ctx: RequestContext, *, instance_uuid: str, action_id: int, host: str, again: bool = False
+    ) -> None:
+        """Checks that this action is still in progress on this host.
+
+        `again`: the host is in the middle of the action, before a step that changes the guest.
+
+        Raises StaleAttempt if it is not. The host must then leave the instance alone.
+        """
+        ...
+
+    @call(since="1.7")
+    def action_progressed(
+        self, ctx: RequestContext, *, instance_uuid: str, action_id: int, host: str, task_state: str
+    ) -> None:
+        """The action is in progress and has reached this task state; empty: the state has not changed. Its time limit starts
+        anew. Idempotent. Raises StaleAttempt as `begin_action` does.
+        """
+        ...
+
+    @call(since="1.7")
+    def action_succeeded(
+        self,
+        ctx: RequestContext,
+        *,
+        instance_uuid: str,
+        action_id: int,
+        host: str,
+        power_state: int,
+        kept: bool = False,
+    ) -> None:
+        """The host has done the action. Idempotent; a stale report is ignored.
+
+        `kept`: the guest already was as the action wants it, and was left alone.
+        """
+        ...
+
+    @call(since="1.7")
+    def action_failed(
+        self,
+        ctx: RequestContext,
+        *,
+        instance_uuid: str,
+        action_id: int,
+        host: str,
+        reason: str,
+        kind: str = "",
+        power_state: int | None = None,
+        untouched: bool = False,
+    ) -> None:
+        """The host could not do the action. Idempotent; a stale report is ignored.
+
+        `power_state`: the guest's state, if it is known.
+        `untouched`: nothing has happened to the guest.
+        """
+        ...
+
+    @call(since="1.7")
+    def interface_detached(self, ctx: RequestContext, *, instance_uuid: str, mac_address: str, host: str) -> None:
+        """The guest of an instance of this host does not have this interface, whose port is marked for deletion: the
+        port is deleted. Idempotent.
+        """
+        ...

@@ -1,0 +1,66 @@
+"""Calls of computes about their nodes and instances."""
+
+from typing import Protocol
+
+from minova.context import RequestContext
+from minova.contracts.base import call
+from minova.contracts.conductor.audiences import BY_COMPUTES
+from minova.objects.hosts.compute_node import ComputeNode, HypervisorView, Inventory
+from minova.objects.hosts.node_audit import NodeAudit
+from minova.objects.servers.build import AuditInputs, HostInstances
+
+
+@BY_COMPUTES
+class AuditsApi(Protocol):
+    @call(in_safe_mode=True)
+    def instances_of_host(self, ctx: RequestContext, *, host: str) -> HostInstances:
+        """Returns the instances that this host should have, for `init_host`."""
+        ...
+
+    @call(since="1.6", of_no_host=True, in_safe_mode=True)
+    def hosts_of_instances(self, ctx: RequestContext, *, instance_uuids: tuple[str, ...]) -> dict[str, str | None]:
+        """Returns {instance uuid: host in its row} for the instances that have a row, deleted or not.
+
+        A compute that is known by its broker user does not get the names of other hosts, but `OTHER_HOST` instead.
+        """
+        ...
+
+    @call
+    def begin_audit(self, ctx: RequestContext, *, host: str, view: HypervisorView) -> AuditInputs:
+        """First of the audit's two calls: sends the driver's view, and returns what the database has of the node."""
+        ...
+
+    @call(added={"traits": "1.2", "found": "1.3"})
+    def finish_audit(
+        self,
+        ctx: RequestContext,
+        *,
+        node: ComputeNode,
+        inventories: tuple[Inventory, ...],
+        traits: tuple[str, ...] = (),
+        found: NodeAudit | None = None,
+    ) -> ComputeNode:
+        """Second call: write the node, which is inserted on first use, and its provider's inventories and traits, where
+        they changed.
+
+        Removes the allocations that deleted instances still have on this provider. Returns the row with its id and
+        generation.
+        """
+        ...
+
+    @call
+    def delete_compute_nodes(self, ctx: RequestContext, *, host: str, nodes: tuple[str, ...]) -> None:
+        """The driver no longer reports these nodes (hypervisor host names). Their rows and providers are deleted."""
+        ...
+
+    @call
+    def save_compute_node(self, ctx: RequestContext, *, node: ComputeNode) -> ComputeNode:
+        """Write usage that changed between audits, because a claim was dropped or an instance was removed."""
+        ...
+
+    @call
+    def report_power_states(self, ctx: RequestContext, *, host: str, states: dict[str, int]) -> None:
+        """Reports {instance uuid: PowerState} of domains whose state changed. Instances of other hosts are not
+        changed.
+        """
+        ...

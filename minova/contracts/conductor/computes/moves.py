@@ -1,0 +1,33 @@
+"""Calls of computes about moves."""
+
+from typing import Protocol
+
+from minova.context import RequestContext
+from minova.contracts.base import call
+from minova.contracts.conductor.audiences import BY_COMPUTES
+from minova.objects.hosts.compute_node import ComputeNode
+from minova.objects.servers.migration import Migration, Moved
+
+
+@BY_COMPUTES
+class MoveReportsApi(Protocol):
+    @call(since="1.2")
+    def claim_move(self, ctx: RequestContext, *, migration: Migration, node: ComputeNode) -> Migration:
+        """Record the destination's claim: its place and topology in the migration, usage and devices in its node.
+        Idempotent.
+
+        Raises StaleAttempt if the migration is over or has another destination, and ComputeResourcesUnavailable as
+        `claim_instance`.
+        """
+        ...
+
+    @call(since="1.2")
+    def step_move(self, ctx: RequestContext, *, migration_uuid: str, status: str, host: str) -> Moved:
+        """Move the migration on to `status`. With `finished`, `completed` and `done` the instance belongs to the
+        destination, with the new size. With `confirmed` the source gives back what it held; with `reverted` and `error`
+        the destination does.
+
+        Raises StaleAttempt if the migration's status does not allow that step, or the migration does not concern this
+        host.
+        """
+        ...
