@@ -41,6 +41,7 @@ from minova.compute.tracker.monitors import Monitors
 from minova.compute.tracker.nodes import Nodes, settings_from
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
+from minova.messaging.dispatch import Implementation
 from minova.messaging.rpc import Rpc
 from minova.safe_mode import SafeMode
 from minova.service import Running, Service
@@ -65,7 +66,12 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Runnin
         results=UnreportedResults(Path(conf.state_path) / "actions"),
         records=GuestRecords(Path(conf.state_path) / "guests"),
     )
-    return Service("minova-compute", manager, lambda: rpc.server(ComputeApi, manager, host=conf.host), stopping)
+    return Service(
+        "minova-compute",
+        manager,
+        lambda: rpc.server(ComputeApi, Implementation(parts=(manager,), safe_mode=manager.safe_mode), host=conf.host),
+        stopping,
+    )
 
 
 def make_manager(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+import msgspec
 from oslo_config import cfg
 
 from minova import errors
@@ -28,17 +29,18 @@ from minova.conductor.catalogue.images import Images
 from minova.conductor.catalogue.key_pairs import KeyPairs
 from minova.conductor.catalogue.server_groups import Groups
 from minova.conductor.compute_messages import ComputeClient
-from minova.conductor.hosts.audit_results import Audits
+from minova.conductor.hosts.audit_results import AuditResults
 from minova.conductor.hosts.broker_probe import BrokerProbe
-from minova.conductor.hosts.compute_nodes import Computes
+from minova.conductor.hosts.compute_nodes import ComputeNodes
 from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.hosts.services import Services
 from minova.conductor.hosts.witnesses import Witnesses
-from minova.conductor.manager import BINARY, Collaborators, ConductorManager
+from minova.conductor.manager import BINARY, ConductorCollaborators, ConductorManager
 from minova.conductor.network.attachments import Attachments
 from minova.conductor.network.backend import NetworkBackend, NetworkBackends
 from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.network.networks import Networks, Subnets
+from minova.conductor.network.neutron_interfaces import NeutronInterfaces
 from minova.conductor.network.ports import Ports
 from minova.conductor.network.security_groups import SecurityGroups
 from minova.conductor.network.servers import ServerPorts
@@ -67,6 +69,7 @@ from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
 from minova.db.engine import Database
 from minova.hardware.pci_alias import parse_aliases
+from minova.messaging.dispatch import Implementation
 from minova.messaging.notifier import Notifier
 from minova.messaging.rpc import Rpc
 from minova.objects.hosts.service import SERVICE_VERSION
@@ -109,8 +112,18 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Runnin
         witness=witness,
     )
     rpc.reconnects.on_reconnect(manager.broker_is_back)
-    server = lambda: rpc.server(ConductorApi, manager, host=conf.host)  # noqa: E731
+    server = lambda: rpc.server(ConductorApi, implementation(manager), host=conf.host)  # noqa: E731
     return Service("minova-conductor", manager, server, stopping, leave=manager.worker.leave)
+
+
+def implementation(manager: ConductorManager) -> Implementation:
+    """Returns what serves ConductorApi: its collaborators."""
+    return Implementation(
+        parts=msgspec.structs.astuple(manager.collaborators),
+        safe_mode=manager.safe_mode,
+        require_disk_room=manager.worker.db.require_room,
+        note_contact=manager.collaborators.services.note_contact,
+    )
 
 
 def require_own_broker(conf: cfg.ConfigOpts, rpc: Rpc) -> None:
@@ -149,7 +162,7 @@ def make_manager(
     safe_mode: SafeMode | None = None,
     witness: Witness | None = None,
 ) -> ConductorManager:
-    """Makes a ConductorManager with everything that it delegates to.
+    """Makes a ConductorManager with its collaborators.
 
     `compute`: returns the client of a host.
     `own_topic`: a client of the conductors, to probe whether the broker delivers messages.
@@ -209,15 +222,16 @@ def make_manager(
     registry = task_registry(
         conf, worker, computes, builds=builds, reports=reports, terminate=terminate, actions=action_tasks
     )
-    collaborators = Collaborators(
+    audit_results = AuditResults(worker)
+    collaborators = ConductorCollaborators(
         worker=worker,
         services=Services(
             conf, worker, liveness, witnesses, own=_record(host), clock=ticks, broker_is_up=probe.is_up, levels=levels
         ),
         broker_probe=probe,
         witnesses=witnesses,
-        compute_nodes=Computes(worker, levels, lambda: int(conf.conductor.max_automatic_removals)),
-        audit_results=Audits(worker),
+        compute_nodes=ComputeNodes(worker, audit_results, levels, lambda: int(conf.conductor.max_automatic_removals)),
+        audit_results=audit_results,
         guest_reports=guest_reports,
         image_reports=ImageReports(worker),
         servers=Servers(conf, worker, builds, quotas, NetworkBackends(backends), levels),
@@ -243,7 +257,7 @@ def make_manager(
         subnets=Subnets(worker, quotas, conf.networks.local_ranges),
         ports=ports,
         neutron=neutron,
-        hosts=computes,
+        neutron_interfaces=NeutronInterfaces(worker, neutron, computes),
         security_groups=security_groups,
         reconcile=Reconcile(conf, worker, registry, computes, liveness),
         purge=Purge(conf, worker, stopping),

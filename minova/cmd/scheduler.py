@@ -10,6 +10,7 @@ from oslo_config import cfg
 from minova.cmd import clients, database
 from minova.cmd.launch import launch
 from minova.contracts.scheduler import SchedulerApi
+from minova.messaging.dispatch import Implementation
 from minova.messaging.notifier import Notifier
 from minova.messaging.rpc import Rpc
 from minova.scheduler.malloc import keep_memory
@@ -34,7 +35,12 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Runnin
         safe_mode=rpc.safe_mode,
         witness=witness,
     )
-    return Service("minova-scheduler", manager, lambda: rpc.server(SchedulerApi, manager, host=conf.host), stopping)
+    return Service(
+        "minova-scheduler",
+        manager,
+        lambda: rpc.server(SchedulerApi, Implementation(parts=(manager,), safe_mode=manager.safe_mode), host=conf.host),
+        stopping,
+    )
 
 
 def compose_process(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:

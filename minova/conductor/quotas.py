@@ -12,6 +12,8 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.tasks.races import Race, repeat_lost
 from minova.conductor.tasks.worker import Worker
+from minova.context import RequestContext
+from minova.contracts.conductor.api.quotas import QuotasApi
 from minova.db import quotas
 from minova.db.quotas import OverQuota, UsageChanged
 from minova.objects.catalogue.quota import RESOURCES, UNLIMITED
@@ -20,7 +22,7 @@ LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Quotas:
+class Quotas(QuotasApi):
     def __init__(self, conf: cfg.ConfigOpts, worker: Worker) -> None:
         self._conf = conf
         self._worker = worker
@@ -31,8 +33,7 @@ class Quotas:
     def limits(self, session: Session, project_id: str) -> dict[str, int]:
         return quotas.limits_of(session, self._conf, project_id)
 
-    def update(self, project_id: str, limits: Mapping[str, int], *, force: bool) -> None:
-        """Raises BadRequest if a limit is below what is used and `force` is not set."""
+    def update_quota_set(self, ctx: RequestContext, project_id: str, limits: Mapping[str, int], force: bool) -> None:
         _check(limits)
 
         def work(session: Session) -> None:
@@ -46,12 +47,11 @@ class Quotas:
 
         self._worker.run(work)
 
-    def update_class(self, class_name: str, limits: Mapping[str, int]) -> None:
+    def update_quota_class_set(self, ctx: RequestContext, class_name: str, limits: Mapping[str, int]) -> None:
         _check(limits)
         self._worker.run(lambda session: quotas.set_class(session, class_name, limits))
 
-    def delete(self, project_id: str, resources: Collection[str]) -> None:
-        """Restore the project's defaults of these resources."""
+    def delete_quota_set(self, ctx: RequestContext, project_id: str, resources: Collection[str]) -> None:
         self._worker.run(lambda session: quotas.remove_limits(session, project_id, resources))
 
     # -- usages ----------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ class SchedulerApi(Protocol):
     def select_destinations(
         self,
         ctx: RequestContext,
+        *,
         spec: RequestSpec,
         instance_uuids: tuple[str, ...],
         claim_number: int,
@@ -39,13 +40,13 @@ class SchedulerApi(Protocol):
 
     @call(since="1.1", in_safe_mode=True)
     def preview_destinations(
-        self, ctx: RequestContext, spec: RequestSpec, instance_uuids: tuple[str, ...]
+        self, ctx: RequestContext, *, spec: RequestSpec, instance_uuids: tuple[str, ...]
     ) -> ScheduleAnswer:
         """Returns what `select_destinations` would choose now; writes nothing. `instance_uuids` are placeholders."""
         ...
 
     @call(since="1.1", in_safe_mode=True)
-    def capacity(self, ctx: RequestContext, spec: RequestSpec, limit: int) -> Capacity:
+    def capacity(self, ctx: RequestContext, *, spec: RequestSpec, limit: int) -> Capacity:
         """Returns how many more instances of this request fit, counting at most `limit` on each host; writes
         nothing.
         """

@@ -21,10 +21,11 @@ from minova import errors, metrics, threads
 from minova.codecs import Decoder
 from minova.context import RequestContext
 from minova.contracts.base import Method, methods_of, numbers
-from minova.log import bound_request
-from minova.messaging import broker_connection, flow_control, memory_bus, rpc_access
+from minova.messaging import broker_connection, flow_control, memory_bus
 from minova.messaging.broker_users import EXCHANGE
+from minova.messaging.dispatch import Endpoint, Implementation
 from minova.messaging.expected_errors import BROKER_ERRORS, log_in_one_line
+from minova.messaging.own_cloud import OwnCloud
 from minova.messaging.reconnects import Reconnects, send_answers_to_missing_queues
 from minova.messaging.rpc_levels import Levels
 from minova.messaging.rpc_listener import begin_calls_in_time, hand_back_messages
@@ -71,37 +72,7 @@ broker_connection.use()
 # Errors of oslo.messaging's dispatcher in a server that does not know the version or the method.
 TOO_OLD = frozenset({"UnsupportedVersion", "NoSuchMethod"})
 
-# Of so many other clouds the first message is logged. A sender chooses the identity that its messages name.
-MOST_CLOUDS_LOGGED = 16
-
 _CONTEXT = Decoder(RequestContext)
-
-
-class OwnCloud:
-    """The identity of the cloud that this process belongs to; None until it is known."""
-
-    def __init__(self) -> None:
-        self.uuid: str | None = None
-        self._met: set[str] = set()
-
-    def learn(self, uuid: str) -> None:
-        """Sets the identity, unless it is known already."""
-        self.uuid = self.uuid or uuid
-
-    def require(self, sender: str | None) -> None:
-        """Raises AnotherCloud if the sender of a message belongs to another cloud; logs the first message of each, of
-        the first `MOST_CLOUDS_LOGGED` other clouds.
-        """
-        if sender is None or self.uuid is None or sender == self.uuid:
-            return
-        reason = (
-            f"The message is of the cloud {sender}, and this service of the cloud {self.uuid}: both use one virtual host of the "
-            "message broker, and each needs its own. See docs/operators/broker.md"
-        )
-        if sender not in self._met and len(self._met) < MOST_CLOUDS_LOGGED:
-            self._met.add(sender)
-            LOG.error("%s", reason)
-        raise errors.AnotherCloud(reason)
 
 
 class _Serializer(oslo_messaging.Serializer):  # type: ignore[misc]
@@ -125,91 +96,6 @@ class _Serializer(oslo_messaging.Serializer):  # type: ignore[misc]
 
     def deserialize_entity(self, ctxt: Any, entity: Any) -> Any:
         return entity
-
-
-class Endpoint:
-    """The server's side.
-
-    `manager`: does the work.
-    `contract`: defines the methods.
-    `topic`: serve only the methods of that topic.
-    `known_senders`: refuse calls that the sender, which is the user validated by the broker, may not make.
-    `cloud`: refuse messages of another cloud.
-
-    In the safe mode of the manager it refuses the methods that may change something. A manager without `safe_mode` has
-    none.
-    """
-
-    def __init__(
-        self,
-        manager: Any,
-        contract: Any,
-        *,
-        topic: str | None = None,
-        known_senders: bool = False,
-        cloud: OwnCloud | None = None,
-    ) -> None:
-        self.target = oslo_messaging.Target(version=contract.VERSION)
-        safe_mode = getattr(manager, "safe_mode", None) or SafeMode()
-        walls = Walls(safe_mode, known_senders=known_senders, cloud=cloud or OwnCloud())
-        for method in methods_of(contract).values():
-            if topic in {None, contract.TOPIC, method.audience.topic}:
-                setattr(self, method.name, _handler(getattr(manager, method.name), method, walls))
-
-
-class Walls:
-    """What a message must pass before a manager gets it."""
-
-    def __init__(self, safe_mode: SafeMode, *, known_senders: bool, cloud: OwnCloud) -> None:
-        self._safe_mode = safe_mode
-        self._known_senders = known_senders
-        self._cloud = cloud
-
-    def require_own_cloud(self, ctx: RequestContext, method: Method) -> None:
-        """Raises AnotherCloud if another cloud has sent the message; counts the refusal."""
-        try:
-            self._cloud.require(ctx.cloud)
-        except errors.AnotherCloud:
-            metrics.RPC_REFUSED.labels(method.name).inc()
-            raise
-
-    def require(self, ctx: RequestContext, method: Method, arguments: msgspec.Struct) -> None:
-        """Raises Forbidden if the sender may not make this call, ServiceUnavailable if safe mode does not allow it."""
-        if self._known_senders:
-            _require_access(ctx.sender, method, arguments)
-        if not method.in_safe_mode:
-            self._safe_mode.require_off()
-
-
-def _handler(work: Callable[..., Any], method: Method, walls: Walls) -> Callable[..., Any]:
-    def handle(ctxt: RequestContext, **arguments: Any) -> Any:
-        with bound_request(ctxt), metrics.timed(metrics.RPC_SECONDS, "server", method.name):
-            walls.require_own_cloud(ctxt, method)
-            try:
-                checked = method.arguments.from_builtins(arguments)
-            except msgspec.ValidationError as error:
-                raise errors.BadRequest(f"{method.name}: {error}") from None
-            walls.require(ctxt, method, checked)
-            try:
-                return work(ctxt, **{name: getattr(checked, name) for name in checked.__struct_fields__})
-            except (errors.NoAnswer, errors.BrokerBlocked) as error:
-                # The missing answer belongs to another call, which this work needed. The present call does get an
-                # answer.
-                raise errors.ServiceUnavailable(*error.args) from error
-            except errors.Abandoned:
-                raise errors.ServiceUnavailable(f"{method.name}: the service stops") from None
-
-    expected: Any = oslo_messaging.expected_exceptions(errors.MinovaError)
-    return typing.cast(Callable[..., Any], expected(handle))
-
-
-def _require_access(sender: str | None, method: Method, arguments: msgspec.Struct) -> None:
-    """Raises Forbidden if the sender may not make this call; logs and counts the refusal."""
-    reason = rpc_access.refusal(sender, method, arguments)
-    if reason is not None:
-        metrics.RPC_REFUSED.labels(method.name).inc()
-        LOG.warning("Refused %s of %s: %s", method.name, sender or "an unknown sender", reason)
-        raise errors.Forbidden(f"{method.name} is refused: {reason}")
 
 
 class Proxy:
@@ -405,16 +291,16 @@ class Rpc:
             with driver._get_connection(driver_common.PURPOSE_SEND, retry=retry):
                 pass
 
-    def server(self, contract: Any, manager: Any, *, host: str) -> "Servers":
+    def server(self, contract: Any, implementation: Implementation, *, host: str) -> "Servers":
         """Makes a server for each topic of the contract. `[DEFAULT] executor_thread_pool_size` limits the threads of
         each.
         """
         topics = {contract.TOPIC: None, **{m.audience.topic: None for m in methods_of(contract).values()}}
-        return Servers([self._server(contract, manager, host, topic) for topic in topics if topic is not None])
+        return Servers([self._server(contract, implementation, host, topic) for topic in topics if topic is not None])
 
-    def _server(self, contract: Any, manager: Any, host: str, topic: str) -> Any:
+    def _server(self, contract: Any, implementation: Implementation, host: str, topic: str) -> Any:
         target = oslo_messaging.Target(exchange=EXCHANGE, topic=topic, server=host)
-        endpoint = Endpoint(manager, contract, topic=topic, known_senders=self.known_senders, cloud=self.cloud)
+        endpoint = Endpoint(implementation, contract, topic=topic, known_senders=self.known_senders, cloud=self.cloud)
         server = oslo_messaging.get_rpc_server(self.transport, target, [endpoint], serializer=_Serializer(self.cloud))
         begin_calls_in_time(server)
         return server

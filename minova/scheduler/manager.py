@@ -35,7 +35,7 @@ BINARY = "minova-scheduler"
 CONFLICTS_INTERVAL = 60.0
 
 
-class SchedulerManager:
+class SchedulerManager(SchedulerApi):
     """Implements SchedulerApi and service.Manager.
 
     `conductor` None: the service is not registered and sends no heartbeats. `notifier` None: no notifications.
@@ -79,7 +79,6 @@ class SchedulerManager:
         claim_number: int,
         alternates: int,
     ) -> ScheduleAnswer:
-        """See SchedulerApi."""
         LOG.debug("Starting to schedule for instances: %s", list(instance_uuids))
         with _failure_logged(instance_uuids), metrics.timed(metrics.DECISION_SECONDS):
             try:
@@ -106,7 +105,6 @@ class SchedulerManager:
     def preview_destinations(
         self, ctx: RequestContext, spec: RequestSpec, instance_uuids: tuple[str, ...]
     ) -> ScheduleAnswer:
-        """See SchedulerApi."""
         try:
             spec = self._requests.process_request_spec(spec)
         except errors.NoValidHost as error:
@@ -116,7 +114,6 @@ class SchedulerManager:
         )
 
     def capacity(self, ctx: RequestContext, spec: RequestSpec, limit: int) -> Capacity:
-        """See SchedulerApi."""
         try:
             spec = self._requests.process_request_spec(spec)
         except errors.NoValidHost as error:

@@ -27,10 +27,13 @@ from sqlalchemy import event
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.cmd.conductor import implementation
 from minova.compute.actions.action_run import Repeated
+from minova.conductor.manager import ConductorManager
 from minova.contracts.base import numbers
 from minova.db.engine import Database, WriteSession
 from minova.messaging import rpc
+from minova.messaging.dispatch import Endpoint, Implementation
 from minova.service import unless_safe
 
 LOG = logging.getLogger(__name__)
@@ -78,6 +81,12 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True):
     hypervisor_away: float = 0.0
 
 
+def _implementation(manager: Any) -> Implementation:
+    if isinstance(manager, ConductorManager):
+        return implementation(manager)
+    return Implementation(parts=(manager,), safe_mode=manager.safe_mode)
+
+
 class Process:
     """One incarnation of one service. `boot` makes its manager; a restart makes a new Process."""
 
@@ -92,7 +101,7 @@ class Process:
         # What the kernel does when it dies, such as letting go of its locks.
         self.at_death: list[Callable[[], None]] = []
         self.manager: Any = None
-        self.endpoint: rpc.Endpoint | None = None  # None until it listens
+        self.endpoint: Endpoint | None = None  # None until it listens
 
     def check(self) -> None:
         """Anything a process does to the world outside begins here."""
@@ -103,7 +112,7 @@ class Process:
         self.manager = self.boot(self)
         self.manager.init_host()
         self.manager.pre_start_hook()
-        self.endpoint = rpc.Endpoint(self.manager, self.contract)
+        self.endpoint = Endpoint(_implementation(self.manager), self.contract)
         self.manager.post_start_hook()
         for each in self.manager.periodic_tasks():
             task = unless_safe(each, self.manager.safe_mode)

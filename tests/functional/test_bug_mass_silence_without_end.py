@@ -35,7 +35,7 @@ class SilencedCloud(ConductorHarness):
         manager = SchedulerManager(self.conf(), self.db, None, host="s", clock=lambda: self.now)
         self.scheduler = manager  # type: ignore[assignment]
         self.conductor = self.start("two")
-        self._cloud.app = make_app(self._cloud.conf, self._readonly, self.conductor, self._cloud.consoles)  # type: ignore[arg-type]
+        self._cloud.app = make_app(self._cloud.conf, self._readonly, self.conductor, self._cloud.consoles)
         self._cloud.client = falcon.testing.TestClient(self._cloud.app, headers={"Host": "localhost"})
         self._flavor = self._cloud.make_flavor()["id"]
         self._image = self._cloud.make_image()["id"]

@@ -15,6 +15,7 @@ from oslo_messaging._drivers import impl_rabbit
 from minova import errors
 from minova.context import RequestContext, service_context
 from minova.contracts.base import cast, contract
+from minova.messaging.dispatch import Implementation
 from minova.messaging.rpc import Rpc
 from minova.objects.catalogue.flavor import Flavor
 from tests.cluster import Cluster, configure, wait_for
@@ -142,7 +143,7 @@ class RingingCloud:
         self._compute = Rpc(conf, Users(broker, folder, url.rpartition("/")[2]).url("compute", "victim"))
         self._conductor = Rpc(conf, url)
         self._client = self._conductor.client(Bell, server="victim", retry=0)
-        self.server = self._compute.server(Bell, self.bell, host="victim")
+        self.server = self._compute.server(Bell, Implementation(parts=(self.bell,)), host="victim")
 
     def is_heard(self) -> bool:
         """Send a message, which also makes the exchange, unless it cannot be delivered; whether any has come."""

@@ -10,6 +10,7 @@ from minova import conf as configuration
 from minova import errors
 from minova.context import RequestContext, service_context
 from minova.contracts.base import call, cast, contract
+from minova.messaging.dispatch import Implementation
 from minova.messaging.rpc import Rpc
 from tests.servers.private_server import free_ports
 from tests.servers.rabbitmq import RabbitMQ
@@ -60,7 +61,7 @@ def broker() -> Iterator[RabbitMQ]:
 
 def test_who_asks_is_told_soon_that_the_broker_went_away_and_is_answered_when_it_is_back(broker: RabbitMQ) -> None:
     rpc = rpc_to(broker.url)
-    server = rpc.server(Bakery, Baker(), host="h")
+    server = rpc.server(Bakery, Implementation(parts=(Baker(),)), host="h")
     server.start()
     bakery = rpc.client(Bakery, timeout=3.0, retry=2)
     assert bakery.bake(CTX) == 1

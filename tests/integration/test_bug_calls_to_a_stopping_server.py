@@ -13,6 +13,7 @@ import pytest
 
 from minova.context import RequestContext
 from minova.contracts.base import call, cast, contract
+from minova.messaging.dispatch import Implementation
 from minova.messaging.rpc import Rpc
 from tests.cluster import configure, wait_for
 
@@ -70,8 +71,8 @@ def test_another_server_gets_what_the_broker_sends_to_one_that_stops(
     url = fresh_rabbit_url()
     rpcs = [Rpc(configure(tmp_path / name), url) for name in "abc"]
     first, second = Counter("first"), Counter("second")
-    stopping = rpcs[0].server(Counting, first, host="a")
-    staying = rpcs[1].server(Counting, second, host="b")
+    stopping = rpcs[0].server(Counting, Implementation(parts=(first,)), host="a")
+    staying = rpcs[1].server(Counting, Implementation(parts=(second,)), host="b")
     client: Any = rpcs[2].client(Counting, timeout=20)
     stopping.start()
     try:

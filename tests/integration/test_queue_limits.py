@@ -13,6 +13,7 @@ from minova.cmd.commands.broker import POLICIES
 from minova.context import service_context
 from minova.contracts.compute import ComputeApi
 from minova.messaging import broker_connection
+from minova.messaging.dispatch import Implementation
 from minova.messaging.rpc import Rpc
 from tests.cluster import configure, wait_for
 from tests.servers.authority import Authority
@@ -41,7 +42,7 @@ class Queues:
         conf = configure(folder)
         self.rpc = Rpc(conf, url)
         conf.set_override("rabbit_quorum_queue", quorum, "oslo_messaging_rabbit")
-        server = self.rpc.server(ComputeApi, _Nothing(), host=HOST)
+        server = self.rpc.server(ComputeApi, Implementation(parts=(_Nothing(),)), host=HOST)
         server.start()
         server.stop()
         server.wait()

@@ -11,6 +11,7 @@ import pytest
 
 from minova.context import service_context
 from minova.contracts.compute import ComputeApi
+from minova.messaging.dispatch import Implementation
 from minova.messaging.notifier import Notice, Notifier
 from minova.messaging.rpc import Rpc
 from tests.cluster import configure, wait_for
@@ -97,7 +98,7 @@ def test_queues_of_an_earlier_declaration_are_used_as_they_are(broker: NewestRab
         channel.exchange_declare("minova", "topic", durable=False, auto_delete=False)
         channel.queue_declare(f"compute.{HOST}", durable=True, auto_delete=False)
         rpc = Rpc(configure(tmp_path), url)
-        server = rpc.server(ComputeApi, _Nothing(), host=HOST)
+        server = rpc.server(ComputeApi, Implementation(parts=(_Nothing(),)), host=HOST)
         server.start()
         try:
             compute = rpc.client(ComputeApi, server=HOST, timeout=30)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from minova import errors
+from minova.context import service_context
 from tests.functional.api.conftest import Cloud
 from tests.security.identities import login, with_users
 from tests.unit.api.compute.test_public_keys import ED25519
@@ -223,7 +224,7 @@ def test_member_makes_no_network_for_all_or_for_others(users: Users, more: Any) 
 
 def test_deleting_an_image_that_is_not_there_uses_no_id(users: Users) -> None:
     with pytest.raises(errors.NotFound):
-        users.cloud.conductor.delete_image(None, "8d3e7b02-5d3c-4f3c-a0e8-1d5f8f6b2f00")  # type: ignore[arg-type]
+        users.cloud.conductor.delete_image(service_context(), image_id="8d3e7b02-5d3c-4f3c-a0e8-1d5f8f6b2f00")
     assert users.image("bob", id="8d3e7b02-5d3c-4f3c-a0e8-1d5f8f6b2f00")
 
 

@@ -52,7 +52,7 @@ class World:
         conf.set_override("http_basic_auth_user_file", str(folder / "htpasswd"), group="api")
         self.readonly = Database(url, readonly=True)
         self.console_error: Exception = errors.NotFound("x")
-        app = make_app(conf, self.readonly, self.harness.conductor, self._compute)  # type: ignore[arg-type]
+        app = make_app(conf, self.readonly, self.harness.conductor, self._compute)
         self.client = falcon.testing.TestClient(app)
 
     def _compute(self, host: str) -> Any:

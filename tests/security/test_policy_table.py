@@ -356,7 +356,9 @@ class Site:
 
     def __init__(self, folder: Path) -> None:
         self.cloud = with_users(folder, users=IDENTITIES[:-1], user_roles=USER_ROLES)
-        self.cloud.conductor.update_quota_set(RequestContext(request_id="req-1"), "acme", UNLIMITED, force=True)
+        self.cloud.conductor.update_quota_set(
+            RequestContext(request_id="req-1"), project_id="acme", limits=UNLIMITED, force=True
+        )
         self.numbers = itertools.count()
         app = make_app(
             self.cloud.conf,

@@ -13,7 +13,7 @@ import pytest
 from minova import errors, threads
 from minova.contracts.scheduler import SchedulerApi
 from minova.daemon_pool import DaemonPool
-from minova.messaging.rpc import Endpoint
+from minova.messaging.dispatch import Endpoint, Implementation
 from minova.service import PeriodicTask, run_periodic, within
 from tests.functional.scheduler.cloud import CTX, spec_of
 
@@ -97,7 +97,7 @@ def test_a_caller_of_work_that_a_stop_abandons_hears_that_the_service_stops() ->
         def __getattr__(self, name: str) -> Any:
             return lambda ctx, **arguments: _raise(errors.Abandoned())
 
-    endpoint: Any = Endpoint(Manager(), SchedulerApi)
+    endpoint: Any = Endpoint(Implementation(parts=(Manager(),)), SchedulerApi)
     with pytest.raises(oslo_messaging.ExpectedException) as raised:
         endpoint.capacity(CTX, spec=msgspec.to_builtins(spec_of()), limit=1)
     assert isinstance(raised.value.exc_info[1], errors.ServiceUnavailable)

@@ -12,6 +12,8 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.hosts.liveness import COMPUTE
 from minova.conductor.tasks.worker import Worker
+from minova.context import RequestContext
+from minova.contracts.conductor.api.catalogue import AggregatesApi
 from minova.db.catalogue import aggregates
 from minova.db.hosts import compute_nodes, services
 from minova.db.servers import instances
@@ -20,20 +22,19 @@ from minova.placement import changes
 from minova.placement.providers import aggregates as provider_aggregates
 
 
-class Aggregates:
+class Aggregates(AggregatesApi):
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
 
-    def create(self, name: str, metadata: dict[str, str]) -> Aggregate:
-        """Raises Conflict if the name is taken."""
-
+    def create_aggregate(self, ctx: RequestContext, name: str, metadata: dict[str, str]) -> Aggregate:
         def work(session: Session) -> Aggregate:
             return aggregates.add(session, str(uuid.uuid4()), name, metadata, self._worker.at())
 
         return self._named(name, work)
 
-    def update(self, aggregate_id: int, name: str | None, metadata: Mapping[str, str | None]) -> Aggregate:
-        """Raises BadRequest if the zone of its hosts cannot change so."""
+    def update_aggregate(
+        self, ctx: RequestContext, aggregate_id: int, name: str | None, metadata: Mapping[str, str | None]
+    ) -> Aggregate:
         at = self._worker.at()
 
         def work(session: Session) -> Aggregate:
@@ -54,9 +55,7 @@ class Aggregates:
 
         return self._named(name or "", work)
 
-    def delete(self, aggregate_id: int) -> None:
-        """Raises BadRequest if the aggregate has hosts."""
-
+    def delete_aggregate(self, ctx: RequestContext, aggregate_id: int) -> None:
         def work(session: Session) -> None:
             aggregate = _found(aggregates.all_of(session, lock=True), aggregate_id)
             if aggregate.hosts:
@@ -67,11 +66,7 @@ class Aggregates:
 
         self._worker.run(work)
 
-    def add_host(self, aggregate_id: int, host: str) -> Aggregate:
-        """Raises NotFound if there is no such compute host, Conflict if it is in the aggregate already or would change
-        its zone.
-        """
-
+    def add_host_to_aggregate(self, ctx: RequestContext, aggregate_id: int, host: str) -> Aggregate:
         def work(session: Session) -> Aggregate:
             known = aggregates.all_of(session, lock=True)
             aggregate = _found(known, aggregate_id)
@@ -88,11 +83,7 @@ class Aggregates:
 
         return self._worker.run(work)
 
-    def remove_host(self, aggregate_id: int, host: str) -> Aggregate:
-        """Raises NotFound if the host is not in the aggregate, Conflict if the host's instances would change their
-        zone.
-        """
-
+    def remove_host_from_aggregate(self, ctx: RequestContext, aggregate_id: int, host: str) -> Aggregate:
         def work(session: Session) -> Aggregate:
             known = aggregates.all_of(session, lock=True)
             aggregate = _found(known, aggregate_id)

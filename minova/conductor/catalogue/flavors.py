@@ -8,15 +8,17 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.tasks.worker import Worker
+from minova.context import RequestContext
+from minova.contracts.conductor.api.catalogue import FlavorsApi
 from minova.db.catalogue import flavors
 from minova.objects.catalogue.flavor import Flavor
 
 
-class Flavors:
+class Flavors(FlavorsApi):
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
 
-    def create(self, flavor: Flavor) -> Flavor:
+    def create_flavor(self, ctx: RequestContext, flavor: Flavor) -> Flavor:
         """Raises BadRequest if the flavor has no size, Conflict if its name or ID is taken."""
         if min(flavor.vcpus, flavor.memory_mb) < 1 or min(flavor.root_gb, flavor.ephemeral_gb, flavor.swap) < 0:
             raise errors.BadRequest(
@@ -30,9 +32,7 @@ class Flavors:
             ) from None
         return flavor
 
-    def update(self, flavorid: str, description: str | None) -> Flavor:
-        """Raises NotFound if there is no such flavor."""
-
+    def update_flavor(self, ctx: RequestContext, flavorid: str, description: str | None) -> Flavor:
         def work(session: Session) -> Flavor:
             made = msgspec.structs.replace(_locked(session, flavorid), description=description)
             flavors.replace(session, made)
@@ -40,15 +40,11 @@ class Flavors:
 
         return self._worker.run(work)
 
-    def delete(self, flavorid: str) -> None:
+    def delete_flavor(self, ctx: RequestContext, flavorid: str) -> None:
         if not self._worker.run(lambda session: flavors.remove(session, flavorid)):
             raise errors.NotFound(f"Flavor {flavorid} could not be found.")
 
-    def add_access(self, flavorid: str, project_id: str) -> tuple[str, ...]:
-        """Returns the projects that then have access. Raises NotFound if there is no such flavor, Conflict if the
-        project has access.
-        """
-
+    def add_flavor_access(self, ctx: RequestContext, flavorid: str, project_id: str) -> tuple[str, ...]:
         def work(session: Session) -> tuple[str, ...]:
             _locked(session, flavorid)
             if project_id in flavors.projects(session, flavorid):
@@ -60,11 +56,7 @@ class Flavors:
 
         return self._worker.run(work)
 
-    def remove_access(self, flavorid: str, project_id: str) -> tuple[str, ...]:
-        """Returns the projects that then have access. Raises NotFound if there is no such flavor or the project has no
-        access.
-        """
-
+    def remove_flavor_access(self, ctx: RequestContext, flavorid: str, project_id: str) -> tuple[str, ...]:
         def work(session: Session) -> tuple[str, ...]:
             _locked(session, flavorid)
             if not flavors.remove_project(session, flavorid, project_id):
@@ -73,15 +65,15 @@ class Flavors:
 
         return self._worker.run(work)
 
-    def update_extra_specs(self, flavorid: str, changes: Mapping[str, str | None]) -> Flavor:
-        """Raises NotFound if there is no such flavor, or if an extra spec to be unset is not set."""
-
+    def update_flavor_extra_specs(
+        self, ctx: RequestContext, flavorid: str, extra_specs: Mapping[str, str | None]
+    ) -> Flavor:
         def work(session: Session) -> Flavor:
             flavor = _locked(session, flavorid)
-            for key, value in changes.items():
+            for key, value in extra_specs.items():
                 if value is None and key not in flavor.extra_specs:
                     raise errors.NotFound(f"Flavor {flavorid} has no extra specs with key {key}.")
-            kept = {key: value for key, value in {**flavor.extra_specs, **changes}.items() if value is not None}
+            kept = {key: value for key, value in {**flavor.extra_specs, **extra_specs}.items() if value is not None}
             made = msgspec.structs.replace(flavor, extra_specs=kept)
             flavors.replace(session, made)
             return made

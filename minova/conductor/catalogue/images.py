@@ -11,6 +11,8 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.quotas import Quotas, refused
 from minova.conductor.tasks.worker import Worker
+from minova.context import RequestContext
+from minova.contracts.conductor.api.images import ImagesApi
 from minova.db.catalogue import images
 from minova.db.quotas import OverQuota, give, of_image
 from minova.objects.catalogue.image import Image, ImageMember
@@ -22,12 +24,12 @@ MAX_MEMBERS = 128
 MEMBER_STATUSES = ("pending", "accepted", "rejected")
 
 
-class Images:
+class Images(ImagesApi):
     def __init__(self, worker: Worker, quotas: Quotas) -> None:
         self._worker = worker
         self._quotas = quotas
 
-    def create(self, image: Image) -> Image:
+    def create_image(self, ctx: RequestContext, image: Image) -> Image:
         """Raises Conflict if the ID is or was taken. Both cases have the same text, which reveals nothing of other
         projects' images.
         """
@@ -50,7 +52,7 @@ class Images:
         except OverQuota as error:
             raise refused(error) from None
 
-    def update(self, image: Image, expected_status: str) -> Image:
+    def update_image(self, ctx: RequestContext, image: Image, expected_status: str) -> Image:
         """Raises NotFound if there is no such image. Raises Conflict if it has another status. Raises Forbidden if its
         data exceed the quota of its owner.
         """
@@ -73,7 +75,7 @@ class Images:
         except OverQuota as error:
             raise refused(error) from None
 
-    def change(self, expected: Image, image: Image) -> Image:
+    def change_image(self, ctx: RequestContext, expected: Image, image: Image) -> Image:
         """Raises NotFound if there is no such image. Raises ImageChanged if it no longer equals the expected one.
         Raises Forbidden if it exceeds the quota of its owner, which the change may have replaced.
         """
@@ -104,7 +106,7 @@ class Images:
             self._quotas.take(session, new, dict(more - less))
         give(session, old, dict(less - more))
 
-    def delete(self, image_id: str) -> None:
+    def delete_image(self, ctx: RequestContext, image_id: str) -> None:
         """Delete the record, also of an image that another service keeps and has deleted. Raises Forbidden if the image
         is protected.
         """
@@ -120,7 +122,7 @@ class Images:
 
     # -- members ---------------------------------------------------------------------------------------------------
 
-    def add_member(self, image_id: str, member_id: str) -> ImageMember:
+    def add_image_member(self, ctx: RequestContext, image_id: str, member_id: str) -> ImageMember:
         """Raises NotFound if there is no such image. Raises Conflict if the project is a member already. Raises
         ImageLimitExceeded if the image has the most members allowed.
         """
@@ -139,7 +141,7 @@ class Images:
 
         return self._worker.run(work)
 
-    def update_member(self, image_id: str, member_id: str, status: str) -> ImageMember:
+    def update_image_member(self, ctx: RequestContext, image_id: str, member_id: str, status: str) -> ImageMember:
         """Raises NotFound if there is no such member."""
         if status not in MEMBER_STATUSES:
             raise errors.BadRequest('Status must be "pending", "accepted" or "rejected".')
@@ -153,7 +155,7 @@ class Images:
 
         return self._worker.run(work)
 
-    def remove_member(self, image_id: str, member_id: str) -> None:
+    def remove_image_member(self, ctx: RequestContext, image_id: str, member_id: str) -> None:
         """Raises NotFound if there is no such member."""
         if not self._worker.run(lambda session: images.remove_member(session, image_id, member_id)):
             raise _no_member(image_id, member_id)

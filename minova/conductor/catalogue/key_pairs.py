@@ -8,6 +8,7 @@ from minova.conductor.quotas import Quotas
 from minova.conductor.tasks.races import Race, repeat_lost
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
+from minova.contracts.conductor.api.catalogue import KeyPairsApi
 from minova.db.catalogue import key_pairs
 from minova.objects.catalogue.key_pair import KeyPair
 
@@ -21,15 +22,13 @@ ADDED = Race(
 )
 
 
-class KeyPairs:
+class KeyPairs(KeyPairsApi):
     def __init__(self, worker: Worker, quotas: Quotas) -> None:
         self._worker = worker
         self._quotas = quotas
 
-    def create(self, ctx: RequestContext, key_pair: KeyPair) -> KeyPair:
-        """Raises Conflict if the user has a key pair of this name, Forbidden if the user has too many; the limit is the
-        project's.
-        """
+    def create_key_pair(self, ctx: RequestContext, key_pair: KeyPair) -> KeyPair:
+        """The limit is the project's."""
 
         def work(session: Session) -> KeyPair:
             if key_pairs.find(session, key_pair.user_id, key_pair.name) is not None:
@@ -42,7 +41,6 @@ class KeyPairs:
 
         return repeat_lost(lambda: self._worker.run(work), [ADDED])
 
-    def delete(self, user_id: str, name: str) -> None:
-        """Servers created with the key pair keep its text. Raises NotFound if there is no such key pair."""
+    def delete_key_pair(self, ctx: RequestContext, user_id: str, name: str) -> None:
         if not self._worker.run(lambda session: key_pairs.remove(session, user_id, name)):
             raise errors.NotFound(f"Keypair {name} not found for user {user_id}")

@@ -11,6 +11,7 @@ from minova import errors
 from minova.conductor.quotas import Quotas, refused
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
+from minova.contracts.conductor.api.catalogue import ServerGroupsApi
 from minova.db.catalogue import server_groups
 from minova.db.quotas import OverQuota, give
 from minova.objects.catalogue.instance_group import (
@@ -36,16 +37,16 @@ _SERVED_BY = {
 _ALL = ("all", "nova.scheduler.weights.all_weighers")
 
 
-class Groups:
+class Groups(ServerGroupsApi):
     def __init__(self, conf: cfg.ConfigOpts, worker: Worker, quotas: Quotas) -> None:
         self._conf = conf
         self._worker = worker
         self._quotas = quotas
 
-    def create(self, ctx: RequestContext, name: str, policy: str, max_server_per_host: int | None) -> InstanceGroup:
-        """Raises BadRequest if there is no such policy, or the policy does not have this rule. Raises Forbidden if the
-        project has too many groups.
-        """
+    def create_server_group(
+        self, ctx: RequestContext, name: str, policy: str, max_server_per_host: int | None = None
+    ) -> InstanceGroup:
+        """Raises Forbidden, too, if the project has too many groups."""
         if policy not in POLICIES:
             raise errors.BadRequest(f"Server group policy {policy!r} is none of {', '.join(POLICIES)}.")
         if max_server_per_host is not None and policy != ANTI_AFFINITY:
@@ -69,9 +70,7 @@ class Groups:
             raise refused(error, "Quota exceeded, too many server groups.") from None
         return group
 
-    def delete(self, group_uuid: str) -> None:
-        """The group's servers stay where they are. Raises NotFound if there is no such group."""
-
+    def delete_server_group(self, ctx: RequestContext, group_uuid: str) -> None:
         def work(session: Session) -> None:
             project_id = server_groups.remove(session, group_uuid)
             if project_id is None:

@@ -20,7 +20,7 @@ NODE_CHANGED = Race(
 )
 
 
-class Audits:
+class AuditResults:
     """Safe for threads. If a conductor dies, its unwritten results are lost, and the next audit of each node replaces
     them.
     """

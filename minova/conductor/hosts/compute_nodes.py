@@ -10,20 +10,23 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.compute_messages import builds_of
+from minova.conductor.hosts.audit_results import AuditResults
 from minova.conductor.hosts.identity import require_nodes_stay, require_same_node
 from minova.conductor.hosts.service_removal import remove_node
 from minova.conductor.hosts.unexpected_domains import judge
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.contracts.base import numbers
+from minova.contracts.conductor.computes.audits import AuditsApi
 from minova.db.catalogue import aggregates
 from minova.db.hosts import compute_nodes, identity
 from minova.db.models import ComputeNode as NodeRow
 from minova.db.recovery import unexpected
 from minova.db.servers import actions, instances, migrations, pci_devices, tasks
-from minova.messaging.rpc_access import OTHER_HOST
+from minova.messaging.rpc_access import OTHER_HOST, own_host
 from minova.objects.actions.power_rules import OFF, RUNS_BY_ITSELF, STOPS_BY_ITSELF
 from minova.objects.hosts.compute_node import ComputeNode, HypervisorView, Inventory
+from minova.objects.hosts.node_audit import NodeAudit
 from minova.objects.servers.build import AuditInputs, HostInstances
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState, VmState
@@ -58,24 +61,27 @@ _STOPPED = _Change(STOPS_BY_ITSELF, VmState.STOPPED, "stop", "Stopped, because t
 _STARTED = _Change(RUNS_BY_ITSELF, VmState.ACTIVE, "unshelve", "Active, because their guests run though shelved,")
 
 
-class Computes:
-    """`levels`: the version of each contract that every service serves, by topic, if it is known.
+class ComputeNodes(AuditsApi):
+    """`results`: gets what each audit found.
+    `levels`: the version of each contract that every service serves, by topic, if it is known.
     `most_removals`: the most domains that one audit of a host may remove; 0: any number.
     """
 
     def __init__(
         self,
         worker: Worker,
+        results: AuditResults,
         levels: Callable[[], Mapping[str, str]],
         most_removals: Callable[[], int] = lambda: 0,
     ) -> None:
         self._worker = worker
+        self._results = results
         self._levels = levels
         self._most_removals_now = most_removals
 
     # -- what a host should have -----------------------------------------------------------------------------------
 
-    def instances_of_host(self, host: str) -> HostInstances:
+    def instances_of_host(self, ctx: RequestContext, host: str) -> HostInstances:
         with self._worker.db.read() as session:
             return HostInstances(
                 instances=tuple(instances.holding(session, host)),
@@ -83,14 +89,14 @@ class Computes:
                 newer=tuple(sorted(unexpected.newer_on(session, host))),
             )
 
-    def hosts_of_instances(self, uuids: Sequence[str], own: str | None = None) -> dict[str, str | None]:
-        """`own`: the answer contains no names of other hosts."""
+    def hosts_of_instances(self, ctx: RequestContext, instance_uuids: Sequence[str]) -> dict[str, str | None]:
+        own = own_host(ctx.sender)
         with self._worker.db.read() as session:
-            found = instances.row_hosts(session, uuids)
+            found = instances.row_hosts(session, instance_uuids)
         return {uuid: host if own in {None, host} or host is None else OTHER_HOST for uuid, host in found.items()}
 
-    def begin_audit(self, host: str, view: HypervisorView, *, name_hosts: bool = True) -> AuditInputs:
-        """`name_hosts`: the answer names the other hosts to which rows assign instances whose domains are here."""
+    def begin_audit(self, ctx: RequestContext, host: str, view: HypervisorView) -> AuditInputs:
+        name_hosts = own_host(ctx.sender) is None
         nodename = view.hypervisor_hostname
         with self._worker.db.read() as session:
             row = compute_nodes.find(session, host, nodename)
@@ -175,7 +181,20 @@ class Computes:
 
     # -- nodes -----------------------------------------------------------------------------------------------------
 
-    def finish_audit(self, node: ComputeNode, inventories: Sequence[Inventory], traits: Sequence[str]) -> ComputeNode:
+    def finish_audit(
+        self,
+        ctx: RequestContext,
+        node: ComputeNode,
+        inventories: Sequence[Inventory],
+        traits: Sequence[str] = (),
+        found: NodeAudit | None = None,
+    ) -> ComputeNode:
+        written = self._write_audit(node, inventories, traits)
+        if found is not None:
+            self._results.ended(written.id, found)
+        return written
+
+    def _write_audit(self, node: ComputeNode, inventories: Sequence[Inventory], traits: Sequence[str]) -> ComputeNode:
         """Write node and inventories if they changed; release what deleted instances still hold."""
         split = self._all_know_children()
 
@@ -218,7 +237,7 @@ class Computes:
             LOG.info("Freeing on node %s what instances held that are gone: %s", row.hypervisor_hostname, holders)
             claims.release(session, holders, self._worker.now())
 
-    def save_compute_node(self, node: ComputeNode) -> ComputeNode:
+    def save_compute_node(self, ctx: RequestContext, node: ComputeNode) -> ComputeNode:
         """A save that arrives after a later write changes nothing.
 
         Raises NotFound if the node has no row, which an audit makes.
@@ -238,7 +257,7 @@ class Computes:
 
         return self._worker.run(work)
 
-    def delete_compute_nodes(self, host: str, nodes: Sequence[str]) -> None:
+    def delete_compute_nodes(self, ctx: RequestContext, host: str, nodes: Sequence[str]) -> None:
         """Delete rows and providers, with the allocations there. A node that does not exist is no error.
 
         Raises HostIdentityConflict if one of them holds something; then all of them stay.

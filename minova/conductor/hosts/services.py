@@ -17,11 +17,14 @@ from minova.conductor.hosts.liveness import COMPUTE, Liveness
 from minova.conductor.hosts.service_removal import remove_service
 from minova.conductor.hosts.witnesses import Witnesses
 from minova.conductor.tasks.worker import Worker
+from minova.context import RequestContext
+from minova.contracts.conductor.api.services import ServiceSettingsApi
+from minova.contracts.conductor.services import ServicesApi
 from minova.db.hosts import services
 from minova.db.models import Service
 from minova.db.servers import tasks
 from minova.objects.hosts import service as objects
-from minova.objects.hosts.cloud import CloudState
+from minova.objects.hosts.cloud import CloudState, Seen
 from minova.placement import changes
 
 LOG = logging.getLogger(__name__)
@@ -63,7 +66,7 @@ class _Admission(NamedTuple):
     suggested: str | None = None
 
 
-class Services:
+class Services(ServicesApi, ServiceSettingsApi):
     """Heartbeats are gathered in memory and written once a second, in one statement."""
 
     def __init__(
@@ -105,7 +108,7 @@ class Services:
 
     # -- messages of services --------------------------------------------------------------------------------------
 
-    def register_service(self, service: objects.Service) -> objects.ServiceInstructions:
+    def register_service(self, ctx: RequestContext, service: objects.Service) -> objects.ServiceInstructions:
         """Raises HostIdentityConflict or HostInUse; see the contract."""
         cloud = self._witnesses.judged(service.host, service.binary, service.seen)
         if service.binary != COMPUTE:
@@ -143,13 +146,13 @@ class Services:
             self._instructions(row.uuid, cloud), former_hosts=tuple(row.former_hosts or ()), epoch=row.epoch
         )
 
-    def service_stopped(self, host: str, binary: str, process: str) -> None:
+    def service_stopped(self, ctx: RequestContext, host: str, binary: str, process: str) -> None:
         """The host's next process need not wait until this one counts as dead."""
         if binary == COMPUTE:
             self._worker.record(lambda session: self._processes.leave(session, host, process))
 
     def heartbeat(
-        self, host: str, binary: str, down_reason: str | None, process: str | None = None
+        self, ctx: RequestContext, host: str, binary: str, down_reason: str | None = None
     ) -> objects.ServiceInstructions:
         """Record the heartbeat. A change of `down_reason` is written at once.
 
@@ -159,7 +162,7 @@ class Services:
         """
         service_id, uuid = self._find(host, binary)
         if binary == COMPUTE:
-            self._processes.require_later(host, process)
+            self._processes.require_later(host, ctx.process)
         with self._lock:
             self._reported[host, binary] = down_reason is None
             if self._cannot_write:
@@ -170,6 +173,11 @@ class Services:
             self._liveness.forget()
         return self._instructions(uuid, self._witnesses.state)
 
+    def service_has_seen(self, ctx: RequestContext, host: str, binary: str, seen: Seen) -> CloudState | None:
+        if ctx.process is not None:  # of a compute
+            self.note_contact(host, ctx.process)
+        return self._witnesses.judged(host, binary, seen)
+
     def note_contact(self, host: str, process: str | None) -> None:
         """Any message of a host shows that its compute is alive. Raises Superseded if the sender is not the process
         that serves the host.
@@ -179,7 +187,12 @@ class Services:
             self._reported.setdefault((host, COMPUTE), False)
 
     def update_service(
-        self, service_uuid: str, disabled: bool | None, disabled_reason: str | None, forced_down: bool | None
+        self,
+        ctx: RequestContext,
+        service_uuid: str,
+        disabled: bool | None = None,
+        disabled_reason: str | None = None,
+        forced_down: bool | None = None,
     ) -> objects.Service:
         """Raises NotFound if there is no such service."""
 
@@ -204,8 +217,7 @@ class Services:
         self._liveness.forget()
         return changed
 
-    def delete_service(self, service_uuid: str) -> None:
-        """Raises NotFound or Conflict; see the contract."""
+    def delete_service(self, ctx: RequestContext, service_uuid: str) -> None:
         host, binary = self._worker.run(lambda session: remove_service(session, service_uuid, self._worker.now()))
         with self._lock:
             self._known.pop((host, binary), None)

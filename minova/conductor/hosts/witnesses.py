@@ -6,6 +6,8 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from minova.conductor.tasks.worker import Worker
+from minova.context import RequestContext
+from minova.contracts.conductor.api.services import SeenByApisApi
 from minova.db.hosts import services
 from minova.db.recovery import cloud, reports, unexpected
 from minova.db.recovery.cloud import HOST, STORE, Record
@@ -18,7 +20,7 @@ _BINARIES = frozenset({COMPUTE, "minova-scheduler"})
 END_INTERVAL = 5.0
 
 
-class Witnesses:
+class Witnesses(SeenByApisApi):
     """Safe for threads."""
 
     def __init__(self, worker: Worker) -> None:
@@ -39,7 +41,7 @@ class Witnesses:
                 self._history.compare(session, _sender(host, binary), seen, self._worker.now())
         return self._answer(host, binary, seen)
 
-    def hear(self, place: str, seen: Seen) -> None:
+    def api_has_seen(self, ctx: RequestContext, place: str, seen: Seen) -> None:
         """The next look judges what an API has seen."""
         self._history.hear(f"minova-api of {place}", seen)
 

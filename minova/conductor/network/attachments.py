@@ -31,7 +31,7 @@ from minova.db.networks import neutron_ports, ports
 from minova.db.quotas import give
 from minova.db.servers.instances import LockedInstance
 from minova.objects.network.network import AddressRequest, Port
-from minova.objects.network.vif import MAX_NICS, NEUTRON, NewInterface, RequestedNic, device_owner
+from minova.objects.network.vif import MAX_NICS, NEUTRON, NewInterface, device_owner
 
 LOG = logging.getLogger(__name__)
 
@@ -46,6 +46,13 @@ class Attachments:
         self._hints = hints
         self._quotas = quotas
         self.races: Races = (groups.race, MAC_TAKEN)
+
+    def delete_free_port(self, port_id: str) -> str | None:
+        """Deletes the port if no server has it. Otherwise returns that server."""
+        server = self._ports.server_of(port_id)
+        if server is None:
+            self._ports.delete(port_id)
+        return server
 
     def attach(self, session: Session, instance: LockedInstance, wanted: NewInterface) -> str:
         """Returns the id of the port that the locked instance has from now on. Can lose `races` and
@@ -155,24 +162,6 @@ class Attachments:
         if detached is not None and detached.removed:
             give(session, detached.project_id, {"ports": 1})
             when_committed(session, lambda: self._hints.members_changed(detached.groups))
-
-
-def expect_port(worker: Worker, instance_uuid: str, network_id: str) -> None:
-    """The API is about to make a port in Neutron for this instance. `NeutronCleaning` checks later whether an interface
-    has that port.
-
-    Raises NotFound if there is no such instance.
-    """
-
-    def work(session: Session) -> None:
-        living = Instance.uuid == instance_uuid, Instance.deleted_at.is_(None)
-        project_id = session.scalar(select(Instance.project_id).where(*living))
-        if project_id is None:
-            raise errors.NotFound(f"Instance {instance_uuid} could not be found.")
-        nic = RequestedNic(network_id=network_id, service=NEUTRON)
-        neutron_ports.expect(session, instance_uuid, project_id, nic, worker.at())
-
-    worker.run(work)
 
 
 def warn_of_foreign_ports(worker: Worker) -> None:

@@ -10,6 +10,8 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.quotas import Quotas, refused
 from minova.conductor.tasks.worker import Worker
+from minova.context import RequestContext
+from minova.contracts.conductor.api.networks import NetworksApi, SubnetsApi
 from minova.db.models import Network as NetworkRow
 from minova.db.networks import networks, subnets
 from minova.db.quotas import OverQuota, give
@@ -17,12 +19,12 @@ from minova.objects.network import addresses
 from minova.objects.network.network import LOCAL, Network, Subnet
 
 
-class Networks:
+class Networks(NetworksApi):
     def __init__(self, worker: Worker, quotas: Quotas) -> None:
         self._worker = worker
         self._quotas = quotas
 
-    def create(self, network: Network) -> Network:
+    def create_network(self, ctx: RequestContext, network: Network) -> Network:
         """Raises SegmentInUse if another network has its physical network or VLAN, Forbidden if the quota is used
         up.
         """
@@ -40,7 +42,7 @@ class Networks:
                 f"Unable to create the network. {_segment(network)} is in use by another network."
             ) from None
 
-    def update(self, network: Network) -> Network:
+    def update_network(self, ctx: RequestContext, network: Network) -> Network:
         """Raises RevisionNumberConstraintFailed if the network has changed since `network` was read. Raises
         InvalidSharedSetting if it is no longer shared but ports of other projects are on it.
         """
@@ -61,9 +63,7 @@ class Networks:
 
         return self._worker.run(work)
 
-    def delete(self, network_id: str) -> None:
-        """Delete the network with its subnets. Raises NetworkInUse if ports are on it."""
-
+    def delete_network(self, ctx: RequestContext, network_id: str) -> None:
         def work(session: Session) -> None:
             row = require(session, network_id)
             if networks.has_ports(session, row.id):
@@ -79,7 +79,7 @@ class Networks:
         self._worker.run(work)
 
 
-class Subnets:
+class Subnets(SubnetsApi):
     """`local_ranges`: the ranges in which subnets of local networks may lie; empty: any range."""
 
     def __init__(self, worker: Worker, quotas: Quotas, local_ranges: Sequence[str] = ()) -> None:
@@ -90,7 +90,7 @@ class Subnets:
         except ValueError as error:
             raise errors.InvalidConfiguration(f"[networks] local_ranges: {error}") from None
 
-    def create(self, subnet: Subnet, *, any_range: bool = False) -> Subnet:
+    def create_subnet(self, ctx: RequestContext, subnet: Subnet, any_range: bool = False) -> Subnet:
         """`any_range`: a local network may have any range if `local_ranges` is empty.
 
         Raises BadRequest if the range is not allowed for local networks. Raises OverlappingSubnets if a subnet of the
@@ -143,11 +143,7 @@ class Subnets:
         if not any_range:
             addresses.check_local_range(block, limited=not self._local_ranges)
 
-    def update(self, subnet: Subnet) -> Subnet:
-        """Raises RevisionNumberConstraintFailed as `Networks.update` does. Raises IpAddressAlreadyAllocated if a port
-        has the address of the new gateway.
-        """
-
+    def update_subnet(self, ctx: RequestContext, subnet: Subnet) -> Subnet:
         def work(session: Session) -> Subnet:
             network_id = subnets.network_of(session, subnet.id)
             if network_id is None or networks.lock(session, network_id) is None:
@@ -166,9 +162,7 @@ class Subnets:
 
         return self._worker.run(work)
 
-    def delete(self, subnet_id: str) -> None:
-        """Raises SubnetInUse if ports have addresses of it."""
-
+    def delete_subnet(self, ctx: RequestContext, subnet_id: str) -> None:
         def work(session: Session) -> None:
             network_id = subnets.network_of(session, subnet_id)
             if network_id is None or networks.lock(session, network_id) is None:

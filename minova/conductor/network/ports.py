@@ -25,6 +25,8 @@ from minova.conductor.tasks.group_commit import GroupCommit
 from minova.conductor.tasks.races import Race, Races, repeat_lost
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
+from minova.contracts.conductor.api.networks import PortsApi
+from minova.contracts.conductor.computes.interfaces import HostInterfacesApi
 from minova.db.models import Network as NetworkRow
 from minova.db.models import Port as PortRow
 from minova.db.models import SecurityGroup as GroupRow
@@ -91,7 +93,7 @@ def _named_groups(port: Port) -> tuple[str, ...]:
     return named
 
 
-class Ports:
+class Ports(PortsApi, HostInterfacesApi):
     def __init__(self, worker: Worker, quotas: Quotas, groups: SecurityGroups, hints: InterfaceNotifier) -> None:
         self._worker = worker
         self._quotas = quotas
@@ -105,9 +107,9 @@ class Ports:
     def read(self) -> AbstractContextManager[Session]:
         return self._worker.db.read()
 
-    def of_host(self, host: str) -> dict[str, tuple[Vif, ...]]:
-        """Returns the interfaces of the host's instances, with their rules. Simultaneous calls share one query: when a
-        group has a new member, the hosts of all its members call at the same time, and each needs all members.
+    def interfaces_of_host(self, ctx: RequestContext, host: str) -> dict[str, tuple[Vif, ...]]:
+        """Simultaneous calls share one query: when a group has a new member, the hosts of all its members call at the
+        same time, and each needs all members.
         """
         return self._hosts.ask(host)
 
@@ -117,13 +119,8 @@ class Ports:
         for entry in queued:
             entry.served(found[entry.request])
 
-    def create(self, ctx: RequestContext, port: Port, fixed_ips: Requests | None) -> Port:
-        """`fixed_ips` None: the next free address of a subnet of each IP version. Simultaneous calls share a
-        transaction.
-
-        Raises IpAddressGenerationFailure if no address is left. Raises IpAddressAlreadyAllocated or MacAddressInUse if
-        another port has the address.
-        """
+    def create_port(self, ctx: RequestContext, port: Port, fixed_ips: Requests | None) -> Port:
+        """Simultaneous calls share a transaction."""
         _check_security(port)
         new = PortCreation(ctx, port, fixed_ips)
         races: Races = [self._groups.race, self._quotas.race, *([] if port.mac_address else [MAC_TAKEN])]
@@ -216,11 +213,8 @@ class Ports:
         """Returns the row ids of the groups that the port names. Raises the same errors as `lock`."""
         return sorted(row.id for row in lock_groups(session, set(_named_groups(port))).values())
 
-    def update(self, port: Port, fixed_ips: Requests | None) -> Port:
-        """`fixed_ips` None: the addresses stay. Otherwise addresses that are not requested again are released.
-
-        Raises the same errors as `create` and `Networks.update`.
-        """
+    def update_port(self, ctx: RequestContext, port: Port, fixed_ips: Requests | None) -> Port:
+        """Addresses that are not requested again are released."""
         _check_security(port)
         changed_groups: set[str] = set()
 

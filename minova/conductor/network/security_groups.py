@@ -16,6 +16,8 @@ from minova.conductor.network.networks import changed
 from minova.conductor.quotas import Quotas, refused
 from minova.conductor.tasks.races import Race
 from minova.conductor.tasks.worker import Worker
+from minova.context import RequestContext
+from minova.contracts.conductor.api.networks import SecurityGroupsApi
 from minova.db.models import SecurityGroup as Row
 from minova.db.networks import security_groups
 from minova.db.quotas import OverQuota, give
@@ -32,12 +34,15 @@ class DefaultGroupMissing(Exception):
         self.project_id = project_id
 
 
-class SecurityGroups:
+class SecurityGroups(SecurityGroupsApi):
     def __init__(self, worker: Worker, quotas: Quotas, hints: InterfaceNotifier) -> None:
         self._worker = worker
         self._quotas = quotas
         self._hints = hints
         self.race = Race(DefaultGroupMissing, self._make_missing, _too_many_changes)
+
+    def ensure_default_security_group(self, ctx: RequestContext, project_id: str) -> None:
+        self.ensure_default([project_id])
 
     def ensure_default(self, project_ids: Iterable[str]) -> None:
         """Makes the default group of each project that has none. No quota applies, because each port needs one."""
@@ -66,10 +71,7 @@ class SecurityGroups:
         security_groups.add_rules(session, row_id, rules, {group.id: row_id}, self._worker.at())
         self._quotas.take_always(session, project_id, {"security_group": 1, "security_group_rule": len(rules)})
 
-    def create(self, group: SecurityGroup) -> SecurityGroup:
-        """Makes the group with rules that allow all outgoing traffic, as in Neutron. Raises Forbidden if the quota is
-        used up.
-        """
+    def create_security_group(self, ctx: RequestContext, group: SecurityGroup) -> SecurityGroup:
         self.ensure_default([group.project_id])
         rules = _egress(group)
 
@@ -81,9 +83,7 @@ class SecurityGroups:
 
         return self._counted(work)
 
-    def update(self, group: SecurityGroup) -> SecurityGroup:
-        """Raises RevisionNumberConstraintFailed if the group has changed since `group` was read."""
-
+    def update_security_group(self, ctx: RequestContext, group: SecurityGroup) -> SecurityGroup:
         def work(session: Session) -> SecurityGroup:
             lock_groups(session, [group.id])
             if not security_groups.replace(session, group, self._worker.at()):
@@ -92,7 +92,7 @@ class SecurityGroups:
 
         return self._worker.run(work)
 
-    def delete(self, group_id: str) -> None:
+    def delete_security_group(self, ctx: RequestContext, group_id: str) -> None:
         """Deletes the group, and the rules of other groups that refer to it.
 
         Raises SecurityGroupInUse if a port has it, or a new rule refers to it just now.
@@ -116,7 +116,7 @@ class SecurityGroups:
 
         self._hints.rules_changed(sorted(self._worker.run(work)))
 
-    def create_rule(self, rule: SecurityGroupRule) -> SecurityGroupRule:
+    def create_security_group_rule(self, ctx: RequestContext, rule: SecurityGroupRule) -> SecurityGroupRule:
         """Raises SecurityGroupRuleExists if the group has the rule already. Raises SecurityGroupNotFound if the group,
         or the one to which the rule refers, is deleted.
         """
@@ -140,7 +140,7 @@ class SecurityGroups:
         self._hints.rules_changed([rule.security_group_id])
         return made
 
-    def delete_rule(self, rule_id: str) -> None:
+    def delete_security_group_rule(self, ctx: RequestContext, rule_id: str) -> None:
         """Raises SecurityGroupRuleNotFound if there is no such rule."""
 
         def work(session: Session) -> str:

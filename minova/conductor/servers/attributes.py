@@ -16,6 +16,7 @@ from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.servers.terminate import Abandon
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
+from minova.contracts.conductor.api.servers import ServerAttributesApi
 from minova.db import quotas
 from minova.db.catalogue import aggregates
 from minova.db.models import TaskStep
@@ -34,7 +35,7 @@ METADATA_STATES = frozenset((VmState.ACTIVE, VmState.PAUSED, VmState.SUSPENDED, 
 _RESET = Failure(kind="Interrupted", details="an administrator has reset the state of the server meanwhile")
 
 
-class ServerAttributes:
+class ServerAttributes(ServerAttributesApi):
     def __init__(self, worker: Worker, quotas: Quotas, abandon: Abandon, default_zone: str) -> None:
         """`abandon` ends an action in progress."""
         self._worker = worker
@@ -42,13 +43,9 @@ class ServerAttributes:
         self._default_zone = default_zone
         self._quotas = quotas
 
-    def update(
-        self, ctx: RequestContext, instance_uuid: str, changes: ServerChanges, *, override_lock: bool = False
+    def update_server(
+        self, ctx: RequestContext, instance_uuid: str, changes: ServerChanges, override_lock: bool = False
     ) -> None:
-        """Raises NotFound if there is no such server. Raises Conflict if it is locked, or its state does not allow a
-        change of its metadata. Raises Forbidden if it would have too many items of metadata.
-        """
-
         def work(session: Session) -> None:
             locked = _required(session, instance_uuid)
             if changes.lock is not None:
@@ -69,7 +66,7 @@ class ServerAttributes:
 
         self._worker.run(work)
 
-    def reset_state(self, ctx: RequestContext, instance_uuid: str, vm_state: str) -> None:
+    def reset_server_state(self, ctx: RequestContext, instance_uuid: str, vm_state: str) -> None:
         """Set vm_state to active or error, and task_state to None. An action in progress ends; its host's report is
         then stale.
 

@@ -25,11 +25,11 @@ from minova.conductor.servers.server_images import forget_shelved_image
 from minova.conductor.tasks.group_commit import GroupCommit
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
+from minova.contracts.conductor.computes.builds import BuildReportsApi
 from minova.db.hosts import compute_nodes
 from minova.db.models import Instance, Task
 from minova.db.servers import actions, instances, request_specs, tasks
 from minova.db.servers.instances import LockedInstance
-from minova.log import bound_context
 from minova.objects.actions.shelving import UNSHELVE
 from minova.objects.hosts.compute_node import ComputeNode
 from minova.objects.hosts.numa import InstanceNUMATopology
@@ -133,7 +133,7 @@ class AttemptReport(msgspec.Struct, frozen=True, kw_only=True):
         return stale(self.instance_uuid, self.attempt, self.host)
 
 
-class BuildReports:
+class BuildReports(BuildReportsApi):
     def __init__(self, conf: cfg.ConfigOpts, worker: Worker, computes: ComputeClient, liveness: Liveness) -> None:
         self._max_attempts = int(conf.scheduler.max_attempts)
         self._build_timeout = float(conf.conductor.build_timeout)
@@ -147,17 +147,15 @@ class BuildReports:
 
     def claim_instance(
         self,
+        ctx: RequestContext,
         instance_uuid: str,
         attempt: int,
         node: ComputeNode,
-        numa_topology: InstanceNUMATopology | None,
+        numa_topology: InstanceNUMATopology | None = None,
         step: str | None = None,
     ) -> objects.Instance:
-        """Writes place and topology to the instance and usage to the node's row, in one transaction. Raises
-        StaleAttempt; see the contract.
-        """
         outcome = InstanceClaim(
-            ctx=bound_context(),
+            ctx=ctx,
             instance_uuid=instance_uuid,
             attempt=attempt,
             numa_topology=numa_topology,
@@ -165,31 +163,37 @@ class BuildReports:
         )
         return self._claims.run(claim_report(outcome, node))
 
-    def claim_instances(self, claims: Sequence[InstanceClaim], node: ComputeNode) -> tuple[ReportAnswer, ...]:
-        """See the contract."""
+    def claim_instances(
+        self, ctx: RequestContext, claims: Sequence[InstanceClaim], node: ComputeNode
+    ) -> tuple[ReportAnswer, ...]:
         outcomes = self._claims.run_all([claim_report(claim, node) for claim in claims])
         return tuple(answer_of(outcome) for outcome in outcomes)
 
-    def begin_attempt(self, instance_uuid: str, attempt: int, host: str, step: str) -> None:
-        """Record the step. Raises StaleAttempt if the attempt is no longer that host's, BadRequest if there is no such
-        step.
-        """
-        outcome = BuildReport(ctx=bound_context(), instance_uuid=instance_uuid, attempt=attempt, step=step)
+    def begin_attempt(self, ctx: RequestContext, instance_uuid: str, attempt: int, host: str, step: str) -> None:
+        """Raises BadRequest if there is no such step."""
+        outcome = BuildReport(ctx=ctx, instance_uuid=instance_uuid, attempt=attempt, step=step)
         self._progress.run(progress_report(outcome, host))
 
     def build_succeeded(
-        self, instance_uuid: str, attempt: int, host: str, power_state: int, node: ComputeNode | None = None
+        self,
+        ctx: RequestContext,
+        instance_uuid: str,
+        attempt: int,
+        host: str,
+        power_state: int,
+        node: ComputeNode | None = None,
     ) -> None:
-        """The instance becomes ACTIVE, and its task ends. Idempotent."""
-        outcome = BuildReport(
-            ctx=bound_context(), instance_uuid=instance_uuid, attempt=attempt, power_state=power_state
-        )
+        """The instance becomes ACTIVE, and its task ends."""
+        outcome = BuildReport(ctx=ctx, instance_uuid=instance_uuid, attempt=attempt, power_state=power_state)
         count_active(self._progress.run(progress_report(outcome, host, (node,) if node is not None else ())))
 
     def report_builds(
-        self, reports: Sequence[BuildReport], host: str, nodes: tuple[ComputeNode, ...] = ()
+        self,
+        ctx: RequestContext,
+        reports: Sequence[BuildReport],
+        host: str,
+        nodes: tuple[ComputeNode, ...] = (),
     ) -> tuple[ReportAnswer, ...]:
-        """See the contract."""
         outcomes = self._progress.run_all([progress_report(report, host, nodes) for report in reports])
         count_active(sum(outcome is True for outcome in outcomes))
         return tuple(answer_of(outcome) for outcome in outcomes)
@@ -238,6 +242,18 @@ class BuildReports:
     # -- after a build has failed ----------------------------------------------------------------------------------
 
     def build_failed(
+        self,
+        ctx: RequestContext,
+        instance_uuid: str,
+        attempt: int,
+        host: str,
+        reason: str,
+        retriable: bool,
+        kind: str = "",
+    ) -> None:
+        self.fail_attempt(ctx, instance_uuid, attempt, host, Failure(kind=kind, details=reason), retriable)
+
+    def fail_attempt(
         self, ctx: RequestContext, instance_uuid: str, attempt: int, host: str, failure: Failure, retriable: bool
     ) -> None:
         """Start the build on the next alternate, or end it in ERROR. A stale report is ignored. A failure caused by the

@@ -28,6 +28,7 @@ from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.contracts.base import numbers
 from minova.contracts.compute import ComputeApi
+from minova.contracts.conductor.api.servers import CreateServersApi
 from minova.db.catalogue import server_groups
 from minova.db.quotas import OverQuota, of_servers
 from minova.db.servers import actions, instances, request_specs, tags, tasks
@@ -73,7 +74,7 @@ class Creation(NamedTuple):
     key_pair: KeyPair | None = None
 
 
-class Servers:
+class Servers(CreateServersApi):
     """`levels`: the version of each contract that every service serves, by topic, if it is known."""
 
     def __init__(
@@ -95,7 +96,11 @@ class Servers:
         self._creations: GroupCommit[Creation, CreateResult] = GroupCommit(worker, self._write)
 
     def create_servers(
-        self, ctx: RequestContext, request: CreateServers, key_pair: KeyPair | None = None
+        self,
+        ctx: RequestContext,
+        request: CreateServers,
+        key_pair: KeyPair | None = None,
+        with_drive: bool = False,
     ) -> CreatedServers:
         """Makes as many servers as the quota allows, between `min_count` and `max_count`: writes them, returns, and
         schedules them in the background.

@@ -16,6 +16,7 @@ from minova import errors
 from minova.conductor.catalogue.server_groups import Groups
 from minova.conductor.servers.create import spec_of
 from minova.context import RequestContext
+from minova.contracts.conductor.api.servers import DryRunsApi
 from minova.contracts.scheduler import SchedulerApi
 from minova.objects.requests.capacity import Capacity
 from minova.objects.requests.diagnosis import Diagnosis, ScheduleAnswer
@@ -26,7 +27,7 @@ from minova.objects.servers.failures import text_of
 LOG = logging.getLogger(__name__)
 
 
-class DryRuns:
+class DryRuns(DryRunsApi):
     """`scheduler` is a client with a short time-out."""
 
     def __init__(self, conf: cfg.ConfigOpts, scheduler: SchedulerApi, groups: Groups) -> None:

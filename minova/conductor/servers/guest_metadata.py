@@ -8,41 +8,35 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.compute_messages import zones_of_hosts
 from minova.conductor.tasks.worker import Worker
+from minova.context import RequestContext
+from minova.contracts.conductor.api.servers import ServerPasswordsApi
+from minova.contracts.conductor.metadata import MetadataOfHostsApi, MetadataOfProjectsApi
 from minova.db.networks import guests
 from minova.db.servers import instances
 from minova.objects.servers.guest_metadata import LONGEST_PASSWORD, PASSWORD, GuestMetadata
 
 
-class GuestMetadatas:
+class GuestMetadatas(ServerPasswordsApi, MetadataOfHostsApi, MetadataOfProjectsApi):
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
 
-    def of_address(self, host: str, address: str) -> GuestMetadata:
-        """Returns the metadata of the guest of this host that has the address on a `local` network. Raises NotFound if
-        there is none.
-        """
+    def metadata_of_address(self, ctx: RequestContext, host: str, address: str) -> GuestMetadata:
         with self._worker.db.read() as session:
             return _metadata(session, _on_host(session, host, address))
 
-    def of_instance(self, instance_uuid: str, project_id: str) -> GuestMetadata:
-        """Raises NotFound if the project has no such server."""
+    def metadata_of_instance(self, ctx: RequestContext, instance_uuid: str, project_id: str) -> GuestMetadata:
         with self._worker.db.read() as session:
             return _metadata(session, _of_project(session, instance_uuid, project_id))
 
-    def leave_password_of_address(self, host: str, address: str, password: str) -> None:
-        """Same as `leave_password`. Raises NotFound as `of_address` does."""
+    def leave_password_of_address(self, ctx: RequestContext, host: str, address: str, password: str) -> None:
         self._worker.run(lambda session: self._leave(session, _on_host(session, host, address), password))
 
-    def leave_password(self, instance_uuid: str, project_id: str, password: str) -> None:
-        """Raises Conflict if the guest has already stored one, BadRequest if it is too long, NotFound as `of_instance`
-        does.
-        """
+    def leave_password(self, ctx: RequestContext, instance_uuid: str, project_id: str, password: str) -> None:
         self._worker.run(
             lambda session: self._leave(session, _of_project(session, instance_uuid, project_id), password)
         )
 
-    def clear_password(self, instance_uuid: str) -> None:
-        """Idempotent. Raises NotFound if there is no such server."""
+    def clear_server_password(self, ctx: RequestContext, instance_uuid: str) -> None:
         self._worker.run(lambda session: self._set(session, instance_uuid, ""))
 
     def _leave(self, session: Session, instance_uuid: str, password: str) -> None:

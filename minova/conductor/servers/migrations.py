@@ -19,6 +19,8 @@ from minova import errors
 from minova.conductor.servers.build_reports import require_pinned
 from minova.conductor.servers.finish import announce_hosts
 from minova.conductor.tasks.worker import Worker
+from minova.context import RequestContext
+from minova.contracts.conductor.computes.moves import MoveReportsApi
 from minova.db.hosts import compute_nodes
 from minova.db.models import Instance as Row
 from minova.db.servers import instances, migrations
@@ -54,7 +56,7 @@ STEPS: Mapping[str, frozenset[str]] = {
 ARRIVED = frozenset({"finished", "completed", "done"})
 
 
-class Migrations:
+class Migrations(MoveReportsApi):
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
 
@@ -119,9 +121,7 @@ class Migrations:
         if refused:
             raise errors.ComputeResourcesUnavailable(refused[instance.uuid])
 
-    def claim_move(self, migration: Migration, node: ComputeNode) -> Migration:
-        """See the contract."""
-
+    def claim_move(self, ctx: RequestContext, migration: Migration, node: ComputeNode) -> Migration:
         def work(session: Session) -> Migration:
             instances.lock(session, [migration.instance_uuid])
             known = self._locked(session, migration.uuid, node.host)
@@ -136,8 +136,7 @@ class Migrations:
 
         return self._worker.run(work)
 
-    def step_move(self, migration_uuid: str, status: str, host: str) -> Moved:
-        """See the contract."""
+    def step_move(self, ctx: RequestContext, migration_uuid: str, status: str, host: str) -> Moved:
         if status not in STEPS:
             raise errors.BadRequest(f"step_move: {status!r} is no step of a move; {', '.join(sorted(STEPS))} are")
 

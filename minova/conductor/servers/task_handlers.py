@@ -105,7 +105,7 @@ class BuildTasks:
             ctx,
             Kind.BUILD,
             (uuid, attempt),
-            lambda: self._reports.build_failed(ctx, uuid, attempt, host, failure, retriable),
+            lambda: self._reports.fail_attempt(ctx, uuid, attempt, host, failure, retriable),
         )
 
 

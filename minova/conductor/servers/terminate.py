@@ -18,6 +18,7 @@ from minova.conductor.servers.finish import finish_delete, servers_quota
 from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
+from minova.contracts.conductor.computes.builds import RemovalReportsApi
 from minova.db import quotas
 from minova.db.models import Task, TaskStep
 from minova.db.servers import actions, instances, request_specs, tasks
@@ -59,7 +60,7 @@ class Ask(NamedTuple):
     node: str | None
 
 
-class Terminate:
+class Terminate(RemovalReportsApi):
     def __init__(
         self,
         conf: cfg.ConfigOpts,
@@ -77,7 +78,7 @@ class Terminate:
         self._liveness = liveness
         self._timeout = float(conf.conductor.delete_timeout)
 
-    def delete_server(
+    def delete(
         self,
         ctx: RequestContext,
         instance_uuid: str,
@@ -110,7 +111,7 @@ class Terminate:
         if ask is not None:
             self._computes.terminate(ctx, ask.host, instance_uuid, ask.node)
 
-    def instance_deleted(self, instance_uuid: str, host: str) -> None:
+    def instance_deleted(self, ctx: RequestContext, instance_uuid: str, host: str) -> None:
         """Idempotent. A report of a host that was not asked changes nothing."""
 
         def work(session: Session) -> None:
@@ -125,21 +126,22 @@ class Terminate:
         self._worker.run(work)
         self._hints.members_changed(groups)
 
-    def delete_failed(self, instance_uuid: str, host: str, failure: Failure) -> None:
+    def delete_failed(self, ctx: RequestContext, instance_uuid: str, host: str, reason: str, kind: str = "") -> None:
         """Show users why their server still exists. The host is asked again after the usual pause.
 
         The report of another host, or a second report of the same try with the same reason, changes nothing.
         """
+        failure = Failure(kind=kind, details=reason)
 
         def work(session: Session) -> None:
             standing = instances.lock(session, [instance_uuid]).get(instance_uuid)
             task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
             if standing is None or task is None or (task.step, task.host) != (TaskStep.DELETE, host):
                 return
-            known, at, reason = removal_of(task), self._worker.at(), failure.details
+            known, at = removal_of(task), self._worker.at()
             if (known.failed, known.reason) == (known.asks, reason):
                 return
-            noted = msgspec.structs.replace(known, failed=known.asks, reason=reason, kind=failure.kind)
+            noted = msgspec.structs.replace(known, failed=known.asks, reason=reason, kind=kind)
             tasks.set_payload(session, task, msgspec.to_builtins(noted))
             if task.action_id is not None:
                 actions.add_failed_event(session, task.action_id, actions.DELETE_EVENT, host, at, failure)
@@ -148,7 +150,7 @@ class Terminate:
                 text = f"The host could not remove the server yet. {failure.message}"
                 actions.add_faults(session, [instance_uuid], at, Failure(kind=FAILED, details=details, text=text))
 
-        LOG.warning("Instance %s is not removed by host %s yet: %s", instance_uuid, host, failure.details)
+        LOG.warning("Instance %s is not removed by host %s yet: %s", instance_uuid, host, reason)
         self._worker.run(work)
 
     def resume(self, ctx: RequestContext, instance_uuid: str, epoch: int) -> None:

@@ -10,6 +10,8 @@ from minova import errors
 from minova.conductor.hosts.console_addresses import addresses_of
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
+from minova.contracts.conductor.api.servers import ConsoleTokensApi
+from minova.contracts.conductor.consoleproxies import ConsoleGrantsApi
 from minova.db.servers import console_tokens, instances
 from minova.objects.servers.console import ConsoleGrant, ConsoleType
 
@@ -17,15 +19,12 @@ from minova.objects.servers.console import ConsoleGrant, ConsoleType
 TOKEN_BYTES = 32
 
 
-class Consoles:
+class Consoles(ConsoleTokensApi, ConsoleGrantsApi):
     def __init__(self, conf: cfg.ConfigOpts, worker: Worker) -> None:
         self._worker = worker
         self._seconds = float(conf.consoleauth.token_ttl)
 
-    def create_token(self, ctx: RequestContext, instance_uuid: str, console_type: str) -> str:
-        """Raises NotFound if there is no such server, Conflict if it has no host, BadRequest if there is no such
-        console.
-        """
+    def create_console_token(self, ctx: RequestContext, instance_uuid: str, console_type: str) -> str:
         wanted = _type(console_type)
         token = secrets.token_urlsafe(TOKEN_BYTES)
 
@@ -40,11 +39,8 @@ class Consoles:
         self._worker.run(work)
         return token
 
-    def use_token(self, token: str) -> ConsoleGrant:
-        """Raises Forbidden if there is no such token, it has expired or was used, or its server is gone.
-
-        The token is used up even if the answer does not arrive.
-        """
+    def use_console_token(self, ctx: RequestContext, token: str) -> ConsoleGrant:
+        """The token is used up even if the answer does not arrive."""
 
         def work(session: Session) -> ConsoleGrant | None:
             opened = console_tokens.use(session, _hash(token), self._worker.now())

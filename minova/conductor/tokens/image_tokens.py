@@ -9,6 +9,8 @@ from minova import errors
 from minova.conductor.actions.kinds.images import image_made
 from minova.conductor.actions.kinds.rescue import rescue_image
 from minova.conductor.tasks.worker import Worker
+from minova.context import RequestContext
+from minova.contracts.conductor.computes.images import ImageTokensApi
 from minova.db.catalogue import image_token_keys, images
 from minova.db.servers import instances
 from minova.image_tokens import Keys, Right, sign
@@ -23,7 +25,7 @@ class _Reading(NamedTuple):
     ticks: float
 
 
-class ImageTokens:
+class ImageTokens(ImageTokensApi):
     """Safe for threads. Between two refreshes the time is computed from the last one, so that signing needs no
     database.
 
@@ -53,22 +55,15 @@ class ImageTokens:
         keys = reading.keys
         return sign(keys.accepted[-1], image_id, keys.now + self._ticks() - reading.ticks, right)
 
-    def image_token(self, instance_uuid: str, image_id: str, host: str) -> str:
-        """For a host whose token expired while it waited, or which got none. Raises StaleAttempt if the host does not
-        need the image.
-        """
+    def image_token(self, ctx: RequestContext, instance_uuid: str, image_id: str, host: str) -> str:
+        """For a host whose token expired while it waited, or which got none."""
         with self._worker.db.read() as session:
             used = {instances.image_on(session, instance_uuid, host), rescue_image(session, instance_uuid, host)}
         if image_id not in used:
             raise errors.StaleAttempt(f"Host {host} has no instance {instance_uuid} of image {image_id}")
         return self._fresh(image_id, Right.DOWNLOAD)
 
-    def upload_token(self, instance_uuid: str, image_id: str, host: str) -> str:
-        """For a host that is making this image from an instance.
-
-        Raises StaleAttempt if it is not making it. Raises ImageDeleted if the image was deleted. Raises Conflict if all
-        its bytes have arrived.
-        """
+    def image_upload_token(self, ctx: RequestContext, instance_uuid: str, image_id: str, host: str) -> str:
         with self._worker.db.read() as session:
             if image_made(session, instance_uuid, host) != image_id:
                 raise errors.StaleAttempt(f"Host {host} makes no image {image_id} of instance {instance_uuid}")

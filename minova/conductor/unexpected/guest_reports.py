@@ -19,6 +19,8 @@ from minova.conductor.unexpected import built_guests
 from minova.conductor.unexpected.checks import record_is_valid, require_marks
 from minova.conductor.unexpected.warnings import warn_of_some
 from minova.conductor.unexpected.witnesses import ReportNotes
+from minova.context import RequestContext
+from minova.contracts.conductor.computes.guests import GuestReportsApi
 from minova.db.models import UnexpectedGuest
 from minova.db.networks import held_ports
 from minova.db.recovery import cloud, report_order, unexpected
@@ -29,21 +31,17 @@ LOG = logging.getLogger(__name__)
 _REPORTED = frozenset({Verdict.NO_ROW, Verdict.NEWER, Verdict.MISPLACED})
 
 
-class GuestReports:
+class GuestReports(GuestReportsApi):
     def __init__(self, conf: cfg.ConfigOpts, worker: Worker) -> None:
         self._conf = conf.conductor
         self._worker = worker
         self._notes = ReportNotes(worker, cloud.HOST)
         self._said: set[tuple[str, str]] = set()
 
-    def report(
-        self, host: str, guests: Sequence[GuestMark], process: str | None = None, number: int = 0
+    def report_guests(
+        self, ctx: RequestContext, host: str, guests: Sequence[GuestMark], number: int = 0
     ) -> GuestsAnswer:
-        """Compares the marks of all guests of a host with the rows. A report that is not the latest of its process changes
-        nothing: see `report_order`.
-
-        Raises BadRequest, DiskFull and Superseded as the contract says.
-        """
+        """See `report_order` for the order of reports."""
         require_marks(guests)
         with self._worker.db.read() as session:
             found = self._judged(session, host, guests)
@@ -58,7 +56,7 @@ class GuestReports:
         # In safe mode the note below counts, so that it must not come from an old report.
         if known or found or self._worker.safe_mode.reason is not None:
             is_latest, known = self._worker.record(
-                lambda session: self._write_in_order(session, host, marks, found, process, number)
+                lambda session: self._write_in_order(session, host, marks, found, ctx.process, number)
             )
         if is_latest:
             self._notes.note(host)
@@ -116,12 +114,11 @@ class GuestReports:
                 unexpected.note_guest(session, host, mark, found[mark.uuid], at)
         return unexpected.guests_on(session, host)
 
-    def keep(self, host: str, records: Sequence[GuestRecord], process: str | None = None, number: int = 0) -> None:
-        """Stores the records of unexpected guests, and holds their addresses. Records that come late are ignored, and those
-        that are not valid are left out. Raises DiskFull and Superseded as the contract says.
-        """
+    def report_guest_records(
+        self, ctx: RequestContext, host: str, records: Sequence[GuestRecord], number: int = 0
+    ) -> None:
         self._worker.db.require_room()
-        if not self._worker.record(lambda session: report_order.is_next(session, host, process, number)):
+        if not self._worker.record(lambda session: report_order.is_next(session, host, ctx.process, number)):
             LOG.info("Late records of host %s are ignored", host)
             return
         valid = {record.instance.uuid: record for record in records if record_is_valid(record)}

@@ -11,6 +11,8 @@ from minova.conductor.tasks.worker import Worker
 from minova.conductor.unexpected.checks import valid_images
 from minova.conductor.unexpected.warnings import warn_of_some
 from minova.conductor.unexpected.witnesses import ReportNotes
+from minova.context import RequestContext
+from minova.contracts.conductor.api.images import ImageReportsApi
 from minova.db import quotas
 from minova.db.catalogue import images as catalogue
 from minova.db.models import DeletedImage, Image, UnexpectedImage
@@ -22,17 +24,17 @@ from minova.objects.unexpected.removal_rules import Verdict
 WAITS = ("queued", "saving", "importing")
 
 
-class ImageReports:
+class ImageReports(ImageReportsApi):
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
         self._notes = ReportNotes(worker, cloud.STORE)
 
-    def report(self, store: str, stored: Sequence[StoredImage]) -> tuple[str, ...]:
+    def report_images(self, ctx: RequestContext, store: str, images: Sequence[StoredImage]) -> tuple[str, ...]:
         """Replaces what this store has reported before. Returns the images that an operator has decided to remove.
 
         Raises BadRequest if there are too many images, DiskFull if there is no room for new ones.
         """
-        found = valid_images(store, stored)
+        found = valid_images(store, images)
         with self._worker.db.read() as session:
             before = unexpected.images_in(session, store)
         if found.keys() - before.keys():

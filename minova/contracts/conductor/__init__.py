@@ -29,7 +29,7 @@ from minova.contracts.conductor.computes.audits import AuditsApi
 from minova.contracts.conductor.computes.builds import BuildReportsApi, RemovalReportsApi
 from minova.contracts.conductor.computes.guests import GuestReportsApi
 from minova.contracts.conductor.computes.images import ImageTokensApi
-from minova.contracts.conductor.computes.interfaces import BindInterfacesApi, HostInterfacesApi
+from minova.contracts.conductor.computes.interfaces import BindInterfacesApi, DetachedInterfacesApi, HostInterfacesApi
 from minova.contracts.conductor.computes.moves import MoveReportsApi
 from minova.contracts.conductor.consoleproxies import ConsoleGrantsApi
 from minova.contracts.conductor.metadata import MetadataOfHostsApi, MetadataOfProjectsApi
@@ -67,6 +67,7 @@ class ConductorApi(
     ActionReportsApi,
     HostInterfacesApi,
     BindInterfacesApi,
+    DetachedInterfacesApi,
     ImageTokensApi,
     GuestReportsApi,
     ConsoleGrantsApi,

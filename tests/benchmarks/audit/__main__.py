@@ -27,6 +27,7 @@ from minova.scheduler.manager import SchedulerManager
 from tests.benchmarks.command_line import Option, parse
 from tests.cluster import configure
 from tests.fakes.hypervisor import Hypervisor
+from tests.fakes.running_conductor import running
 
 HOST = "node"
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=1, root_gb=0)
@@ -61,13 +62,15 @@ class Node:
         self.db = Database(url)
         self._waiting: list[Callable[[], None]] = []
         scheduler = SchedulerManager(conf, self.db, None, host="s")
-        self._conductor = make_manager(
-            conf,
-            self.db,
-            cast(Any, scheduler),
-            lambda _: cast(Any, self.compute),
-            host="conductor",
-            spawn=self._waiting.append,
+        self._conductor = running(
+            make_manager(
+                conf,
+                self.db,
+                cast(Any, scheduler),
+                lambda _: cast(Any, self.compute),
+                host="conductor",
+                spawn=self._waiting.append,
+            )
         )
         self._conductor.init_host()
         if libvirt:

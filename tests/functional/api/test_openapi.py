@@ -55,7 +55,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
     made(cloud, "POST", "/v2.1/os-server-groups", {"server_group": {"name": "g", "policies": ["affinity"]}})
     cloud.conductor.add(
         models.InstanceAction(
-            id=1,
+            id=1_000,
             instance_uuid=server,
             action="create",
             request_id="req-1",
@@ -67,7 +67,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cloud]:
             message="lost",
         ),
         models.InstanceActionEvent(
-            action_id=1, event="compute_start", host="a", start_time=START, result="Error", details="why"
+            action_id=1_000, event="compute_start", host="a", start_time=START, result="Error", details="why"
         ),
     )
     add_migration(cloud, server, MigrationType.LIVE_MIGRATION, "migrating", 0, "b")

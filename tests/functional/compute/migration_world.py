@@ -35,6 +35,7 @@ from minova.objects.servers.migration import Migration, MigrationType, Moved
 from minova.scheduler.manager import SchedulerManager
 from tests.cluster import configure
 from tests.fakes.hypervisor import Hypervisor
+from tests.fakes.running_conductor import running
 
 CTX = RequestContext(request_id="req-1", user_id="alice", project_id="demo", is_admin=True)
 IMAGE = Image(id="5d3a1f9e-2a0b-4f8e-9d5c-0c7a8b1f2e11", name="i", status="active", disk_format="raw", size=0)
@@ -124,14 +125,16 @@ class World:
         self.machines = {host: self.machine(host, vcpus=8, memory_mb=4096 + 512, local_gb=50) for host in HOSTS}
         self.computes: dict[str, ComputeManager] = {}
         scheduler = SchedulerManager(self._conf("s"), self.db, None, host="s", clock=lambda: self.now)
-        self.conductor = make_manager(
-            self._conf("conductor"),
-            self.db,
-            cast(Any, scheduler),
-            lambda host: cast(Any, self.computes[host]),
-            host="conductor",
-            clock=lambda: self.now,
-            spawn=self.waiting.append,
+        self.conductor = running(
+            make_manager(
+                self._conf("conductor"),
+                self.db,
+                cast(Any, scheduler),
+                lambda host: cast(Any, self.computes[host]),
+                host="conductor",
+                clock=lambda: self.now,
+                spawn=self.waiting.append,
+            )
         )
         self.conductor.init_host()
         self.conductor.post_start_hook()
@@ -218,7 +221,7 @@ class World:
         """The move goes on; its domain goes where its instance goes."""
         migration = self.moves[uuid]
         assert migration.dest_compute is not None
-        moved = self.conductor.step_move(CTX, migration.uuid, status, migration.dest_compute)
+        moved = self.conductor.step_move(CTX, migration_uuid=migration.uuid, status=status, host=migration.dest_compute)
         self.moves[uuid] = moved.migration
         if not moved.migration.in_progress:
             del self.moves[uuid]

@@ -15,7 +15,6 @@ from sqlalchemy import delete, select
 
 from minova import conf as configuration
 from minova.cmd.conductor import make_manager
-from minova.conductor.manager import ConductorManager
 from minova.context import RequestContext
 from minova.db import models
 from minova.db.api_queries import instances
@@ -35,6 +34,7 @@ from minova.witness import Witness
 from tests import limits
 from tests.fakes import interfaces
 from tests.fakes.action_arguments import power_state_after
+from tests.fakes.running_conductor import RunningConductor, running
 from tests.functional.conductor.fakes import FakeHost, FakeScheduler
 from tests.functional.scheduler.cloud import named
 
@@ -104,20 +104,22 @@ class ConductorHarness:
             conf.set_override(option, value, group=group or None)
         return conf
 
-    def start(self, host: str, witness: Witness | None = None) -> ConductorManager:
+    def start(self, host: str, witness: Witness | None = None) -> RunningConductor:
         """Another conductor, as a process of its own would be. `witness`: what it has seen of its cloud."""
-        made = make_manager(
-            self.conf(),
-            self.db,
-            self.scheduler,
-            lambda name: self.hosts.setdefault(name, FakeHost(name)),
-            host=host,
-            clock=lambda: self.now + self.host_step,
-            ticks=lambda: self.now,
-            spawn=lambda work: self.waiting.append((host, work)),
-            notifier=self.notifier,
-            stopping=NoPauses(),
-            witness=witness,
+        made = running(
+            make_manager(
+                self.conf(),
+                self.db,
+                self.scheduler,
+                lambda name: self.hosts.setdefault(name, FakeHost(name)),
+                host=host,
+                clock=lambda: self.now + self.host_step,
+                ticks=lambda: self.now,
+                spawn=lambda work: self.waiting.append((host, work)),
+                notifier=self.notifier,
+                stopping=NoPauses(),
+                witness=witness,
+            )
         )
         made.init_host()
         made.post_start_hook()
@@ -137,12 +139,12 @@ class ConductorHarness:
         while self.waiting:
             self.waiting.pop(0)[1]()
 
-    def tick(self, conductor: ConductorManager, seconds: float = 0.0) -> None:
+    def tick(self, conductor: RunningConductor, seconds: float = 0.0) -> None:
         """Time passes, then this conductor does its periodic work."""
         self.now += seconds
         self._do_periodic_work(conductor)
 
-    def _do_periodic_work(self, conductor: ConductorManager, more_often_than: float = math.inf) -> None:
+    def _do_periodic_work(self, conductor: RunningConductor, more_often_than: float = math.inf) -> None:
         for task in conductor.periodic_tasks():
             if task.interval < more_often_than:
                 unless_safe(task, conductor.safe_mode).work()
@@ -175,7 +177,7 @@ class ConductorHarness:
 
     # -- hosts -----------------------------------------------------------------------------------------------------
 
-    def register(self, name: str, conductor: ConductorManager | None = None) -> None:
+    def register(self, name: str, conductor: RunningConductor | None = None) -> None:
         """The compute of a host is started."""
         service = Service(
             uuid=named(f"service {name}"),

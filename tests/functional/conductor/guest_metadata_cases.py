@@ -15,7 +15,7 @@ def guest(harness: ConductorHarness, **values: object) -> str:
     local = network(harness, **values)
     subnet(harness, local, "10.1.0.0/24")
     made = request(1, **on(local), user_data="dXNlcg==")
-    (uuid,) = harness.conductor.create_servers(CTX, made).instance_uuids
+    (uuid,) = harness.conductor.create_servers(CTX, request=made).instance_uuids
     harness.settle()
     harness.claim("a", uuid)
     harness.succeed("a", uuid)

@@ -73,7 +73,7 @@ class InterleavingCases:
 
         event.listen(harness.db.engine, "commit", look)
         try:
-            services.heartbeat("a", "minova-compute", "libvirtd is away")
+            services.heartbeat(CTX, "a", "minova-compute", "libvirtd is away")
         finally:
             event.remove(harness.db.engine, "commit", look)
         assert (seen[-1], liveness.down_hosts()) == (frozenset(), frozenset({"a"}))

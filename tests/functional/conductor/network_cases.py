@@ -335,7 +335,7 @@ class ServerPortCases:
         made = request(1, **on(blue))
         taken = {"network_id": green.id, "port_id": mine.id}
         wanted = msgspec.structs.replace(made, requested_networks=(taken, *made.requested_networks))
-        (uuid,) = harness.conductor.create_servers(CTX, wanted).instance_uuids
+        (uuid,) = harness.conductor.create_servers(CTX, request=wanted).instance_uuids
         assert used(harness)["ports"] == 2
         harness.settle()
         # The compute builds from the claim's answer.
@@ -369,7 +369,7 @@ class ServerPortCases:
         blue = network(harness)
         subnet(harness, blue, "10.1.0.0/24")
         harness.scheduler.order = []
-        (uuid,) = harness.conductor.create_servers(CTX, request(1, **on(blue))).instance_uuids
+        (uuid,) = harness.conductor.create_servers(CTX, request=request(1, **on(blue))).instance_uuids
         harness.settle()
         assert harness.instance(uuid).vm_state == "error"
         assert harness.count(models.Port) == 1
@@ -382,17 +382,17 @@ class ServerPortCases:
         blue = network(harness)
         subnet(harness, blue, "10.1.0.0/29")
         with pytest.raises(errors.IpAddressGenerationFailure):
-            harness.conductor.create_servers(CTX, request(6, **on(blue)))
+            harness.conductor.create_servers(CTX, request=request(6, **on(blue)))
         assert harness.count(models.Instance) == harness.count(models.Port) == 0
         assert "instances" not in used(harness)
-        made = harness.conductor.create_servers(CTX, request(5, **on(blue)))
+        made = harness.conductor.create_servers(CTX, request=request(5, **on(blue)))
         assert len(made.instance_uuids) == harness.count(models.IpAllocation) == 5
 
     def test_many_callers_at_once_share_a_network(self, harness: ConductorHarness) -> None:
         """Requests that are written together: what fits is made, with addresses of its own."""
         blue = network(harness)
         subnet(harness, blue, "10.1.0.0/28")
-        answers = at_once(lambda _: harness.conductor.create_servers(CTX, request(2, **on(blue))), 8)
+        answers = at_once(lambda _: harness.conductor.create_servers(CTX, request=request(2, **on(blue))), 8)
         assert (
             sorted(type(one).__name__ for one in answers) == ["CreatedServers"] * 6 + ["IpAddressGenerationFailure"] * 2
         )
@@ -404,7 +404,7 @@ class ServerPortCases:
         subnet(harness, blue, "10.1.0.0/24")
         mine = port(harness, blue)
         wanted = msgspec.structs.replace(request(), requested_networks=({"network_id": blue.id, "port_id": mine.id},))
-        answers = at_once(lambda _: harness.conductor.create_servers(CTX, wanted), 4)
+        answers = at_once(lambda _: harness.conductor.create_servers(CTX, request=wanted), 4)
         assert sorted(type(one).__name__ for one in answers) == ["CreatedServers"] + ["PortInUse"] * 3
         assert harness.count(models.Instance) == harness.count(models.Port) == 1
 
@@ -413,17 +413,17 @@ class ServerPortCases:
         subnet(harness, blue, "10.1.0.0/24")
         subnet(harness, green, "10.2.0.0/24")
         limit(harness, ports=5)
-        made = harness.conductor.create_servers(CTX, request(1, min_count=1, max_count=4, **on(blue, green)))
+        made = harness.conductor.create_servers(CTX, request=request(1, min_count=1, max_count=4, **on(blue, green)))
         assert (len(made.instance_uuids), used(harness)["ports"]) == (2, 4)
         with pytest.raises(errors.Forbidden, match="Quota exceeded for ports: Requested 2, but already used 4 of 5"):
-            harness.conductor.create_servers(CTX, request(1, **on(blue, green)))
+            harness.conductor.create_servers(CTX, request=request(1, **on(blue, green)))
 
     def test_ports_that_an_older_conductor_left_go(self, harness: ConductorHarness) -> None:
         """Release 0.1.0 ends servers and knows no ports."""
         blue = network(harness)
         subnet(harness, blue, "10.1.0.0/24")
         harness.scheduler.order = []
-        (uuid,) = harness.conductor.create_servers(CTX, request(1, **on(blue))).instance_uuids
+        (uuid,) = harness.conductor.create_servers(CTX, request=request(1, **on(blue))).instance_uuids
         harness.settle()
 
         def end(session: Session) -> None:
@@ -499,7 +499,7 @@ class SecurityGroupCases:
             ("10.1.0.2/32",)
         ]
         assert [rule.remotes for rule in rules_on(harness, "a")[port_id] or () if rule.remotes] == [("10.1.0.2/32",)]
-        made = told_members(lambda: harness.conductor.create_servers(CTX, request(1, **on(flat))))
+        made = told_members(lambda: harness.conductor.create_servers(CTX, request=request(1, **on(flat))))
         assert made == [("10.1.0.2/32", "10.1.0.4/32")]
         # A host that does not hear costs nothing but time.
         host.deaf = True

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import select
 
-from minova.conductor.manager import ConductorManager
 from minova.db import clock, models
 from minova.db.api_queries import services
+from tests.fakes.running_conductor import RunningConductor
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.tables import make_tables
 
@@ -28,7 +28,7 @@ def harness(tmp_path: Path) -> Iterator[ConductorHarness]:
 
 
 def pass_time(
-    harness: ConductorHarness, seconds: int, *conductors: ConductorManager, beating: tuple[str, ...] = ("a", "b", "c")
+    harness: ConductorHarness, seconds: int, *conductors: RunningConductor, beating: tuple[str, ...] = ("a", "b", "c")
 ) -> None:
     """Second by second, with every periodic task but the rare ones."""
     for second in range(seconds):

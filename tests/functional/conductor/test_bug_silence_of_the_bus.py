@@ -10,7 +10,7 @@ import pytest
 
 from minova import errors
 from minova.cmd.conductor import make_manager
-from minova.conductor.manager import ConductorManager
+from tests.fakes.running_conductor import RunningConductor, running
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.tables import make_tables
 
@@ -20,7 +20,7 @@ class BusToOneself:
 
     def __init__(self) -> None:
         self.cut = False
-        self.manager: ConductorManager | None = None
+        self.manager: RunningConductor | None = None
 
     def heartbeat(self, ctx: Any, **said: Any) -> Any:
         if self.cut or self.manager is None:
@@ -46,15 +46,17 @@ def harness(tmp_path: Path, bus: BusToOneself, down_time: int) -> Iterator[Condu
     harness = ConductorHarness(url)
     harness.options["service_down_time"] = down_time
     client: Any = bus
-    bus.manager = make_manager(
-        harness.conf(),
-        harness.db,
-        harness.scheduler,
-        lambda host: harness.hosts[host],
-        host="one",
-        clock=lambda: harness.now,
-        spawn=lambda work: harness.waiting.append(("one", work)),
-        own_topic=client,
+    bus.manager = running(
+        make_manager(
+            harness.conf(),
+            harness.db,
+            harness.scheduler,
+            lambda host: harness.hosts[host],
+            host="one",
+            clock=lambda: harness.now,
+            spawn=lambda work: harness.waiting.append(("one", work)),
+            own_topic=client,
+        )
     )
     bus.manager.init_host()
     harness.conductor = bus.manager

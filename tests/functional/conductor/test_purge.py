@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import insert
 
-from minova.conductor.manager import ConductorManager
 from minova.db import models
+from tests.fakes.running_conductor import RunningConductor
 from tests.functional.conductor.conductor_harness import START, ConductorHarness
 from tests.tables import make_tables
 
@@ -21,7 +21,7 @@ def harness(tmp_path: Path) -> Iterator[ConductorHarness]:
     made.close()
 
 
-def work(conductor: ConductorManager, name: str) -> None:
+def work(conductor: RunningConductor, name: str) -> None:
     next(task for task in conductor.periodic_tasks() if task.name == name).work()
 
 
@@ -73,6 +73,6 @@ def test_one_conductor_purges_until_its_lease_is_over(harness: ConductorHarness)
 def test_a_conductor_that_stops_ends_its_purge_between_two_batches(harness: ConductorHarness) -> None:
     add_changes(harness, 100, START - 1000)
     before = harness.count(models.HostChange)
-    harness.conductor._stopping.set()
+    harness.conductor.stop()
     work(harness.conductor, "trim_host_changes")
     assert harness.count(models.HostChange) == before - 10

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from minova import errors
-from minova.conductor.manager import ConductorManager
 from minova.conductor.tasks.history import CONFIRM
 from minova.db.recovery import cloud
 from minova.db.recovery.cloud import HOST
@@ -16,6 +15,7 @@ from minova.objects.hosts.cloud import LOST, Seen, is_shown, learned
 from minova.objects.hosts.service import Service
 from minova.witness import Witness
 from tests import backups
+from tests.fakes.running_conductor import RunningConductor
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.functional.scheduler.cloud import named
 
@@ -26,7 +26,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "minova.sqlite"
 
 
-def seen_by(conductor: ConductorManager) -> Seen:
+def seen_by(conductor: RunningConductor) -> Seen:
     state = conductor.worker.history.state
     assert state is not None
     return learned(None, state)
@@ -53,7 +53,7 @@ def restore_older(harness: ConductorHarness, file: Path, between: Callable[[], o
     backups.restore(file.with_suffix(".backup"), file)
 
 
-def confirmed(harness: ConductorHarness, conductor: ConductorManager | None = None) -> None:
+def confirmed(harness: ConductorHarness, conductor: RunningConductor | None = None) -> None:
     """The doubt lasts long enough."""
     harness.tick(conductor or harness.conductor)
     harness.tick(conductor or harness.conductor, CONFIRM)

@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from minova.cmd.conductor import make_manager
-from minova.conductor.manager import ConductorManager
 from minova.contracts.compute import ComputeApi
+from tests.fakes.running_conductor import RunningConductor, running
 from tests.functional.conductor.conductor_harness import ConductorHarness
 
 
@@ -17,15 +17,17 @@ def threaded(
     host: str = "threaded",
     scheduler: Any = None,
     compute: Callable[[str], ComputeApi] | None = None,
-) -> Iterator[ConductorManager]:
+) -> Iterator[RunningConductor]:
     """It has started, and is stopped at the end; its periodic tasks run only when the test calls them."""
-    made = make_manager(
-        harness.conf(),
-        harness.db,
-        scheduler or harness.scheduler,
-        compute or (lambda name: harness.hosts[name]),
-        host=host,
-        clock=lambda: harness.now,
+    made = running(
+        make_manager(
+            harness.conf(),
+            harness.db,
+            scheduler or harness.scheduler,
+            compute or (lambda name: harness.hosts[name]),
+            host=host,
+            clock=lambda: harness.now,
+        )
     )
     made.init_host()
     made.post_start_hook()

@@ -8,6 +8,7 @@ import pytest
 from minova import errors
 from minova.context import service_context
 from minova.contracts.compute import ComputeApi
+from minova.messaging.dispatch import Implementation
 from minova.messaging.rpc import Rpc
 from tests.cluster import configure, wait_for
 
@@ -33,7 +34,7 @@ class Host:
 def test_a_call_whose_caller_has_gone_is_not_begun(tmp_path: Path) -> None:
     conf, host = configure(tmp_path), Host()
     rpc = Rpc(conf, "kombu+memory://localhost/")
-    server = rpc.server(ComputeApi, host, host="h")
+    server = rpc.server(ComputeApi, Implementation(parts=(host,)), host="h")
     conf.set_override("executor_thread_pool_size", 1)  # an option that the server has registered
     server.start()
     try:

@@ -7,7 +7,6 @@ import pytest
 from sqlalchemy import select, text
 
 from minova.cmd.conductor import make_manager
-from minova.conductor.manager import ConductorManager
 from minova.db import clock, models
 from minova.db.api_queries import services
 from minova.db.engine import Database
@@ -15,6 +14,7 @@ from minova.db.servers import tasks
 from minova.db.upgrade import upgrade
 from minova.objects.hosts.service import Service
 from tests.cluster import configure
+from tests.fakes.running_conductor import RunningConductor, running
 from tests.functional.conductor.conductor_harness import CTX
 from tests.functional.conductor.fakes import FakeHost, FakeScheduler
 from tests.functional.scheduler.cloud import named
@@ -42,9 +42,11 @@ def db(request: pytest.FixtureRequest, steps: SteppedClock) -> Iterator[Database
 
 
 @pytest.fixture
-def conductor(db: Database, tmp_path: Path) -> ConductorManager:
-    made = make_manager(
-        configure(tmp_path, host="one"), db, FakeScheduler(db), FakeHost, host="one", spawn=lambda work: work()
+def conductor(db: Database, tmp_path: Path) -> RunningConductor:
+    made = running(
+        make_manager(
+            configure(tmp_path, host="one"), db, FakeScheduler(db), FakeHost, host="one", spawn=lambda work: work()
+        )
     )
     made.init_host()
     for host in ("a", "b"):
@@ -59,7 +61,7 @@ def now(db: Database) -> float:
 
 
 def test_a_step_of_the_server_costs_one_interval(
-    db: Database, steps: SteppedClock, conductor: ConductorManager
+    db: Database, steps: SteppedClock, conductor: RunningConductor
 ) -> None:
     before = now(db)
     for offset in (HOUR, 0.0, -HOUR):

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from minova.conductor.hosts.audit_results import Audits
+from minova.conductor.hosts.audit_results import AuditResults
 from minova.conductor.tasks.worker import Worker
 from minova.db import models
 from minova.db.engine import Database
@@ -51,7 +51,9 @@ def test_both_write_the_first_audit(db: Database, monkeypatch: pytest.MonkeyPatc
         write(session, *arguments)
 
     monkeypatch.setattr(node_audits, "_write", together)
-    both = [Audits(Worker(db, host=name, lease=60, threads=1, spawn=lambda work: work())) for name in ("one", "two")]
+    both = [
+        AuditResults(Worker(db, host=name, lease=60, threads=1, spawn=lambda work: work())) for name in ("one", "two")
+    ]
     for audits in both:
         for node_id in node_ids:
             audits.ended(node_id, NodeAudit())

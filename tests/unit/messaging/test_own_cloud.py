@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from minova import errors
-from minova.messaging.rpc import MOST_CLOUDS_LOGGED, OwnCloud
+from minova.messaging.own_cloud import MOST_CLOUDS_LOGGED, OwnCloud
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from minova.context import RequestContext
 from minova.contracts.base import methods_of
 from minova.contracts.conductor import ConductorApi
 from minova.messaging import rpc
+from minova.messaging.dispatch import Endpoint, Implementation
 from minova.messaging.rpc_access import refusal
 from minova.objects.hosts.compute_node import ComputeNode
 from minova.objects.hosts.service import Service
 from minova.objects.servers.build import BuildReport
-from minova.safe_mode import SafeMode
 
 CTX = RequestContext(request_id="req-1")
 OWN, OTHER = (
@@ -105,12 +105,10 @@ def test_refused_call_does_no_work() -> None:
     done: list[str] = []
 
     class Manager:
-        safe_mode = SafeMode()
-
         def __getattr__(self, name: str) -> Any:
             return lambda *_, **__: done.append(name)
 
-    endpoint = rpc.Endpoint(Manager(), ConductorApi, known_senders=True)
+    endpoint = Endpoint(Implementation(parts=(Manager(),)), ConductorApi, known_senders=True)
     with pytest.raises(oslo_messaging.ExpectedException) as refused:
         endpoint.delete_flavor(msgspec.structs.replace(CTX, sender="compute.hv1"), flavorid="1")  # type: ignore[attr-defined]
     assert refused.value.exc_info[0] is errors.Forbidden

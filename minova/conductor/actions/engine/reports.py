@@ -18,9 +18,9 @@ from minova.conductor.notifications.instances import note
 from minova.conductor.tasks.group_commit import GroupCommit
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
+from minova.contracts.conductor.computes.actions import ActionReportsApi
 from minova.db.models import Task, TaskStep
 from minova.db.servers import actions, instances, tasks
-from minova.log import bound_context
 from minova.objects.actions.action import ServerAction
 from minova.objects.actions.table import ACTIONS, BY_KIND
 from minova.objects.servers.failures import Failure
@@ -49,19 +49,16 @@ class Success(msgspec.Struct, frozen=True, kw_only=True):
     kept: bool = False
 
 
-class ActionReports:
+class ActionReports(ActionReportsApi):
     def __init__(self, worker: Worker, begins: BeginActions, ends: EndActions) -> None:
         self._worker = worker
         self._begins = begins
         self._ends = ends
         self._successes: GroupCommit[Success, None] = GroupCommit(worker, self._succeed_all)
 
-    def begin_action(self, instance_uuid: str, action_id: int, host: str, *, again: bool = False) -> None:
-        """Raises StaleAttempt if the action is no longer in progress on that host, which must leave the instance alone.
-
-        `again`: the host is in the middle of the action.
-        """
-
+    def begin_action(
+        self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str, again: bool = False
+    ) -> None:
         def work(session: Session) -> bool:
             locked = lock_on(session, instance_uuid, action_id, host)
             return locked is not None and self._go_on(session, locked, again=again)
@@ -73,10 +70,10 @@ class ActionReports:
         if not begun:
             raise errors.StaleAttempt(f"Action {action_id} of instance {instance_uuid} is not in progress on {host}")
 
-    def action_progressed(self, instance_uuid: str, action_id: int, host: str, task_state: str) -> None:
-        """Raises StaleAttempt if the action is no longer in progress on that host. A step backwards changes no
-        state.
-        """
+    def action_progressed(
+        self, ctx: RequestContext, instance_uuid: str, action_id: int, host: str, task_state: str
+    ) -> None:
+        """A step backwards changes no state."""
 
         def work(session: Session) -> bool:
             locked = lock_on(session, instance_uuid, action_id, host)
@@ -94,12 +91,18 @@ class ActionReports:
             raise errors.StaleAttempt(f"Action {action_id} of instance {instance_uuid} is not in progress on {host}")
 
     def action_succeeded(
-        self, instance_uuid: str, action_id: int, host: str, power_state: int, *, kept: bool = False
+        self,
+        ctx: RequestContext,
+        instance_uuid: str,
+        action_id: int,
+        host: str,
+        power_state: int,
+        kept: bool = False,
     ) -> None:
-        """Idempotent; a stale report changes nothing. Reports that arrive at the same time share a transaction."""
+        """Reports that arrive at the same time share a transaction."""
         state = _power_state(power_state) or PowerState.NOSTATE
         report = Success(
-            ctx=bound_context(),
+            ctx=ctx,
             instance_uuid=instance_uuid,
             action_id=action_id,
             host=host,
@@ -110,21 +113,17 @@ class ActionReports:
 
     def action_failed(
         self,
+        ctx: RequestContext,
         instance_uuid: str,
         action_id: int,
         host: str,
-        failure: Failure,
+        reason: str,
+        kind: str = "",
         power_state: int | None = None,
-        *,
         untouched: bool = False,
     ) -> None:
-        """The instance returns to its earlier state, or to the one that the action defines. Idempotent; a stale report
-        changes nothing.
-
-        `power_state`: the guest's state now, if the host knows it.
-        `untouched`: nothing has happened to the guest.
-        """
-        state = _power_state(power_state)
+        """The instance returns to its earlier state, or to the one that the action defines."""
+        failure, state = Failure(kind=kind, details=reason), _power_state(power_state)
 
         def work(session: Session) -> None:
             locked = lock_on(session, instance_uuid, action_id, host)

@@ -34,6 +34,7 @@ from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.contracts.base import numbers
 from minova.contracts.compute import ComputeApi
+from minova.contracts.conductor.api.servers import StartActionsApi
 from minova.db.quotas import OverQuota
 from minova.db.servers import actions as action_rows
 from minova.db.servers import instances, tasks
@@ -51,7 +52,7 @@ _HOST_TOO_OLD = Failure(
 _HOST_REMOVED = Failure(kind="HostDown", details="the host has no compute service any more")
 
 
-class ServerActions:
+class ServerActions(StartActionsApi):
     """`levels`: the version of each contract that every service serves, by topic, if it is known."""
 
     def __init__(
@@ -75,31 +76,29 @@ class ServerActions:
         self._levels = levels
         self._starts: GroupCommit[ActionRequest, ActionMessage | None] = GroupCommit(worker, self._start_all)
 
-    def start(
+    def start_action(
         self,
         ctx: RequestContext,
         instance_uuid: str,
-        kind: str,
-        arguments: Mapping[str, Any],
-        *,
+        action: str,
+        arguments: Mapping[str, Any] | None = None,
         override_lock: bool = False,
     ) -> None:
-        """Raises BadRequest if there is no such action, or its arguments are invalid. Raises NotFound if there is no such server. Raises Conflict if
-        its state does not allow the action, or its host is absent. Raises Forbidden if a quota does not allow the action,
-        such as that of the image that it makes.
+        """Raises BadRequest, too, if the arguments are invalid. Raises Forbidden if a quota does not allow the action, such as
+        that of the image that it makes. Raises DiskFull if it makes an image and there is no room.
         """
-        action = BY_KIND.get(kind)
-        if action is None:
-            raise errors.BadRequest(f"There is no such server action: {kind[:64]}")
-        self.require_levels(action)
-        if action.makes_image:
+        server_action = BY_KIND.get(action)
+        if server_action is None:
+            raise errors.BadRequest(f"There is no such server action: {action[:64]}")
+        self.require_levels(server_action)
+        if server_action.makes_image:
             self._worker.db.require_room()
-        hooks = self._kinds[kind]
+        hooks = self._kinds[action]
         request = ActionRequest(
             ctx=ctx,
-            action=action,
+            action=server_action,
             instance_uuid=instance_uuid,
-            arguments=hooks.parse(arguments),
+            arguments=hooks.parse(arguments or {}),
             absent_hosts=self._liveness.absent_hosts(),
             override_lock=override_lock,
         )
@@ -116,7 +115,7 @@ class ServerActions:
         try:
             self._begins.send(ctx, message)
         except errors.PeerTooOld as error:
-            self._refuse(message, Failure(kind=kind_of(error), details=str(error)))
+            self._refuse(ctx, message, error)
 
     def require_levels(self, action: ServerAction) -> None:
         """Raises PeerTooOld if a running service would not understand an instance with the action's task states."""
@@ -152,9 +151,10 @@ class ServerActions:
         except OverQuota as error:
             raise refused(error) from None
 
-    def _refuse(self, message: ActionMessage, failure: Failure) -> None:
+    def _refuse(self, ctx: RequestContext, message: ActionMessage, error: errors.PeerTooOld) -> None:
         """The host did not get the action, so the instance returns to its earlier state."""
-        self._reports.action_failed(message.instance.uuid, message.action_id, message.host, failure, untouched=True)
+        action = (message.instance.uuid, message.action_id, message.host)
+        self._reports.action_failed(ctx, *action, reason=str(error), kind=kind_of(error), untouched=True)
 
     # -- the task --------------------------------------------------------------------------------------------------
 

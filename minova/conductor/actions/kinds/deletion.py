@@ -30,6 +30,7 @@ from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.servers.terminate import Terminate
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext, service_context
+from minova.contracts.conductor.api.servers import DeleteServersApi
 from minova.db import quotas
 from minova.db.recovery import unexpected
 from minova.db.servers import actions as action_rows
@@ -73,7 +74,7 @@ class Restore(ActionKind):
         quotas.give(session, locked.instance.project_id, servers_quota(session, locked.instance))
 
 
-class Deletions:
+class Deletions(DeleteServersApi):
     """`reclaim_instance_interval` is read each time, because it may change at run time."""
 
     def __init__(
@@ -85,10 +86,10 @@ class Deletions:
         self._actions = actions
         self._liveness = liveness
 
-    def delete_server(self, ctx: RequestContext, instance_uuid: str, *, override_lock: bool, force: bool) -> None:
-        """Raises NotFound if there is no such server. Raises Conflict if it is locked, or its state or an older service
-        does not allow a soft deletion.
-        """
+    def delete_server(
+        self, ctx: RequestContext, instance_uuid: str, override_lock: bool = False, force: bool = False
+    ) -> None:
+        """Raises Conflict, too, if its state or an older service does not allow a soft deletion."""
         if self._conf.reclaim_instance_interval > 0 and not force:
             try:
                 self._soft_delete(ctx, instance_uuid, override_lock=override_lock)
@@ -100,7 +101,7 @@ class Deletions:
                     f"Cannot 'delete' instance {instance_uuid} while services of an older release run, as it could not be restored: "
                     f"{error}. The action forceDelete deletes it at once."
                 ) from error
-        self._terminate.delete_server(ctx, instance_uuid, override_lock=override_lock)
+        self._terminate.delete(ctx, instance_uuid, override_lock=override_lock)
 
     def reclaim(self) -> None:
         """Delete the soft-deleted servers whose time is over."""
@@ -117,9 +118,7 @@ class Deletions:
                 continue
             LOG.info("Instance %s was deleted more than %g s ago, and is reclaimed", instance_uuid, interval)
             try:
-                self._terminate.delete_server(
-                    service_context(), instance_uuid, override_lock=True, soft_deleted_for=interval
-                )
+                self._terminate.delete(service_context(), instance_uuid, override_lock=True, soft_deleted_for=interval)
             except errors.NotFound:
                 continue
 
@@ -129,7 +128,7 @@ class Deletions:
         if self._worker.run(look):
             return
         try:
-            self._actions.start(ctx, instance_uuid, SOFT_DELETE.kind, {}, override_lock=override_lock)
+            self._actions.start_action(ctx, instance_uuid, SOFT_DELETE.kind, {}, override_lock=override_lock)
         except errors.Conflict:
             # Another request may have begun the soft deletion meanwhile.
             if not self._worker.run(look):

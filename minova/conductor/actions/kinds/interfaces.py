@@ -17,6 +17,8 @@ from minova.conductor.actions.engine.requests import ServerActions
 from minova.conductor.network.attachments import Attachments
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
+from minova.contracts.conductor.api.networks import DeletePortsApi
+from minova.contracts.conductor.computes.interfaces import DetachedInterfacesApi
 from minova.db.models import Task
 from minova.db.networks import vifs
 from minova.db.servers import actions, tasks
@@ -138,7 +140,7 @@ class Detach(InterfaceKind):
         return detachment.port_id
 
 
-class ServerInterfaces:
+class ServerInterfaces(DeletePortsApi, DetachedInterfacesApi):
     """Ports of servers that are deleted, and reports of hosts on them."""
 
     def __init__(self, worker: Worker, attachments: Attachments, actions: ServerActions) -> None:
@@ -146,18 +148,20 @@ class ServerInterfaces:
         self._attachments = attachments
         self._actions = actions
 
-    def delete_port(self, ctx: RequestContext, instance_uuid: str, port_id: str) -> None:
-        """Delete a port that a server has. The server loses its interface first; until then the port is marked for
-        deletion, and users no longer see it. As in Neutron, a lock of the server does not prevent it. Idempotent.
+    def delete_port(self, ctx: RequestContext, port_id: str) -> None:
+        """A server that has the port loses its interface first; until then the port is marked for deletion, and users
+        no longer see it. As in Neutron, a lock of the server does not prevent it. Idempotent.
 
-        Raises PortInUse if the state of the server does not allow that now, PortNotFound if the port is deleted
-        meanwhile.
+        Raises PortInUse if the state of the server does not allow that now, PortNotFound if there is no such port.
         """
-        if self._worker.run(lambda session: self._delete_without_host(session, instance_uuid, port_id)):
+        instance_uuid = self._attachments.delete_free_port(port_id)
+        if instance_uuid is None or self._worker.run(
+            lambda session: self._delete_without_host(session, instance_uuid, port_id)
+        ):
             return
         arguments = {"port_id": port_id, "for_good": True}
         try:
-            self._actions.start(ctx, instance_uuid, DETACH_INTERFACE.kind, arguments, override_lock=True)
+            self._actions.start_action(ctx, instance_uuid, DETACH_INTERFACE.kind, arguments, override_lock=True)
         except errors.PortNotFound:
             raise
         except (errors.Conflict, errors.NotFound) as error:
@@ -165,10 +169,8 @@ class ServerInterfaces:
                 f"Port {port_id} is in use by a server, and cannot be detached now: {error}"
             ) from None
 
-    def interface_detached(self, instance_uuid: str, mac_address: str, host: str) -> None:
-        """Delete the instance's port with this address if it is marked for deletion. Idempotent. A report of another
-        host changes nothing.
-        """
+    def interface_detached(self, ctx: RequestContext, instance_uuid: str, mac_address: str, host: str) -> None:
+        """A report of another host changes nothing."""
 
         def work(session: Session) -> None:
             instance = locked_instance(session, instance_uuid)

@@ -222,7 +222,9 @@ class Shelving:
                 continue
             LOG.info("Instance %s has been shelved for %g s, and leaves its host", instance_uuid, seconds)
             try:
-                self._actions.start(service_context(), instance_uuid, SHELVE_OFFLOAD.kind, {}, override_lock=True)
+                self._actions.start_action(
+                    service_context(), instance_uuid, SHELVE_OFFLOAD.kind, {}, override_lock=True
+                )
             except (errors.NotFound, errors.Conflict, errors.PeerTooOld) as error:
                 LOG.info("Instance %s stays on its host: %s", instance_uuid, error)
 

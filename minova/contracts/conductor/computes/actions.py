@@ -66,10 +66,3 @@ class ActionReportsApi(Protocol):
         `untouched`: nothing has happened to the guest.
         """
         ...
-
-    @call(since="1.7")
-    def interface_detached(self, ctx: RequestContext, *, instance_uuid: str, mac_address: str, host: str) -> None:
-        """The guest of an instance of this host does not have this interface, whose port is marked for deletion: the
-        port is deleted. Idempotent.
-        """
-        ...

@@ -27,3 +27,13 @@ class BindInterfacesApi(Protocol):
         one of the interfaces. Raises the matching error if Neutron refuses a request.
         """
         ...
+
+
+@BY_COMPUTES
+class DetachedInterfacesApi(Protocol):
+    @call(since="1.7")
+    def interface_detached(self, ctx: RequestContext, *, instance_uuid: str, mac_address: str, host: str) -> None:
+        """The guest of an instance of this host does not have this interface, whose port is marked for deletion: the
+        port is deleted. Idempotent.
+        """
+        ...

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives import serialization
 
+from minova.context import RequestContext
 from minova.db import models
+from minova.objects.catalogue.key_pair import KeyPair
 from tests.functional.api.conftest import Cloud, at
 from tests.unit.api.compute.test_public_keys import ED25519, KNOWN
 
@@ -53,12 +55,17 @@ def test_white_space_around_a_key_is_cut_off(cloud: Cloud) -> None:
 
 @pytest.mark.parametrize("kind", ["ssh", "x509"])
 def test_a_generated_private_key_is_answered_once_and_kept_nowhere(
-    cloud: Cloud, kind: str, caplog: pytest.LogCaptureFixture
+    cloud: Cloud, kind: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     caplog.set_level(logging.DEBUG)
     sent: list[Any] = []
     create = cloud.conductor.create_key_pair
-    cloud.conductor.create_key_pair = lambda ctx, key_pair: sent.append(key_pair) or create(ctx, key_pair)  # type: ignore[method-assign, func-returns-value]
+
+    def noted(ctx: RequestContext, key_pair: KeyPair) -> Any:
+        sent.append(key_pair)
+        return create(ctx, key_pair=key_pair)
+
+    monkeypatch.setattr(cloud.conductor, "create_key_pair", noted, raising=False)
     status, answer = cloud.ask("POST", KEYPAIRS, {"keypair": {"name": "new", "type": kind}}, **at("2.2"))
     assert status == 201
     private_key = answer["keypair"].pop("private_key")

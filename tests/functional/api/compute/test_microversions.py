@@ -339,6 +339,7 @@ def test_actions_of_a_server(stocked: Cloud, server: str) -> None:
     assert [each["action"] for each in stocked.get(f"{path}?limit=1", **at("2.57"))["instanceActions"]] == [
         "unlock",
         "lock",
+        "create",
     ]
     first = stocked.get(f"{path}?limit=1", **at("2.58"))
     assert [each["action"] for each in first["instanceActions"]] == ["unlock"]
@@ -349,10 +350,10 @@ def test_actions_of_a_server(stocked: Cloud, server: str) -> None:
     assert stocked.ask("GET", f"{path}?colour=red", **at("2.58"))[0] == 400
     assert stocked.ask("GET", f"{path}?changes-before=2020-01-01T00:00:00Z", **at("2.65"))[0] == 400
     assert stocked.get(f"{path}?changes-before=2020-01-01T00:00:00Z", **at("2.66")) == {"instanceActions": []}
-    assert len(stocked.get(f"{path}?changes-since=2020-01-01T00:00:00Z", **at("2.58"))["instanceActions"]) == 2
+    assert len(stocked.get(f"{path}?changes-since=2020-01-01T00:00:00Z", **at("2.58"))["instanceActions"]) == 3
     stocked.ask("DELETE", server)
     assert stocked.ask("GET", path, **at("2.20"))[0] == 404
-    assert len(stocked.get(path, **at("2.21"))["instanceActions"]) == 2
+    assert len(stocked.get(path, **at("2.21"))["instanceActions"]) == 3
 
 
 def test_changes_before_and_statuses(stocked: Cloud, server: str) -> None:

@@ -15,6 +15,7 @@ from minova.api.image.storage import recovery
 from minova.api.image.storage.store_reports import StoreReports
 from minova.conductor.unexpected.images import adopt_image, remove_image
 from minova.conductor.unexpected.listing import now
+from minova.context import service_context
 from minova.db.models import DeletedImage, Image, UnexpectedImage
 from minova.db.recovery import unexpected
 from tests.functional.api.conftest import Cloud
@@ -128,7 +129,7 @@ def set_status(cloud: Cloud, image_id: str, status: str) -> None:
 
 def test_bytes_of_a_deleted_image_go(cloud: Cloud) -> None:
     kept, image = cloud.make_image(data=RAW), cloud.make_image(data=RAW)
-    cloud.conductor.delete_image(None, image_id=image["id"])  # type: ignore[arg-type]
+    cloud.conductor.delete_image(service_context(), image_id=image["id"])
     make_old(cloud)
     recovery.Recovery(cloud.app.images).recover()
     assert files(cloud) == {kept["id"]}

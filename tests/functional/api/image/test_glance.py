@@ -25,6 +25,7 @@ from minova.api.image.proxy import Filters
 from minova.api.image.storage import recovery
 from minova.api.image.tokens import TokenAuthenticator, TokenDefinition, TokenKeys
 from minova.api.policies.enforcer import Policy
+from minova.context import service_context
 from minova.db import quotas
 from minova.db.api_queries import images
 from minova.db.catalogue import image_token_keys
@@ -258,8 +259,8 @@ def tracked(cloud: Cloud) -> list[tuple[str, str]]:
 
 def track(cloud: Cloud, image_id: str, status: str) -> None:
     image = Image(id=image_id, owner="admin", service=SERVICE, disk_format="qcow2", container_format="bare")
-    cloud.conductor.create_image(None, image)  # type: ignore[arg-type]
-    cloud.conductor.change_image(None, image, msgspec.structs.replace(image, status=status))  # type: ignore[arg-type]
+    cloud.conductor.create_image(service_context(), image=image)
+    cloud.conductor.change_image(service_context(), expected=image, image=msgspec.structs.replace(image, status=status))
 
 
 def test_what_a_conductor_deletes_goes_in_glance_and_then_here(

@@ -12,6 +12,7 @@ import pytest
 
 from minova import errors
 from minova.api.image.storage import recovery
+from minova.context import service_context
 from minova.db.api_queries import images as image_rows
 from tests.functional.api.conftest import Cloud, Json
 
@@ -210,7 +211,7 @@ def test_an_image_that_is_deleted_while_it_comes_is_gone(cloud: Cloud, telling: 
     def deleted(method: str) -> None:
         if method == "change_image" and next(tellings) == telling:
             cloud.conductor.before = lambda method: None
-            cloud.conductor.delete_image(None, image_id=image["id"])  # type: ignore[arg-type]
+            cloud.conductor.delete_image(service_context(), image_id=image["id"])
 
     cloud.conductor.before = deleted
     assert cloud.upload(image["id"], RAW)[0] == 404
@@ -273,7 +274,7 @@ def test_formats_that_go_before_the_upload_begins_are_missed(cloud: Cloud) -> No
             current = image_rows.image(session, image["id"])
         assert current is not None
         changed = msgspec.structs.replace(current, disk_format=None, container_format=None)
-        cloud.conductor.change_image(None, expected=current, image=changed)  # type: ignore[arg-type]
+        cloud.conductor.change_image(service_context(), expected=current, image=changed)
 
     cloud.conductor.before = forget
     status, document = cloud.upload(image["id"], RAW)

@@ -14,6 +14,7 @@ import pytest
 from minova import errors
 from minova.api.image.importing import imports
 from minova.api.image.storage import recovery
+from minova.context import service_context
 from minova.db import quotas
 from minova.db.api_queries import images
 from tests.cluster import wait_for
@@ -327,7 +328,7 @@ def test_a_download_whose_process_died_is_queued_again(cloud: Cloud) -> None:
     with cloud.readonly.read() as session:
         record = images.image(session, image["id"])
     assert record is not None
-    cloud.conductor.change_image(None, record, imports._importing(record))  # type: ignore[arg-type]
+    cloud.conductor.change_image(service_context(), expected=record, image=imports._importing(record))
     make_old(cloud)
     recovery.Recovery(api).recover()
     assert (shown(cloud, image)["status"], files(cloud)) == ("queued", [])

@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import delete
 
 from minova import metrics
+from minova.context import service_context
 from minova.db.api_queries import images
 from minova.db.catalogue import image_token_keys
 from minova.db.models import ImageTokenKey
@@ -65,7 +66,9 @@ def test_token_is_no_way_around_a_deactivated_image(tokens: TokenCloud) -> None:
     with tokens.readonly.read() as session:
         image = images.image(session, tokens.mine)
     assert image is not None
-    tokens.conductor.change_image(None, image, msgspec.structs.replace(image, status="deactivated"))  # type: ignore[arg-type]
+    tokens.conductor.change_image(
+        service_context(), expected=image, image=msgspec.structs.replace(image, status="deactivated")
+    )
     status, content = tokens.bearer("GET", f"/v2/images/{tokens.mine}/file", tokens.token())
     assert status == 403
     assert b"has been deactivated" in content
@@ -120,7 +123,7 @@ def test_token_is_none_for_the_compute_api(tokens: TokenCloud) -> None:
 
 
 def test_token_of_a_deleted_image_finds_nothing(tokens: TokenCloud) -> None:
-    tokens.conductor.delete_image(None, image_id=tokens.mine)  # type: ignore[arg-type]
+    tokens.conductor.delete_image(service_context(), image_id=tokens.mine)
     assert tokens.bearer("GET", f"/v2/images/{tokens.mine}/file", tokens.token())[0] == 404
 
 

@@ -124,9 +124,9 @@ def test_stale_change_is_refused_by_the_conductor(cloud: Cloud) -> None:
     with cloud.db.read() as session:
         known = networks.find(session, made["id"])
     assert known is not None
-    cloud.conductor.update_network(RequestContext(request_id="req-1"), known)
+    cloud.conductor.update_network(RequestContext(request_id="req-1"), network=known)
     with pytest.raises(errors.RevisionNumberConstraintFailed):
-        cloud.conductor.update_network(RequestContext(request_id="req-1"), known)
+        cloud.conductor.update_network(RequestContext(request_id="req-1"), network=known)
 
 
 def test_physical_networks_are_given_once(cloud: Cloud) -> None:
@@ -403,7 +403,10 @@ def test_listings_are_filtered_and_paged(cloud: Cloud) -> None:
 
 def test_quotas_limit_networks_subnets_and_ports(cloud: Cloud) -> None:
     cloud.conductor.update_quota_set(
-        RequestContext(request_id="req-1"), "admin", {"networks": 1, "subnets": 1, "ports": 1}, force=True
+        RequestContext(request_id="req-1"),
+        project_id="admin",
+        limits={"networks": 1, "subnets": 1, "ports": 1},
+        force=True,
     )
     blue = network(cloud)
     assert refused(cloud, "network")[0] == 403

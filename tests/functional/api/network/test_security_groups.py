@@ -188,7 +188,7 @@ def test_ports_have_groups(cloud: Cloud) -> None:
 def test_quotas_limit_groups_and_rules(cloud: Cloud) -> None:
     default_of(cloud)
     limits = {"security_group": 2, "security_group_rule": 7}
-    cloud.conductor.update_quota_set(RequestContext(request_id="req-1"), "admin", limits, force=True)
+    cloud.conductor.update_quota_set(RequestContext(request_id="req-1"), project_id="admin", limits=limits, force=True)
     made = group(cloud)
     status, answer = cloud.ask("POST", GROUPS, {"security_group": {"name": "more"}})
     assert (status, "security_group" in answer["NeutronError"]["message"]) == (403, True)
@@ -223,7 +223,9 @@ def test_servers_have_the_groups_of_their_ports(stocked: Cloud) -> None:
 
 
 def test_port_has_sixteen_groups_at_most_whichever_way_they_come(stocked: Cloud) -> None:
-    stocked.conductor.update_quota_set(RequestContext(request_id="req-1"), "admin", {"security_group": -1}, force=True)
+    stocked.conductor.update_quota_set(
+        RequestContext(request_id="req-1"), project_id="admin", limits={"security_group": -1}, force=True
+    )
     blue = network(stocked)
     subnet(stocked, blue)
     names = [f"g{number}" for number in range(17)]

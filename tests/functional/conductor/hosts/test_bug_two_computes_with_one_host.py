@@ -7,11 +7,11 @@ import pytest
 
 from minova import errors
 from minova.compute.host_identity import LocalIdentity
-from minova.conductor.manager import ConductorManager
 from minova.context import RequestContext
 from minova.db.hosts import services
 from minova.objects.hosts.service import Service, ServiceInstructions
 from tests.fakes.identified import Machine
+from tests.fakes.running_conductor import RunningConductor
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 from tests.functional.conductor.hosts.test_bug_node_renamed import service
 from tests.functional.scheduler.cloud import named
@@ -141,7 +141,7 @@ def test_process_that_an_older_conductor_registered_goes_on(harness: ConductorHa
 class OlderConductor:
     """As of a release that knows no identity: the rest is passed on."""
 
-    def __init__(self, conductor: ConductorManager) -> None:
+    def __init__(self, conductor: RunningConductor) -> None:
         self._conductor = conductor
 
     def __getattr__(self, name: str) -> Any:

@@ -16,7 +16,7 @@ def test_interfaces_of_both_services_are_there_in_order(tmp_path: Path) -> None:
         blue, red = network(harness), network(harness)
         subnet(harness, blue, "10.1.0.0/24")
         subnet(harness, red, "10.2.0.0/24")
-        (server,) = harness.conductor.create_servers(CTX, request(1, **on(blue, red))).instance_uuids
+        (server,) = harness.conductor.create_servers(CTX, request=request(1, **on(blue, red))).instance_uuids
         nic = RequestedNic(network_id="net-1", service=NEUTRON)
         harness.conductor.worker.run(
             lambda session: neutron_ports.add(session, server, "demo", "compute:nova", {2: nic})

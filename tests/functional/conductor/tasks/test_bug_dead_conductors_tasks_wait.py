@@ -2,12 +2,12 @@
 
 import pytest
 
-from minova.conductor.manager import ConductorManager
 from minova.conductor.tasks.worker import GRACE, Worker
+from tests.fakes.running_conductor import RunningConductor
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, request
 
 
-def run(harness: ConductorHarness, conductor: ConductorManager, seconds: float) -> None:
+def run(harness: ConductorHarness, conductor: RunningConductor, seconds: float) -> None:
     """A living conductor for so long: its lease and its looks for orphans, each at its interval."""
     tasks = [task for task in conductor.periodic_tasks() if task.name in {"renew_lease", "take_over"}]
     assert max(task.interval for task in tasks) <= 0.5

@@ -114,6 +114,7 @@ def test_a_lock_holds_back_its_owner(stocked: Cloud) -> None:
 
 
 def test_states_are_reset_to_active_or_error(stocked: Cloud, server: str) -> None:
+    stocked.conductor.end_build(server.rpartition("/")[2])
     assert stocked.ask("POST", f"{server}/action", {"os-resetState": {"state": "error"}}) == (202, None)
     assert stocked.get(server)["server"]["status"] == "ERROR"
     for body in ({"state": "paused"}, {}, None, {"state": "error", "why": "x"}):
@@ -122,9 +123,10 @@ def test_states_are_reset_to_active_or_error(stocked: Cloud, server: str) -> Non
 
 def test_what_was_asked_of_a_server_is_listed(stocked: Cloud, server: str) -> None:
     stocked.ask("POST", f"{server}/action", {"lock": None})
-    (lock,) = stocked.get(f"{server}/os-instance-actions")["instanceActions"]
+    lock, create = stocked.get(f"{server}/os-instance-actions")["instanceActions"]
     assert {*lock} == {"action", "instance_uuid", "request_id", "user_id", "project_id", "start_time", "message"}
     assert (lock["action"], lock["user_id"], lock["message"]) == ("lock", "admin", None)
+    assert create["action"] == "create"
     shown = stocked.get(f"{server}/os-instance-actions/{lock['request_id']}")["instanceAction"]
     assert shown == {**lock, "events": []}
     everything = stocked.get(f"{server}/os-instance-actions", **ALL_FIELDS)["instanceActions"][0]

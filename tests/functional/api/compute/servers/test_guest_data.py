@@ -95,11 +95,6 @@ def test_limits_of_files_are_the_projects(stocked: Cloud) -> None:
 def test_a_repeated_request_is_answered_with_the_same_password_while_it_is_kept(stocked: Cloud) -> None:
     headers = {"X-Minova-Request-UUID": str(uuid.uuid4())}
     first = stocked.make_server(config_drive=True, headers=headers)
-    with stocked.db.write() as session:
-        (reservation,) = session.query(models.CreateRequest.reservation_id).one()
-        value = {"admin_password": first["adminPass"]}
-        at = session.query(models.CreateRequest.created_at).scalar()
-        session.add(models.RequestSecrets(reservation_id=reservation, value=value, created_at=at))
     assert stocked.make_server(config_drive=True, headers=headers)["adminPass"] == first["adminPass"]
     with stocked.db.write() as session:
         session.query(models.RequestSecrets).delete()

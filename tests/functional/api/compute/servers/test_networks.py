@@ -141,7 +141,9 @@ def test_device_id_that_a_user_writes_gives_no_server_a_port(stocked: Cloud) -> 
 def test_ports_of_servers_count_in_the_quota(stocked: Cloud) -> None:
     blue = network(stocked)
     subnet(stocked, blue)
-    stocked.conductor.update_quota_set(RequestContext(request_id="req-1"), "admin", {"ports": 2}, force=True)
+    stocked.conductor.update_quota_set(
+        RequestContext(request_id="req-1"), project_id="admin", limits={"ports": 2}, force=True
+    )
     server = stocked.make_server(min_count=2, name="n")
     assert ask(stocked, None)[0] == 403
     stocked.ask("DELETE", f"/v2.1/servers/{server['id']}")

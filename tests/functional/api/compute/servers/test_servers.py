@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.context import service_context
 from minova.db import models
 from minova.objects.actions.action import ServerAction
 from minova.objects.actions.rebuild import REBUILD
@@ -245,7 +246,7 @@ def test_a_repeated_request_answers_the_same_server(stocked: Cloud) -> None:
     first = create(stocked, own, {"server": stocked.server})
     reordered = {"server": dict(reversed(stocked.server.items()))}
     assert create(stocked, own.upper(), reordered) == first
-    stocked.conductor.delete_flavor(None, flavorid=stocked.server["flavorRef"])  # type: ignore[arg-type]
+    stocked.conductor.delete_flavor(service_context(), flavorid=stocked.server["flavorRef"])
     assert create(stocked, own, {"server": stocked.server}) == first
     assert len(stocked.get("/v2.1/servers")["servers"]) == 1
 

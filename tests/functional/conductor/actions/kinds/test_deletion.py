@@ -128,15 +128,15 @@ def test_a_server_that_is_restored_after_the_look_is_not_reclaimed(
     uuid = soft_deleted(harness)
     pass_the_interval(harness)
     terminate = harness.conductor.collaborators.terminate
-    delete_server = terminate.delete_server
+    delete = terminate.delete
 
     def restored_first(*arguments: Any, **more: Any) -> None:
         harness.act(uuid, "restore")
         if is_done:
             done(harness, uuid, 1)
-        delete_server(*arguments, **more)
+        delete(*arguments, **more)
 
-    monkeypatch.setattr(terminate, "delete_server", restored_first)
+    monkeypatch.setattr(terminate, "delete", restored_first)
     harness.conductor.collaborators.deletions.reclaim()
     assert harness.state(uuid) == ("active/None on a" if is_done else "soft-delete/restoring on a")
     assert harness.hosts["a"].terminated == []
@@ -148,14 +148,14 @@ def test_a_server_that_is_deleted_again_after_the_look_has_its_whole_time(
     uuid = soft_deleted(harness)
     pass_the_interval(harness)
     terminate = harness.conductor.collaborators.terminate
-    delete_server = terminate.delete_server
+    delete = terminate.delete
 
     def deleted_anew(*arguments: Any, **more: Any) -> None:
         harness.acted(uuid, "restore")
         harness.acted(uuid, "soft_delete")
-        delete_server(*arguments, **more)
+        delete(*arguments, **more)
 
-    monkeypatch.setattr(terminate, "delete_server", deleted_anew)
+    monkeypatch.setattr(terminate, "delete", deleted_anew)
     harness.conductor.collaborators.deletions.reclaim()
     assert harness.state(uuid) == "soft-delete/None on a"
     assert harness.hosts["a"].terminated == []
@@ -262,13 +262,13 @@ def test_a_deletion_that_is_repeated_meanwhile_changes_nothing(harness: Conducto
 def test_two_deletions_at_once_are_one(harness: ConductorHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     uuid = harness.active()
     actions = harness.conductor.collaborators.actions
-    start = actions.start
+    start = actions.start_action
 
     def after_another(*arguments: Any, **more: Any) -> None:
         start(*arguments, **more)
         start(*arguments, **more)
 
-    monkeypatch.setattr(actions, "start", after_another)
+    monkeypatch.setattr(actions, "start_action", after_another)
     harness.delete(uuid)
     assert harness.state(uuid) == "active/soft-deleting on a"
     assert [name for name, _ in harness.actions(uuid)] == ["create", "delete"]

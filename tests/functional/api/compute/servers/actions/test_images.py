@@ -3,11 +3,7 @@
 from typing import Any
 
 import pytest
-from sqlalchemy.orm import Session
 
-from minova.db import models
-from minova.db.servers import request_specs
-from minova.objects.requests.request_spec import RequestSpec
 from tests.functional.api.conftest import Cloud
 
 
@@ -15,22 +11,9 @@ def snapshot(stocked: Cloud, uuid: str, body: Any) -> tuple[int, Any]:
     return stocked.ask("POST", f"/v2.1/servers/{uuid}/action", {"createImage": body})
 
 
-def with_spec(stocked: Cloud, uuid: str, image_id: str) -> None:
-    """Of the request that made the server: it has the image's record."""
-
-    def work(session: Session) -> None:
-        row = session.query(models.Instance).filter_by(uuid=uuid).one()
-        image = session.get_one(models.Image, image_id).value
-        spec = RequestSpec(flavor=row.flavor, image=image)
-        request_specs.add(session, [(row.reservation_id, spec, {})], row.created_at)
-
-    stocked.db.run(work)
-
-
 def test_an_image_inherits_from_the_servers_image_and_flavor(stocked: Cloud) -> None:
     base = stocked.make_image(min_ram=64, os_distro="debian", hw_disk_bus="virtio", cache_in_nova="yes")
     made = stocked.make_server(imageRef=base["id"])
-    with_spec(stocked, made["id"], base["id"])
     body = {"name": "shot", "metadata": {"mine": "1", "os_distro": "other"}}
     assert snapshot(stocked, made["id"], body) == (202, None)
     (_, kind, arguments) = stocked.conductor.actions[0]

@@ -1,0 +1,137 @@
+"""What happens to a message between the bus and the object that does its work: it is checked, then the method is called.
+
+    message -> own cloud? -> arguments decoded -> may the sender call it? -> safe mode? -> disk room? -> contact noted -> method
+
+The marks of the method in its contract define which of these checks apply (contracts/base.py).
+"""
+
+import logging
+import typing
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from minova import errors, metrics, threads
+from minova.context import RequestContext
+from minova.contracts.base import Method, methods_of
+from minova.log import bound_request
+from minova.messaging import rpc_access
+from minova.messaging.own_cloud import OwnCloud
+from minova.safe_mode import SafeMode
+
+threads.use_native()
+
+import oslo_messaging  # noqa: E402
+
+LOG = logging.getLogger(__name__)
+
+
+class Implementation(msgspec.Struct, frozen=True, kw_only=True):
+    """What serves a contract.
+
+    `parts`: the objects that do the work. Each method of the contract is a method of exactly one of them.
+    `safe_mode`: of the process. While it is on, only the methods that it allows are called.
+    `require_disk_room`: raises DiskFull for methods that are `refused_when_disk_full`.
+    `note_contact`: gets the host and the process of the sender of each message that `shows_life`.
+    """
+
+    parts: tuple[object, ...]
+    safe_mode: SafeMode = msgspec.field(default_factory=SafeMode)
+    require_disk_room: Callable[[], None] = lambda: None
+    note_contact: Callable[[str, str | None], None] = lambda host, process: None
+
+    def method(self, name: str) -> Callable[..., Any]:
+        """Raises TypeError if no part, or more than one, has this method."""
+        found = [part for part in self.parts if hasattr(part, name)]
+        if len(found) != 1:
+            owners = ", ".join(type(part).__name__ for part in found)
+            raise TypeError(f"{name} must be a method of one part, and is one of {owners or 'none'}")
+        return typing.cast(Callable[..., Any], getattr(found[0], name))
+
+
+class Endpoint:
+    """The server's side of a contract, as oslo.messaging expects it: an object with a method for each message.
+
+    `topic`: serve only the methods of that topic.
+    `known_senders`: refuse calls that the sender, which is the user validated by the broker, may not make.
+    `cloud`: refuse messages of another cloud.
+    """
+
+    def __init__(
+        self,
+        implementation: Implementation,
+        contract: Any,
+        *,
+        topic: str | None = None,
+        known_senders: bool = False,
+        cloud: OwnCloud | None = None,
+    ) -> None:
+        self.target = oslo_messaging.Target(version=contract.VERSION)
+        checks = _Checks(implementation, known_senders=known_senders, cloud=cloud or OwnCloud())
+        for method in methods_of(contract).values():
+            if topic in {None, contract.TOPIC, method.audience.topic}:
+                setattr(self, method.name, _handler(implementation.method(method.name), method, checks))
+
+
+class _Checks:
+    """What a message must pass before its method is called."""
+
+    def __init__(self, implementation: Implementation, *, known_senders: bool, cloud: OwnCloud) -> None:
+        self._implementation = implementation
+        self._known_senders = known_senders
+        self._cloud = cloud
+
+    def require_own_cloud(self, ctx: RequestContext, method: Method) -> None:
+        """Raises AnotherCloud if another cloud has sent the message; counts the refusal."""
+        try:
+            self._cloud.require(ctx.cloud)
+        except errors.AnotherCloud:
+            metrics.RPC_REFUSED.labels(method.name).inc()
+            raise
+
+    def require(self, ctx: RequestContext, method: Method, arguments: msgspec.Struct) -> None:
+        """Raises Forbidden if the sender may not make this call, ServiceUnavailable if safe mode does not allow it,
+        DiskFull if there is no room for what it writes, Superseded if another process serves the sender's host.
+        """
+        if self._known_senders:
+            _require_access(ctx.sender, method, arguments)
+        if not method.in_safe_mode:
+            self._implementation.safe_mode.require_off()
+        if method.refused_when_disk_full:
+            self._implementation.require_disk_room()
+        if method.audience.shows_life:
+            host = next(rpc_access.hosts_named(arguments), None)
+            if host is not None:
+                self._implementation.note_contact(host, ctx.process)
+
+
+def _handler(work: Callable[..., Any], method: Method, checks: _Checks) -> Callable[..., Any]:
+    def handle(ctxt: RequestContext, **arguments: Any) -> Any:
+        with bound_request(ctxt), metrics.timed(metrics.RPC_SECONDS, "server", method.name):
+            checks.require_own_cloud(ctxt, method)
+            try:
+                decoded = method.arguments.from_builtins(arguments)
+            except msgspec.ValidationError as error:
+                raise errors.BadRequest(f"{method.name}: {error}") from None
+            try:
+                checks.require(ctxt, method, decoded)
+                return work(ctxt, **{name: getattr(decoded, name) for name in decoded.__struct_fields__})
+            except (errors.NoAnswer, errors.BrokerBlocked) as error:
+                # The missing answer belongs to another call, which this work needed. The present call does get an
+                # answer.
+                raise errors.ServiceUnavailable(*error.args) from error
+            except errors.Abandoned:
+                raise errors.ServiceUnavailable(f"{method.name}: the service stops") from None
+
+    expected: Any = oslo_messaging.expected_exceptions(errors.MinovaError)
+    return typing.cast(Callable[..., Any], expected(handle))
+
+
+def _require_access(sender: str | None, method: Method, arguments: msgspec.Struct) -> None:
+    """Raises Forbidden if the sender may not make this call; logs and counts the refusal."""
+    reason = rpc_access.refusal(sender, method, arguments)
+    if reason is not None:
+        metrics.RPC_REFUSED.labels(method.name).inc()
+        LOG.warning("Refused %s of %s: %s", method.name, sender or "an unknown sender", reason)
+        raise errors.Forbidden(f"{method.name} is refused: {reason}")
