@@ -22,7 +22,7 @@ from minova.compute.guest_records import GuestRecords
 from minova.compute.host_identity import IdentifiedConductor, LocalIdentity
 from minova.compute.images.cache import ImageCache
 from minova.compute.images.uploads import ImageUploads, Uploads
-from minova.compute.instances.abandonment import Gate
+from minova.compute.instances.abandonment import ShutdownGate
 from minova.compute.instances.background import Background
 from minova.compute.instances.base_images import BaseImages
 from minova.compute.instances.builds import FRESH_CLAIM, Builder, Images
@@ -119,7 +119,7 @@ def make_manager(
     if identity is not None:
         conductor = cast(ConductorApi, IdentifiedConductor(conductor, identity))
     records = records or GuestRecords()
-    gate = Gate()
+    gate = ShutdownGate()
     guarded, guarded_conductor = gate.guard(driver), gate.guard(conductor)
     workers = Workers(conf.max_concurrent_builds, spawn, conf.max_concurrent_guest_starts)
     repeat = ConductorRetry(_pause_of(stopping), safe_mode=safe_mode)

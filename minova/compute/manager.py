@@ -17,7 +17,7 @@ from minova.compute.actions.runner import InstanceActions
 from minova.compute.adoptions import Adoptions
 from minova.compute.host_identity import LocalIdentity
 from minova.compute.hypervisor_probe import HypervisorProbe
-from minova.compute.instances.abandonment import Gate
+from minova.compute.instances.abandonment import ShutdownGate
 from minova.compute.instances.background import Background
 from minova.compute.instances.builds import Builder
 from minova.compute.instances.interfaces import Interfaces
@@ -62,7 +62,7 @@ class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
     of them. `own_driver` and `own_conductor` bypass the gate, for the steps that remain after it is closed.
     """
 
-    gate: Gate
+    gate: ShutdownGate
     driver: Driver
     conductor: ConductorApi
     own_driver: Driver

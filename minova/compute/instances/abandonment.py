@@ -1,6 +1,6 @@
 """Abandons work that does not end in time. The work stays as a crash would leave it, so that the next start resumes it.
 
-Work calls driver and conductor through a Gate. Once the gate is closed, every such call ends with Abandoned. Abandoned
+Work calls driver and conductor through a ShutdownGate. Once the gate is closed, every such call ends with Abandoned. Abandoned
 is not an Exception: no handler undoes the work, and no failure is reported.
 """
 
@@ -9,11 +9,11 @@ from typing import Any, TypeVar, cast
 
 from minova.errors import Abandoned
 
-__all__ = ["Abandoned", "Gate"]
+__all__ = ["Abandoned", "ShutdownGate"]
 T = TypeVar("T")
 
 
-class Gate:
+class ShutdownGate:
     """Safe for threads."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Gate:
 
 
 class _Guarded:
-    def __init__(self, thing: Any, gate: Gate) -> None:
+    def __init__(self, thing: Any, gate: ShutdownGate) -> None:
         self._thing = thing
         self._gate = gate
 

@@ -128,8 +128,8 @@ class ServerAttributes(ServerAttributesApi):
             raise errors.Conflict(
                 "Cannot change pinned availability zone directly. Unpin first by setting pinned_availability_zone to null."
             )
-        found = None if locked.host is None else zone_of(locked.host, aggregates.all_of(session).values())
-        current = found or self._default_zone
+        zone_of_host = None if locked.host is None else zone_of(locked.host, aggregates.all_of(session).values())
+        current = zone_of_host or self._default_zone
         if zone != current:
             raise errors.Conflict(
                 f"Server can only be pinned to its current availability zone '{current}', but '{zone}' was requested."
@@ -179,8 +179,8 @@ def _tag(session: Session, locked: LockedInstance, changes: ServerChanges) -> bo
     Raises Conflict if the state does not allow it, BadRequest for too many tags, NotFound for the removal of a missing
     tag.
     """
-    wanted = changes.tags if changes.tags is not None else changes.add_tag or changes.remove_tag
-    if wanted is None:
+    requested = changes.tags if changes.tags is not None else changes.add_tag or changes.remove_tag
+    if requested is None:
         return False
     if locked.state[0] not in METADATA_STATES:
         raise errors.Conflict(f"Cannot 'update tags' instance {locked.uuid} while it is in vm_state {locked.state[0]}")

@@ -279,32 +279,32 @@ class BuildReports(BuildReportsApi):
         down: frozenset[str],
     ) -> list[Build]:
         reason = failure.details
-        standings = instances.lock(session, [instance_uuid])
+        locked_instances = instances.lock(session, [instance_uuid])
         task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
-        if task is not None and follows(task, standings[instance_uuid], attempt, host):
+        if task is not None and follows(task, locked_instances[instance_uuid], attempt, host):
             return builds_of(session, [task])
         if task is None or (task.step, task.attempt, task.host) != ("build", attempt, host):
             LOG.info("Attempt %d of instance %s on %s is not open: %s", attempt, instance_uuid, host, reason)
             return []
         LOG.warning("Attempt %d of instance %s on %s failed: %s", attempt, instance_uuid, host, reason)
-        if not standings[instance_uuid].unshelving:
+        if not locked_instances[instance_uuid].unshelving:
             note(session, CREATE_ERROR, [instance_uuid], host, "RescheduledException", reason)
         at, now = self._worker.at(), self._worker.now()
         if task.action_id is not None:
             actions.end_events(session, [task.action_id], at, error=failure)
         if retriable and tries_of(task) < self._max_attempts:
-            builds = self._next(session, standings[instance_uuid], task, down)
+            builds = self._next(session, locked_instances[instance_uuid], task, down)
             if builds:
                 return builds
-        fail_builds(session, standings, [task], self._verdict(session, task, failure, retriable), at, now)
+        fail_builds(session, locked_instances, [task], self._verdict(session, task, failure, retriable), at, now)
         return []
 
-    def _next(self, session: Session, standing: LockedInstance, task: Task, down: frozenset[str]) -> list[Build]:
+    def _next(self, session: Session, locked: LockedInstance, task: Task, down: frozenset[str]) -> list[Build]:
         """Move allocation and intent to the first alternate that is alive and has room. Returns [] if there is none."""
         plan = build_plan_of(task)
         left = [alternate for alternate in plan.alternates if alternate.host not in down]
         claim_number = task.claim_number + 1
-        while left and not self._claimed(session, standing, left[0], claim_number):
+        while left and not self._claimed(session, locked, left[0], claim_number):
             left.pop(0)
         if not left:
             return []
@@ -313,16 +313,16 @@ class BuildReports(BuildReportsApi):
         wanted = intent(left, task.attempt + 1, tried)
         # The conductor that writes the intent becomes the task's owner.
         own = {"claim_number": claim_number, "worker_id": self._worker.id, "epoch": task.epoch + 1}
-        announce_hosts(session, [standing.host], now)
+        announce_hosts(session, [locked.host], now)
         tasks.change(session, [(task, wanted | own)], self._build_timeout, now)
-        unshelving = standing.unshelving
+        unshelving = locked.unshelving
         if not unshelving:
-            note(session, CREATE_START, [standing.uuid], left[0].host)
+            note(session, CREATE_START, [locked.uuid], left[0].host)
         instances.transition(
             session,
-            [standing.uuid],
+            [locked.uuid],
             UNSHELVING if unshelving else BUILDING,
-            build_state(standing.state[0], TaskState.SCHEDULING),
+            build_state(locked.state[0], TaskState.SCHEDULING),
             host=None,
             node=None,
             attempt=task.attempt,
@@ -335,18 +335,18 @@ class BuildReports(BuildReportsApi):
             )
         return builds_of(session, [task])
 
-    def _claimed(self, session: Session, standing: LockedInstance, where: Selection, claim_number: int) -> bool:
+    def _claimed(self, session: Session, locked: LockedInstance, where: Selection, claim_number: int) -> bool:
         wanted = allocations.Claim(
-            consumer_uuid=standing.uuid,
+            consumer_uuid=locked.uuid,
             claim_number=claim_number,
             provider_uuid=where.provider_uuid,
             resources=where.allocation,
-            project_id=standing.project_id,
-            user_id=standing.user_id,
+            project_id=locked.project_id,
+            user_id=locked.user_id,
         )
         refused = allocations.claim(session, [wanted], self._worker.now())
         if refused:
-            LOG.info("Alternate %s of instance %s is full: %s", where.host, standing.uuid, refused[standing.uuid])
+            LOG.info("Alternate %s of instance %s is full: %s", where.host, locked.uuid, refused[locked.uuid])
         return not refused
 
     def _verdict(self, session: Session, task: Task, failure: Failure, retriable: bool) -> Failure:
@@ -377,11 +377,11 @@ def tries_of(task: Task) -> int:
     return len(build_plan_of(task).tried) + 1
 
 
-def follows(task: Task, standing: LockedInstance, attempt: int, host: str) -> bool:
+def follows(task: Task, locked: LockedInstance, attempt: int, host: str) -> bool:
     """Returns whether this failure was already handled and the host of the next attempt has not claimed it. If the
     connection broke at the commit, that host got no message.
     """
-    if (task.step, task.attempt) != ("build", attempt + 1) or standing.host is not None:
+    if (task.step, task.attempt) != ("build", attempt + 1) or locked.host is not None:
         return False
     tried = build_plan_of(task).tried
     return bool(tried) and tried[-1][0] == host

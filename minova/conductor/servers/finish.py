@@ -42,7 +42,7 @@ def servers_quota(session: Session, instance: LockedInstance) -> dict[str, int]:
 
 def fail_builds(
     session: Session,
-    standings: Mapping[str, LockedInstance],
+    locked_instances: Mapping[str, LockedInstance],
     ended: Collection[Task],
     failure: Failure,
     at: datetime,
@@ -57,7 +57,7 @@ def fail_builds(
     if not uuids:
         return
     when_committed(session, lambda: metrics.BUILDS.labels("error").inc(len(uuids)))
-    unshelving = [task for task in ended if standings[task.instance_uuid].unshelving]
+    unshelving = [task for task in ended if locked_instances[task.instance_uuid].unshelving]
     shelved = {task.instance_uuid for task in unshelving}
     built = [uuid for uuid in uuids if uuid not in shelved]
     off: dict[str, Any] = {"host": None, "node": None, "updated_at": at}
@@ -70,30 +70,30 @@ def fail_builds(
     actions.end(session, [task.action_id for task in ended if task.action_id is not None], at, error=failure)
     actions.add_faults(session, uuids, at, failure)
     tasks.remove(session, uuids)
-    announce_hosts(session, {standings[uuid].host for uuid in uuids}, now)
+    announce_hosts(session, {locked_instances[uuid].host for uuid in uuids}, now)
     claims.release(session, uuids, now, claim_number=max(task.claim_number for task in ended))
 
 
 def finish_delete(
     session: Session,
-    standing: LockedInstance,
+    locked: LockedInstance,
     claim_number: int,
     action_id: int | None,
     at: datetime,
     now: ColumnElement[float],
 ) -> None:
     """Complete the deletion of a locked instance: release what it held, and end its task and its migrations."""
-    uuid = standing.uuid
-    if standing.shelved_image_id is not None:
-        remove_image(session, standing.shelved_image_id)
-    before = [(standing.state[0], TaskState.DELETING)]
+    uuid = locked.uuid
+    if locked.shelved_image_id is not None:
+        remove_image(session, locked.shelved_image_id)
+    before = [(locked.state[0], TaskState.DELETING)]
     values = {"deleted_at": at, "terminated_at": at, "updated_at": at, "power_state": 0}
     if instances.transition(session, [uuid], before, (VmState.DELETED, None), **values):
         # Ports that were made for a server belong to its project; a port that is marked for deletion may belong to
         # another project.
         gone = vifs.release(session, uuid, at)
-        counted = standing.state[0] is not VmState.SOFT_DELETED
-        quotas.give_server(session, uuid, {"ports": gone.pop(standing.project_id, 0)}, counted=counted)
+        counted = locked.state[0] is not VmState.SOFT_DELETED
+        quotas.give_server(session, uuid, {"ports": gone.pop(locked.project_id, 0)}, counted=counted)
         for project_id, count in sorted(gone.items()):
             quotas.give(session, project_id, {"ports": count})
     if action_id is not None:
@@ -103,6 +103,6 @@ def finish_delete(
     for migration in moving:
         migrations.write(session, msgspec.structs.replace(migration, status="error"), at, now)
     touched = {host for one in moving for host in (one.source_compute, one.dest_compute)}
-    announce_hosts(session, {standing.host, *touched}, now)
+    announce_hosts(session, {locked.host, *touched}, now)
     claims.release(session, [uuid], now, claim_number=claim_number)
     claims.release(session, [one.uuid for one in moving], now)

@@ -76,8 +76,8 @@ class Migrations(MoveReportsApi):
         """
 
         def work(session: Session) -> Moved:
-            standing = instances.lock(session, [instance_uuid]).get(instance_uuid)
-            if standing is None or standing.deleted:
+            locked = instances.lock(session, [instance_uuid]).get(instance_uuid)
+            if locked is None or locked.deleted:
                 raise errors.NotFound(f"Instance {instance_uuid} could not be found.")
             instance = self._instance(session, instance_uuid)
             if instance.task_state is not None or instance.host is None or instance.vm_state not in MOVABLE[kind]:
@@ -99,7 +99,7 @@ class Migrations(MoveReportsApi):
             )
             self._claim(session, instance, made, chosen, claim_number)
             migrations.add(session, made, self._worker.at(), self._worker.now())
-            self._transition(session, standing, (instance.vm_state, BEGUN[kind]))
+            self._transition(session, locked, (instance.vm_state, BEGUN[kind]))
             announce_hosts(session, {instance.host, chosen.host}, self._worker.now())
             return self._moved(session, made)
 
@@ -175,35 +175,35 @@ class Migrations(MoveReportsApi):
             self._worker.run(partial(self._end_stale, seen=migration))
 
     def _end_stale(self, session: Session, seen: Migration) -> None:
-        standing = instances.lock(session, [seen.instance_uuid]).get(seen.instance_uuid)
+        locked = instances.lock(session, [seen.instance_uuid]).get(seen.instance_uuid)
         known = migrations.lock(session, seen.uuid)
         if known is None or known.status != seen.status or known.updated_at != seen.updated_at:
             return
         made = replace(known, status="error")
         migrations.write(session, made, self._worker.at(), self._worker.now())
-        if standing is None or standing.deleted:
+        if locked is None or locked.deleted:
             claims.release(session, [made.uuid, made.instance_uuid], self._worker.now())
         else:
-            self._go_back(session, standing, made)
+            self._go_back(session, locked, made)
         announce_hosts(session, {made.source_compute, made.dest_compute}, self._worker.now())
 
-    def _apply(self, session: Session, standing: LockedInstance | None, migration: Migration) -> None:
+    def _apply(self, session: Session, locked: LockedInstance | None, migration: Migration) -> None:
         """Apply the migration's new status to the instance and to both allocations."""
         status = migration.status
         if status in ARRIVED:
-            self._arrive(session, standing, migration)
+            self._arrive(session, locked, migration)
         if status in {"completed", "done", "confirmed"}:
             claims.release(session, [migration.uuid], self._worker.now())
         if status == "confirmed":
-            self._transition(session, standing, (migration.new_vm_state, None))
+            self._transition(session, locked, (migration.new_vm_state, None))
         if status in {"reverted", "error"}:
-            self._go_back(session, standing, migration)
+            self._go_back(session, locked, migration)
 
-    def _arrive(self, session: Session, standing: LockedInstance | None, migration: Migration) -> None:
+    def _arrive(self, session: Session, locked: LockedInstance | None, migration: Migration) -> None:
         resized = migration.status == "finished"
         self._transition(
             session,
-            standing,
+            locked,
             (VmState.RESIZED if resized else migration.new_vm_state, None),
             host=migration.dest_compute,
             node=migration.dest_node,
@@ -211,7 +211,7 @@ class Migrations(MoveReportsApi):
             numa_topology=migration.new_numa_topology,
         )
 
-    def _go_back(self, session: Session, standing: LockedInstance | None, migration: Migration) -> None:
+    def _go_back(self, session: Session, locked: LockedInstance | None, migration: Migration) -> None:
         """Release what the instance claimed at the destination, and give it back the allocation that the migration
         kept.
         """
@@ -219,7 +219,7 @@ class Migrations(MoveReportsApi):
         transfer(session, migration.uuid, migration.instance_uuid, self._worker.now())
         self._transition(
             session,
-            standing,
+            locked,
             (migration.old_vm_state, None),
             host=migration.source_compute,
             node=migration.source_node,
@@ -237,19 +237,19 @@ class Migrations(MoveReportsApi):
             raise errors.StaleAttempt(f"Migration {migration_uuid} is no business of host {host}")
         return known
 
-    def _transition(self, session: Session, standing: LockedInstance | None, after: State, **values: object) -> None:
+    def _transition(self, session: Session, locked: LockedInstance | None, after: State, **values: object) -> None:
         """Change the instance. A deleted instance is not changed; one that is being deleted keeps its state.
 
         Raises StaleAttempt if the instance is in a state from which no migration leads to `after`.
         """
-        if standing is None or standing.deleted:
+        if locked is None or locked.deleted:
             return
-        after = standing.state if standing.deleting else after
-        if not allowed(standing.state, after):
+        after = locked.state if locked.deleting else after
+        if not allowed(locked.state, after):
             raise errors.StaleAttempt(
-                f"Instance {standing.uuid} is {standing.state[0]}/{standing.state[1]}: no migration makes it {after[0]}"
+                f"Instance {locked.uuid} is {locked.state[0]}/{locked.state[1]}: no migration makes it {after[0]}"
             )
-        instances.transition(session, [standing.uuid], [standing.state], after, updated_at=self._worker.at(), **values)
+        instances.transition(session, [locked.uuid], [locked.state], after, updated_at=self._worker.at(), **values)
 
     def _instance(self, session: Session, instance_uuid: str) -> Instance:
         (instance,) = instances.load(session, Row.uuid == instance_uuid)

@@ -97,13 +97,13 @@ class Terminate(RemovalReportsApi):
         groups = self._hints.groups_of(instance_uuid)
 
         def work(session: Session) -> Ask | None:
-            standing = instances.lock(session, [instance_uuid]).get(instance_uuid)
-            if standing is None or standing.deleted:
+            locked = instances.lock(session, [instance_uuid]).get(instance_uuid)
+            if locked is None or locked.deleted:
                 raise errors.NotFound(f"Server {instance_uuid} could not be found.")
-            if soft_deleted_for is not None and not self._is_over(session, standing, soft_deleted_for):
-                LOG.info("Instance %s is not reclaimed: it is %s, %s", instance_uuid, *standing.state)
+            if soft_deleted_for is not None and not self._is_over(session, locked, soft_deleted_for):
+                LOG.info("Instance %s is not reclaimed: it is %s, %s", instance_uuid, *locked.state)
                 return None
-            return self._begin(session, ctx, standing, present, override_lock)
+            return self._begin(session, ctx, locked, present, override_lock)
 
         ask = self._worker.run(work)
         if ask is None:
@@ -115,12 +115,12 @@ class Terminate(RemovalReportsApi):
         """Idempotent. A report of a host that was not asked changes nothing."""
 
         def work(session: Session) -> None:
-            standing = instances.lock(session, [instance_uuid]).get(instance_uuid)
-            if standing is None or standing.deleted or not standing.deleting:
+            locked = instances.lock(session, [instance_uuid]).get(instance_uuid)
+            if locked is None or locked.deleted or not locked.deleting:
                 return
             task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
             if task is not None and task.host == host:
-                self._finish(session, standing, task)
+                self._finish(session, locked, task)
 
         groups = self._hints.groups_of(instance_uuid)
         self._worker.run(work)
@@ -134,18 +134,18 @@ class Terminate(RemovalReportsApi):
         failure = Failure(kind=kind, details=reason)
 
         def work(session: Session) -> None:
-            standing = instances.lock(session, [instance_uuid]).get(instance_uuid)
+            locked = instances.lock(session, [instance_uuid]).get(instance_uuid)
             task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
-            if standing is None or task is None or (task.step, task.host) != (TaskStep.DELETE, host):
+            if locked is None or task is None or (task.step, task.host) != (TaskStep.DELETE, host):
                 return
-            known, at = removal_of(task), self._worker.at()
-            if (known.failed, known.reason) == (known.asks, reason):
+            removal, at = removal_of(task), self._worker.at()
+            if (removal.failed, removal.reason) == (removal.asks, reason):
                 return
-            noted = msgspec.structs.replace(known, failed=known.asks, reason=reason, kind=kind)
+            noted = msgspec.structs.replace(removal, failed=removal.asks, reason=reason, kind=kind)
             tasks.set_payload(session, task, msgspec.to_builtins(noted))
             if task.action_id is not None:
                 actions.add_failed_event(session, task.action_id, actions.DELETE_EVENT, host, at, failure)
-            if reason != known.reason:
+            if reason != removal.reason:
                 details = f"Host {host} could not remove the instance yet: {reason}"
                 text = f"The host could not remove the server yet. {failure.message}"
                 actions.add_faults(session, [instance_uuid], at, Failure(kind=FAILED, details=details, text=text))
@@ -158,15 +158,15 @@ class Terminate(RemovalReportsApi):
         present = self._liveness.present_hosts()
 
         def work(session: Session) -> Ask | None:
-            standing = instances.lock(session, [instance_uuid]).get(instance_uuid)
+            locked = instances.lock(session, [instance_uuid]).get(instance_uuid)
             task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
-            if standing is None or task is None or (task.step, task.epoch) != (TaskStep.DELETE, epoch):
+            if locked is None or task is None or (task.step, task.epoch) != (TaskStep.DELETE, epoch):
                 return None
             if task.host is None or task.host not in present:
                 LOG.info("Instance %s is deleted without its host %s, which is absent", instance_uuid, task.host)
-                self._finish(session, standing, task)
+                self._finish(session, locked, task)
                 return None
-            return self._again(session, standing, task)
+            return self._again(session, locked, task)
 
         groups = self._hints.groups_of(instance_uuid)
         ask = self._worker.run(work)
@@ -175,57 +175,57 @@ class Terminate(RemovalReportsApi):
         else:
             self._computes.terminate(ctx, ask.host, instance_uuid, ask.node)
 
-    def _again(self, session: Session, standing: LockedInstance, task: Task) -> Ask | None:
-        known, now = removal_of(task), self._worker.now()
-        if known.asks and tasks.past_deadline(session, [task.instance_uuid], now):
-            self._give_up(session, standing, task, known)
+    def _again(self, session: Session, locked: LockedInstance, task: Task) -> Ask | None:
+        removal, now = removal_of(task), self._worker.now()
+        if removal.asks and tasks.past_deadline(session, [task.instance_uuid], now):
+            self._give_up(session, locked, task, removal)
             return None
-        counted = msgspec.structs.replace(known, asks=known.asks + 1)
-        fresh = None if known.asks else self._timeout
+        counted = msgspec.structs.replace(removal, asks=removal.asks + 1)
+        fresh = None if removal.asks else self._timeout
         payload = {"payload": msgspec.to_builtins(counted)}
         tasks.change(session, [(task, payload)], BACKOFF.pause(counted.asks), now, deadline_in=fresh)
         return Ask(str(task.host), task.node)
 
-    def _give_up(self, session: Session, standing: LockedInstance, task: Task, known: Removal) -> None:
+    def _give_up(self, session: Session, locked: LockedInstance, task: Task, removal: Removal) -> None:
         """Set ERROR, with the host that may still have the domain, so that its deletion can be requested again."""
         uuid, at = task.instance_uuid, self._worker.at()
-        why = known.reason or "the host has not answered"
+        why = removal.reason or "the host has not answered"
         details = f"Host {task.host} could not remove the instance within {self._timeout:g} s: {why}"
         text = f"The host could not remove the server within {self._timeout:g} s. "
-        text += text_of(known.kind) if known.reason else text_of("HostDown")
+        text += text_of(removal.kind) if removal.reason else text_of("HostDown")
         failure = Failure(kind=FAILED, details=details, text=text)
         LOG.error("Instance %s goes to ERROR: %s", uuid, details)
         error = (VmState.ERROR, None)
-        instances.transition(session, [uuid], [standing.state], error, host=task.host, node=task.node, updated_at=at)
-        if standing.state[0] is VmState.SOFT_DELETED:
-            quotas.add(session, standing.project_id, servers_quota(session, standing))
+        instances.transition(session, [uuid], [locked.state], error, host=task.host, node=task.node, updated_at=at)
+        if locked.state[0] is VmState.SOFT_DELETED:
+            quotas.add(session, locked.project_id, servers_quota(session, locked))
         if task.action_id is not None:
             actions.end(session, [task.action_id], at, error=failure)
         actions.add_faults(session, [uuid], at, failure)
         tasks.remove(session, [uuid])
 
-    def _is_over(self, session: Session, standing: LockedInstance, seconds: float) -> bool:
+    def _is_over(self, session: Session, locked: LockedInstance, seconds: float) -> bool:
         """Returns whether the time in which this locked server could be restored is over."""
-        return bool(instances.soft_deleted(session, self._worker.at(), seconds, standing.uuid))
+        return bool(instances.soft_deleted(session, self._worker.at(), seconds, locked.uuid))
 
     def _begin(
         self,
         session: Session,
         ctx: RequestContext,
-        standing: LockedInstance,
+        locked: LockedInstance,
         present: frozenset[str],
         override_lock: bool,
     ) -> Ask | None:
-        instance_uuid = standing.uuid
+        instance_uuid = locked.uuid
         task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
-        if standing.deleting and task is not None:
+        if locked.deleting and task is not None:
             return Ask(task.host, task.node) if task.host is not None else None
-        require_unlocked(standing, override=override_lock)
+        require_unlocked(locked, override=override_lock)
         at, now = self._worker.at(), self._worker.now()
-        deleting = (standing.state[0], TaskState.DELETING)
-        if not standing.deleting:
+        deleting = (locked.state[0], TaskState.DELETING)
+        if not locked.deleting:
             # From now on every report on a build is stale.
-            instances.transition(session, [instance_uuid], [standing.state], deleting, updated_at=at)
+            instances.transition(session, [instance_uuid], [locked.state], deleting, updated_at=at)
         action_row = {
             "instance_uuid": instance_uuid,
             "action": "delete",
@@ -236,12 +236,12 @@ class Terminate(RemovalReportsApi):
         }
         action_id = actions.begin(session, [action_row])[instance_uuid]
         if task is not None:
-            self._interrupt(session, standing, task)
-        host, node = standing.host, standing.node
+            self._interrupt(session, locked, task)
+        host, node = locked.host, locked.node
         if host is None and task is not None:
             host, node = task.host, task.node
         if host is None or host not in present:
-            finish_delete(session, standing, task.claim_number if task is not None else 0, action_id, at, now)
+            finish_delete(session, locked, task.claim_number if task is not None else 0, action_id, at, now)
             return None
         turned: dict[str, Any] = {
             "kind": "delete",
@@ -257,22 +257,22 @@ class Terminate(RemovalReportsApi):
             change = (task, turned | {"epoch": task.epoch + 1})
             tasks.change(session, [change], BACKOFF.first, now, deadline_in=self._timeout)
         else:
-            made = {"reservation_id": "", "instance_uuid": instance_uuid, "epoch": 1, "attempt": 0, "claim_number": 0}
-            made |= {"wake_at": BACKOFF.first, "deadline": self._timeout, "created_at": at}
-            tasks.insert_rows(session, [turned | made], now)
+            row = {"reservation_id": "", "instance_uuid": instance_uuid, "epoch": 1, "attempt": 0, "claim_number": 0}
+            row |= {"wake_at": BACKOFF.first, "deadline": self._timeout, "created_at": at}
+            tasks.insert_rows(session, [turned | row], now)
         return Ask(host, node)
 
-    def _interrupt(self, session: Session, standing: LockedInstance, task: Task) -> None:
+    def _interrupt(self, session: Session, locked: LockedInstance, task: Task) -> None:
         self._abandon(session, task, TaskState.DELETING, _interrupted(task))
-        if standing.unshelving:
+        if locked.unshelving:
             request_specs.remove(session, [task.reservation_id])
-        if standing.state in _RESTORING:
+        if locked.state in _RESTORING:
             # The restore has taken the quota at its start.
-            quotas.give(session, standing.project_id, servers_quota(session, standing))
+            quotas.give(session, locked.project_id, servers_quota(session, locked))
 
-    def _finish(self, session: Session, standing: LockedInstance, task: Task) -> None:
+    def _finish(self, session: Session, locked: LockedInstance, task: Task) -> None:
         at, now = self._worker.at(), self._worker.now()
-        finish_delete(session, standing, task.claim_number, task.action_id, at, now)
+        finish_delete(session, locked, task.claim_number, task.action_id, at, now)
 
 
 def _interrupted(task: Task) -> Failure:

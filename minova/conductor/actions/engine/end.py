@@ -100,7 +100,7 @@ class EndActions:
             if not ending.locked.action.progress:
                 continue
             change = Transition(ending.locked.instance.state, (ending.after, None), columns)
-            alike = next((uuids for known, uuids in changes if known == change), None)
+            alike = next((uuids for other, uuids in changes if other == change), None)
             if alike is None:
                 changes.append((change, alike := []))
             alike.append(ending.locked.instance.uuid)

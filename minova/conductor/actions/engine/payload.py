@@ -53,4 +53,4 @@ def records_of(task: Task, *, queued: bool = True) -> list[int]:
     if task.kind not in BY_KIND:
         return [task.action_id]
     payload = payload_of(task)
-    return [task.action_id, *payload.co_ending_actions, *(one.action_id for one in payload.queued if queued)]
+    return [task.action_id, *payload.co_ending_actions, *(each.action_id for each in payload.queued if queued)]

@@ -195,9 +195,9 @@ class ServerActions(StartActionsApi):
             details = f"Host {locked.task.host} has given no sign of life of the action for {time:g} s"
             overdue = Failure(kind="HostTooSlow", details=details, text=OVERDUE)
             payload = self._reports.explain_wait(session, locked, overdue)
-        asked = msgspec.structs.replace(payload, asks=payload.asks + 1)
-        changed = {"payload": msgspec.to_builtins(asked)}
-        tasks.change(session, [(locked.task, changed)], BACKOFF.pause(asked.asks), now)
+        counted = msgspec.structs.replace(payload, asks=payload.asks + 1)
+        changed = {"payload": msgspec.to_builtins(counted)}
+        tasks.change(session, [(locked.task, changed)], BACKOFF.pause(counted.asks), now)
         if is_over:
             return Cancellation(str(locked.task.host), uuid, locked.task.action_id or 0)
         if locked.action.secret:

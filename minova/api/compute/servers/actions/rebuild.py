@@ -44,37 +44,39 @@ class Rebuild(NamedTuple):
     shown: dict[str, Any]
 
 
-def requested(api: Collaborators, call: Call, session: Session, row: InstanceRow, wanted: RebuildArguments) -> Rebuild:
+def requested(
+    api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: RebuildArguments
+) -> Rebuild:
     """Raises BadRequest or Forbidden if a value is invalid or not allowed."""
-    _check_version(call, wanted)
-    _check_plain(wanted)
-    image = _image(api, call, session, wanted.image_ref)
+    _check_version(call, arguments)
+    _check_plain(arguments)
+    image = _image(api, call, session, arguments.image_ref)
     _check_image(api, session, row, image)
     data = guest_data.checked(
         api,
         call,
         guest_data.RequestedGuestData(
-            user_data=wanted.user_data or None,
+            user_data=arguments.user_data or None,
             config_drive=row.config_drive,
-            personality=tuple(wanted.personality or ()),
-            admin_password=wanted.admin_password,
+            personality=tuple(arguments.personality or ()),
+            admin_password=arguments.admin_password,
         ),
         image,
     )
     changes: dict[str, Any] = {"config_drive": data.config_drive}
     for given, column, value in (
-        (wanted.name, "display_name", lambda name: names.checked("Server name", name)),
-        (wanted.description, "description", lambda text: text),
-        (wanted.metadata, "metadata_", lambda metadata: create.checked_metadata(api, call, metadata)),
-        (wanted.hostname, "hostname", lambda name: names.checked_hostname(name, dots=call.since("2.94"))),
-        (wanted.user_data, "user_data", lambda text: text),
-        (wanted.access_ipv4, "access_ip_v4", lambda text: access_address(4, text)),
-        (wanted.access_ipv6, "access_ip_v6", lambda text: access_address(6, text)),
-        (wanted.disk_config, disk_config.KEY, lambda chosen: create.checked_disk_config(chosen, image)),
+        (arguments.name, "display_name", lambda name: names.checked("Server name", name)),
+        (arguments.description, "description", lambda text: text),
+        (arguments.metadata, "metadata_", lambda metadata: create.checked_metadata(api, call, metadata)),
+        (arguments.hostname, "hostname", lambda name: names.checked_hostname(name, dots=call.since("2.94"))),
+        (arguments.user_data, "user_data", lambda text: text),
+        (arguments.access_ipv4, "access_ip_v4", lambda text: access_address(4, text)),
+        (arguments.access_ipv6, "access_ip_v6", lambda text: access_address(6, text)),
+        (arguments.disk_config, disk_config.KEY, lambda chosen: create.checked_disk_config(chosen, image)),
     ):
         _change(changes, given, column, value)
-    if not isinstance(wanted.key_name, msgspec.UnsetType):
-        changes |= _key_pair(call, session, wanted.key_name)
+    if not isinstance(arguments.key_name, msgspec.UnsetType):
+        changes |= _key_pair(call, session, arguments.key_name)
     rebuilt = RebuiltServer(image=image, changes=changes, files=data.injected_files, admin_password=data.admin_password)
     is_shown = data.admin_password is not None and api.conf.api.enable_instance_password
     return Rebuild(msgspec.to_builtins(rebuilt), {"adminPass": data.admin_password} if is_shown else {})
@@ -98,13 +100,13 @@ def _change(changes: dict[str, Any], given: Any, column: str, value: Callable[[A
         changes[column] = value(given)
 
 
-def _check_version(call: Call, wanted: RebuildArguments) -> None:
+def _check_version(call: Call, arguments: RebuildArguments) -> None:
     """Raises BadRequest if the microversion does not have a field. minova's own clients may send all newer fields."""
     for field, since in SINCE.items():
-        if not (call.since(since) or call.shows_all) and getattr(wanted, field) is not msgspec.UNSET:
+        if not (call.since(since) or call.shows_all) and getattr(arguments, field) is not msgspec.UNSET:
             raise _unknown(field)
     for field, removed in REMOVED.items():
-        if call.since(removed) and getattr(wanted, field) is not msgspec.UNSET:
+        if call.since(removed) and getattr(arguments, field) is not msgspec.UNSET:
             raise _unknown(field)
 
 
@@ -112,10 +114,10 @@ def _unknown(field: str) -> errors.BadRequest:
     return errors.BadRequest(f"Additional properties are not allowed ('{field}' was unexpected)")
 
 
-def _check_plain(wanted: RebuildArguments) -> None:
+def _check_plain(arguments: RebuildArguments) -> None:
     """Refuses what is not implemented, instead of dropping it silently."""
     try:
-        preserve: Any = _BOOLEAN.from_builtins(wanted.preserve_ephemeral)
+        preserve: Any = _BOOLEAN.from_builtins(arguments.preserve_ephemeral)
     except msgspec.ValidationError as error:
         raise errors.BadRequest(f"Invalid input for rebuild: preserve_ephemeral: {error}") from None
     if is_true(preserve):
@@ -156,10 +158,10 @@ def _key_pair(call: Call, session: Session, name: str | None) -> dict[str, Any]:
     """Returns the user's key pair of that name; None removes the key. Raises BadRequest if there is none."""
     if name is None:
         return {"key_name": None, "key_data": None, "key_type": None}
-    found = key_pairs.find(session, call.ctx.user_id, name)
-    if found is None:
+    key_pair = key_pairs.find(session, call.ctx.user_id, name)
+    if key_pair is None:
         raise errors.BadRequest("Invalid key_name provided.")
-    return {"key_name": found.name, "key_data": found.public_key, "key_type": found.type}
+    return {"key_name": key_pair.name, "key_data": key_pair.public_key, "key_type": key_pair.type}
 
 
 def _rebuild(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:

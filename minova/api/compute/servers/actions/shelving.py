@@ -63,8 +63,8 @@ def _destination(api: Collaborators, call: Call, session: Session, row: Instance
     """
     if not call.since("2.77") or body is None:
         return {}
-    wanted = _checked(call, body)
-    zone, host = wanted.availability_zone, wanted.host
+    destination = _checked(call, body)
+    zone, host = destination.availability_zone, destination.host
     if isinstance(host, str):
         call.require(TO_HOST)
     if isinstance(zone, str):
@@ -84,16 +84,16 @@ def _check_host(api: Collaborators, session: Session, host: str, zone: str | Non
 
 def _checked(call: Call, body: Any) -> UnshelveArguments:
     try:
-        wanted = _ARGUMENTS.from_builtins(body)
+        destination = _ARGUMENTS.from_builtins(body)
     except msgspec.ValidationError as error:
         raise errors.BadRequest(f"Invalid input for unshelve: {error}") from None
-    if wanted == UnshelveArguments():
+    if destination == UnshelveArguments():
         raise errors.BadRequest("Invalid input for unshelve: it must be null, or name an availability_zone or a host")
-    if not call.since("2.91") and (wanted.host is not msgspec.UNSET or wanted.availability_zone is None):
+    if not call.since("2.91") and (destination.host is not msgspec.UNSET or destination.availability_zone is None):
         raise errors.BadRequest(
             "Invalid input for unshelve: before 2.91 it takes nothing but the name of an availability_zone"
         )
-    return wanted
+    return destination
 
 
 def _shelve(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
