@@ -32,7 +32,7 @@ from minova.compute.instances.interfaces import Interfaces
 from minova.compute.instances.power_states import PowerStates
 from minova.compute.instances.vif_plug_waiter import VifPlugWaiter
 from minova.compute.instances.workers import Spawn, Workers
-from minova.compute.manager import Collaborators, ComputeManager
+from minova.compute.manager import ComputeCollaborators, ComputeManager
 from minova.compute.membership import Membership
 from minova.compute.periodic.auditor import Auditor
 from minova.compute.periodic.guest_reports import GuestReports
@@ -199,7 +199,7 @@ def make_manager(
         resumes_guests=conf.resume_guests_state_on_host_boot,
     )
     interfaces = Interfaces(host, guarded, guarded_conductor, builder.domains, actions.is_unreported, clock=ticks)
-    collaborators = Collaborators(
+    collaborators = ComputeCollaborators(
         gate=gate,
         driver=guarded,
         conductor=guarded_conductor,

@@ -55,7 +55,7 @@ AUDIT_INTERVAL = 60.0
 REPORT_INTERVAL = 3.0
 
 
-class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
+class ComputeCollaborators(msgspec.Struct, frozen=True, kw_only=True):
     """The objects that a compute delegates to.
 
     `driver` and `conductor` pass through `gate`: once the gate is closed, work that did not end in time reaches neither
@@ -81,7 +81,7 @@ class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
     guest_reports: GuestReports
 
 
-class ComputeManager:
+class ComputeManager(ComputeApi):
     """Implements `contracts.compute.ComputeApi` and `service.Manager`. Created by `cmd.compute.make_manager`.
 
     `stopping` ends the waits of the start.
@@ -93,7 +93,7 @@ class ComputeManager:
     def __init__(
         self,
         conf: cfg.ConfigOpts,
-        collaborators: Collaborators,
+        collaborators: ComputeCollaborators,
         *,
         host: str,
         stopping: threading.Event,

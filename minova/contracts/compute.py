@@ -18,23 +18,23 @@ class ForConductor(Protocol):
     """Calls of a conductor, which has written a row first."""
 
     @cast
-    def build_and_run_instance(self, ctx: RequestContext, build: BuildMessage) -> None:
+    def build_and_run_instance(self, ctx: RequestContext, *, build: BuildMessage) -> None:
         """Idempotent by (instance uuid, attempt)."""
         ...
 
     @cast(since="1.2")
-    def build_and_run_instances(self, ctx: RequestContext, builds: tuple[BuildMessage, ...]) -> None:
+    def build_and_run_instances(self, ctx: RequestContext, *, builds: tuple[BuildMessage, ...]) -> None:
         """`build_and_run_instance` for several builds of one request."""
         ...
 
     @cast
-    def terminate_instance(self, ctx: RequestContext, instance_uuid: str, node: str | None) -> None:
+    def terminate_instance(self, ctx: RequestContext, *, instance_uuid: str, node: str | None) -> None:
         """Idempotent: an instance that is not there counts as terminated and is reported so."""
         ...
 
     @cast(since="1.3")
     def run_action(
-        self, ctx: RequestContext, instance: Instance, action_id: int, kind: str, arguments: HostArguments
+        self, ctx: RequestContext, *, instance: Instance, action_id: int, kind: str, arguments: HostArguments
     ) -> None:
         """Run a server action of this kind, an entry of `objects/actions/table.py`. Idempotent.
 
@@ -49,21 +49,21 @@ class ForConductor(Protocol):
         ...
 
     @cast(since="1.3")
-    def refresh_members(self, ctx: RequestContext, members: tuple[GroupMembers, ...]) -> None:
+    def refresh_members(self, ctx: RequestContext, *, members: tuple[GroupMembers, ...]) -> None:
         """Sends all members of these groups, to which rules of interfaces on this host refer. Members with a
         number that is not higher than the one already received for their group are outdated. Idempotent.
         """
         ...
 
     @cast(since="1.3")
-    def network_changed(self, ctx: RequestContext, instance_uuid: str) -> None:
+    def network_changed(self, ctx: RequestContext, *, instance_uuid: str) -> None:
         """Neutron has reported a change of the instance's interfaces. A host that waits for them asks again.
         Idempotent.
         """
         ...
 
     @cast(since="1.3")
-    def cancel_action(self, ctx: RequestContext, instance_uuid: str, action_id: int) -> None:
+    def cancel_action(self, ctx: RequestContext, *, instance_uuid: str, action_id: int) -> None:
         """The time of this action is over. If it has not begun here, it never begins, and the host reports that it failed
         (`action_failed`, untouched). If it is in progress, the host reports that it continues (`action_progressed`). If it
         has ended, the host reports its result again. Idempotent.
@@ -76,21 +76,21 @@ class ForApi(Protocol):
     """Calls of the API to a host, for answers that are in no row."""
 
     @call(in_safe_mode=True)
-    def get_console_output(self, ctx: RequestContext, instance_uuid: str, tail_length: int | None) -> str:
+    def get_console_output(self, ctx: RequestContext, *, instance_uuid: str, tail_length: int | None) -> str:
         """Returns the log of the serial console: its last `tail_length` lines, or all. Raises NotFound if there is no
         such domain here.
         """
         ...
 
     @call(since="1.3", in_safe_mode=True)
-    def get_diagnostics(self, ctx: RequestContext, instance_uuid: str) -> GuestDiagnostics:
+    def get_diagnostics(self, ctx: RequestContext, *, instance_uuid: str) -> GuestDiagnostics:
         """Returns what the guest uses now. Raises NotFound if there is no such domain here, Conflict if the guest does
         not run.
         """
         ...
 
     @call(since="1.1")
-    def audit_node(self, ctx: RequestContext, node: str) -> NodeAudit:
+    def audit_node(self, ctx: RequestContext, *, node: str) -> NodeAudit:
         """Audit the node now and make the needed corrections.
 
         Raises NotFound if there is no such node here, Conflict if no resources are tracked.
@@ -103,7 +103,7 @@ class ForConsoles(Protocol):
     """Calls of the API and of the console proxies."""
 
     @call(since="1.3", in_safe_mode=True)
-    def get_console(self, ctx: RequestContext, instance_uuid: str, console_type: str) -> ConsoleAddress:
+    def get_console(self, ctx: RequestContext, *, instance_uuid: str, console_type: str) -> ConsoleAddress:
         """Returns the address at which a proxy reaches the console now. It may differ when the guest runs the next
         time.
 
