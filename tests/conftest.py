@@ -90,12 +90,6 @@ def rabbitmq() -> Iterator[RabbitMQ]:
 
 
 @pytest.fixture(scope="session")
-def rabbit_url(rabbitmq: RabbitMQ) -> str:
-    """The transport URL of the shared virtual host."""
-    return rabbitmq.url
-
-
-@pytest.fixture(scope="session")
 def fresh_rabbit_url(rabbitmq: RabbitMQ) -> Callable[[], str]:
     """Gives a transport URL with a virtual host of its own, at each call."""
     return rabbitmq.fresh_url
@@ -159,12 +153,6 @@ def mariadb() -> Iterator[MariaDB]:
     """The server itself, shared by all tests: a test that stops it must start it again."""
     with MariaDB() as server:
         yield server
-
-
-@pytest.fixture(scope="session")
-def mariadb_url(mariadb: MariaDB) -> str:
-    """The SQLAlchemy URL of the shared database."""
-    return mariadb.url
 
 
 @pytest.fixture(scope="session")

@@ -167,10 +167,6 @@ def newest(path: str) -> dict[str, str]:
     return {"OpenStack-API-Version": f"compute {text(LAST[path])}"} if path in LAST else NEWEST
 
 
-def _filled(path: str, server_id: str) -> str:
-    return path.format(server_id=server_id, project_id="other")
-
-
 def test_queries_with_integers_are_found() -> None:
     assert {("GET", SERVERS, "limit"), ("GET", GROUPS, "offset"), ("GET", IMAGES, "size_min")} <= {*QUERIES}
     assert ("GET", "/network/v2.0/networks", "mtu") in QUERIES

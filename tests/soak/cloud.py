@@ -303,6 +303,3 @@ class Cloud:
         books = self.folder / compute / "state" / "instances" / "fake-domains.json"
         domains = json.loads(books.read_bytes()) if books.exists() else []
         return [(one["uuid"], one["attempt"], one["power_state"]) for one in domains]
-
-    def count_in_logs(self, words: str) -> int:
-        return sum(service.log.count(words) for service in self.services.values())
