@@ -134,20 +134,20 @@ class FakeConductor:
         """The attempt is no longer its host's, as after a time-out."""
         with self._lock:
             del self.open[instance_uuid]
-            self._write(instance_uuid, host=None, node=None, vm_state=VmState.ERROR, task_state=None)
+            self.change(instance_uuid, host=None, node=None, vm_state=VmState.ERROR, task_state=None)
 
     def begin_delete(self, instance_uuid: str) -> str | None:
         """Answers the host to ask."""
         with self._lock:
             task = self.open.pop(instance_uuid, None)
-            self._write(instance_uuid, task_state=TaskState.DELETING)
+            self.change(instance_uuid, task_state=TaskState.DELETING)
             return self.instances[instance_uuid].host or (task.host if task is not None else None)
 
     def end_action(self, instance_uuid: str) -> None:
         """As after action_timeout: the instance is as before."""
         with self._lock:
             self.actions.pop(instance_uuid, None)
-            self._write(instance_uuid, task_state=None)
+            self.change(instance_uuid, task_state=None)
 
     def is_away(self, method: str) -> None:
         """For `on_call`."""
@@ -157,9 +157,9 @@ class FakeConductor:
         """The action is in progress. Answers the instance as the message has it."""
         with self._lock:
             self.actions[instance_uuid] = (action_id, action)
-            return self._write(instance_uuid, task_state=next(iter(action.progress), None))
+            return self.change(instance_uuid, task_state=next(iter(action.progress), None))
 
-    def _write(self, instance_uuid: str, **changes: Any) -> Instance:
+    def change(self, instance_uuid: str, **changes: Any) -> Instance:
         instance = self.instances[instance_uuid] = replace(self.instances[instance_uuid], **changes)
         return instance
 
@@ -348,7 +348,7 @@ class FakeConductor:
         step: str | None,
     ) -> Instance:
         self._fence(instance_uuid, attempt, node.host)
-        return self._write(
+        return self.change(
             instance_uuid,
             host=node.host,
             node=node.hypervisor_hostname,
@@ -363,7 +363,7 @@ class FakeConductor:
     def _begin(self, instance_uuid: str, attempt: int, host: str, step: str) -> None:
         self._fence(instance_uuid, attempt, host)
         self.steps.append((instance_uuid, attempt, str(step)))
-        self._write(instance_uuid, task_state=TaskState(step))
+        self.change(instance_uuid, task_state=TaskState(step))
 
     def image_token(self, ctx: RequestContext, *, instance_uuid: str, image_id: str, host: str) -> str:
         return self._serve("image_token", lambda: f"token for {image_id} on {host}")
@@ -418,7 +418,7 @@ class FakeConductor:
             return
         self._fence(instance_uuid, attempt, host)
         del self.open[instance_uuid]
-        self._write(instance_uuid, vm_state=VmState.ACTIVE, task_state=None, power_state=PowerState(power_state))
+        self.change(instance_uuid, vm_state=VmState.ACTIVE, task_state=None, power_state=PowerState(power_state))
 
     def build_failed(
         self,
@@ -460,7 +460,7 @@ class FakeConductor:
         def work() -> None:
             known = self.instances.get(instance_uuid)
             if known is not None and known.task_state is TaskState.DELETING:
-                self._write(instance_uuid, vm_state=VmState.DELETED, task_state=None, deleted=True)
+                self.change(instance_uuid, vm_state=VmState.DELETED, task_state=None, deleted=True)
 
         self._serve("instance_deleted", work)
 
@@ -484,7 +484,7 @@ class FakeConductor:
             if self._action(instance_uuid, action_id, host) is None:
                 raise errors.StaleAttempt(f"Action {action_id} is not in progress")
             if task_state:
-                self._write(instance_uuid, task_state=TaskState(task_state))
+                self.change(instance_uuid, task_state=TaskState(task_state))
             self.progressed.append(task_state)
 
         self._serve("action_progressed", work)
@@ -505,9 +505,9 @@ class FakeConductor:
                 del self.actions[instance_uuid]
                 state = PowerState(power_state)
                 vm_state = action.after_success(self.instances[instance_uuid].vm_state)
-                self._write(instance_uuid, vm_state=vm_state, task_state=None, power_state=state)
+                self.change(instance_uuid, vm_state=vm_state, task_state=None, power_state=state)
                 if vm_state is VmState.SHELVED_OFFLOADED:
-                    self._write(instance_uuid, host=None, node=None)
+                    self.change(instance_uuid, host=None, node=None)
 
         self._serve("action_succeeded", work)
 
@@ -526,7 +526,7 @@ class FakeConductor:
         def work() -> None:
             if self._action(instance_uuid, action_id, host) is not None:
                 del self.actions[instance_uuid]
-                self._write(instance_uuid, task_state=None)
+                self.change(instance_uuid, task_state=None)
                 self.action_failures.append((instance_uuid, action_id, reason))
                 self.failed_power_states.append(power_state)
                 self.untouched.append(untouched)
@@ -547,6 +547,6 @@ class FakeConductor:
                     continue
                 stopped = known.vm_state is VmState.ACTIVE and state in OFF
                 vm_state = VmState.STOPPED if stopped else known.vm_state
-                self._write(instance_uuid, power_state=PowerState(state), vm_state=vm_state)
+                self.change(instance_uuid, power_state=PowerState(state), vm_state=vm_state)
 
         self._serve("report_power_states", work)

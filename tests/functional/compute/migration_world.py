@@ -210,7 +210,7 @@ class World:
         self.moves[uuid] = moved.migration
         self._note(moved)
         try:
-            claim = self._tracker(dest).move_claim(CTX, moved.instance, moved.migration, HostLimits())
+            claim = self.tracker(dest).move_claim(CTX, moved.instance, moved.migration, HostLimits())
         except errors.ComputeResourcesUnavailable:
             self.step(uuid, "error")
             return False
@@ -234,14 +234,14 @@ class World:
 
     def _note(self, moved: Moved) -> None:
         for host in {moved.migration.source_compute, moved.migration.dest_compute}:
-            self._tracker(str(host)).note_move(CTX, moved.instance, moved.migration)
+            self.tracker(str(host)).note_move(CTX, moved.instance, moved.migration)
 
     def _selection(self, host: str, wanted: Flavor) -> Selection:
-        node = self._tracker(host).node
+        node = self.tracker(host).node
         assert node is not None
         return Selection(host=host, node=host, provider_uuid=node.uuid, allocation=RequestSpec(flavor=wanted).resources)
 
-    def _tracker(self, host: str) -> Any:
+    def tracker(self, host: str) -> Any:
         return self.computes[host]._nodes.tracker(host)
 
     # -- what must be true -----------------------------------------------------------------------------------------
@@ -250,7 +250,7 @@ class World:
         """incremental usage = audited usage = the node's row = the sum over rows = allocations; nothing twice."""
         found: list[str] = []
         for host in HOSTS:
-            kept = self._tracker(host).node
+            kept = self.tracker(host).node
             self.computes[host]._nodes.save(CTX)
             audited, row = self._audited(host)
             found += differences(f"{host}: kept, audited", kept, audited)
@@ -270,7 +270,7 @@ class World:
             settings,
             new_uuid="new",
             overhead=self.machines[host].overhead,
-            failed_builds=self._tracker(host)._failed_builds,
+            failed_builds=self.tracker(host)._failed_builds,
         )
         assert not finding.conflicts
         assert inputs.node is not None
@@ -278,8 +278,8 @@ class World:
 
     def _sums(self, host: str, kept: ComputeNode) -> list[str]:
         """By the plainest rule that can be written down: who is here, and which side of which move."""
-        held = [row.flavor for row in self._instances() if row.host == host]
-        for row in self._instances():
+        held = [row.flavor for row in self.instances() if row.host == host]
+        for row in self.instances():
             migration = self.moves.get(row.uuid)
             if migration is not None and migration.status != "accepted":
                 held += [side for side, on in _sides(migration, row.host) if on == host]
@@ -299,7 +299,7 @@ class World:
             found.append(f"{host}: allocated {allocated}, used {usage}")
         return found
 
-    def _instances(self) -> Sequence[models.Instance]:
+    def instances(self) -> Sequence[models.Instance]:
         with self.db.read() as session:
             query = select(models.Instance).where(models.Instance.deleted_at.is_(None))
             return session.scalars(query.order_by(models.Instance.id)).all()

@@ -19,7 +19,7 @@ def begin_move(
 ) -> tuple[str, str, str]:
     """(instance, source, destination) of a move that the destination has claimed."""
     uuid = world.boot(BY_NAME[before])
-    (source,) = (row.host for row in world._instances() if row.uuid == uuid)
+    (source,) = (row.host for row in world.instances() if row.uuid == uuid)
     dest = next(host for host in HOSTS if host != source)
     wanted: Flavor = BY_NAME[after if kind is MigrationType.RESIZE else before]
     assert world.move(uuid, kind, dest, wanted)
@@ -70,11 +70,11 @@ def test_after_a_move_the_instance_is_in_the_state_it_was_in(
     uuid = world.boot(BY_NAME["small"])
     with world.db.write() as session:
         session.execute(update(models.Instance).values(vm_state=before.value))
-    (source,) = (row.host for row in world._instances())
+    (source,) = (row.host for row in world.instances())
     assert world.move(uuid, kind, next(host for host in HOSTS if host != source), BY_NAME["small"])
     for step in steps:
         world.step(uuid, step)
-    (row,) = world._instances()
+    (row,) = world.instances()
     assert (row.vm_state, row.task_state) == (after.value, None)
     assert world.violations() == []
 
@@ -119,7 +119,7 @@ def test_a_move_that_is_not_continued_ends_in_error(world: World, claimed: bool,
         uuid, source, _ = begin_move(world)
     else:
         uuid = world.boot(BY_NAME["both"])
-        source = str(next(row.host for row in world._instances()))
+        source = str(next(row.host for row in world.instances()))
         dest = next(host for host in HOSTS if host != source)
         world.conductor.collaborators.migrations.begin_move(
             uuid, MigrationType.RESIZE, BY_NAME["pinned"], world._selection(dest, BY_NAME["pinned"]), claim_number=100
@@ -131,7 +131,7 @@ def test_a_move_that_is_not_continued_ends_in_error(world: World, claimed: bool,
         return
     world.moves.pop(uuid, None)
     audit_all(world)
-    (row,) = world._instances()
+    (row,) = world.instances()
     assert (statuses(world), row.host, row.task_state, row.flavor.name) == (["error"], source, None, "both")
     assert world.violations() == []
     assert domains(world, uuid) == [source]
@@ -145,7 +145,7 @@ def test_a_move_to_a_node_that_is_gone_ends_in_error(world: World) -> None:
     world.tick()
     world.moves.pop(uuid)
     audit_all(world)
-    (row,) = world._instances()
+    (row,) = world.instances()
     assert (statuses(world), row.host, row.task_state) == (["error"], source, None)
     assert world.violations() == []
 
@@ -173,7 +173,7 @@ def test_deletion_in_the_middle_of_a_move_gives_everything_back(world: World, st
     world.delete(uuid)
     world.moves.pop(uuid)
     audit_all(world)
-    assert (statuses(world), allocated(world), world._instances()) == (["error"], 0, [])
+    assert (statuses(world), allocated(world), world.instances()) == (["error"], 0, [])
     assert domains(world, uuid) == []
     assert world.violations() == []
 
@@ -184,7 +184,7 @@ def test_a_claim_for_a_deleted_instance_is_refused_and_leaves_nothing(world: Wor
     (instance,) = world.conductor.begin_audit(CTX, host=dest, view=world.machines[dest].host_view(dest)).moved
     world.delete(uuid)
     with pytest.raises(Exception, match="pre-migrating"):
-        world._tracker(dest).move_claim(CTX, instance, migration, HostLimits())
+        world.tracker(dest).move_claim(CTX, instance, migration, HostLimits())
     audit_all(world)
     assert allocated(world) == 0
     assert world.violations() == []
@@ -204,7 +204,7 @@ def test_an_instance_is_moved_only_in_a_state_in_which_audits_count_the_move(
     world: World, kind: MigrationType, movable: set[VmState], state: VmState
 ) -> None:
     uuid = world.boot(BY_NAME["both"])
-    (source,) = (row.host for row in world._instances())
+    (source,) = (row.host for row in world.instances())
     with world.db.write() as session:
         session.execute(update(models.Instance).values(vm_state=state.value))
     audit_all(world)

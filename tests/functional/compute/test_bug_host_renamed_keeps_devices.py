@@ -62,7 +62,7 @@ def boot_on(world: World, host: str) -> str:
     """Guests until one is on the host."""
     for _ in range(6):
         uuid = world.boot(BOTH)
-        if any(row.uuid == uuid and row.host == host for row in world._instances()):
+        if any(row.uuid == uuid and row.host == host for row in world.instances()):
             return uuid
     raise AssertionError(f"no guest on {host}")
 
@@ -72,7 +72,7 @@ def test_renamed_host_keeps_what_its_guests_hold(world: World, tmp_path: Path, n
     disk = tmp_path / "disk-of-a"
     start(world, "a", "a", disk)
     uuid = boot_on(world, "a")
-    before = world._tracker("a").node
+    before = world.tracker("a").node
     rename_machine(world, "a", node or new)
     with pytest.raises(errors.HostIdentityConflict, match=f"rename a {new}"):
         start(world, "a", new, disk)

@@ -51,7 +51,7 @@ class Cloud(World):
 
     def _selection(self, host: str, wanted: Flavor) -> Selection:
         """As the scheduler chooses: PCPU where the host has it."""
-        node = self._tracker(host).node
+        node = self.tracker(host).node
         alternatives = resource_alternatives(wanted, demands_of(wanted, IMAGE, [ALIAS]).numa_topology)
         allocation = alternatives[-1 if host == "a" else 0]
         return Selection(host=host, node=host, provider_uuid=node.uuid, allocation=allocation)
@@ -85,10 +85,10 @@ class Cloud(World):
 
     def rewrite(self, uuid: str, **resources: int) -> None:
         """The instance holds this of its node, and nothing else."""
-        row = next(row for row in self._instances() if row.uuid == uuid)
+        row = next(row for row in self.instances() if row.uuid == uuid)
         wanted = writes.ConsumerAllocations(
             consumer_uuid=uuid,
-            allocations={self._tracker(str(row.host)).node.uuid: resources},
+            allocations={self.tracker(str(row.host)).node.uuid: resources},
             consumer_type="INSTANCE",
         )
         self.db.run(lambda session: writes.replace(session, [wanted]))
@@ -122,7 +122,7 @@ def test_audits_of_an_untouched_guest_change_no_allocation(
     cloud: Cloud, wanted: Flavor, resources: dict[str, int], caplog: pytest.LogCaptureFixture
 ) -> None:
     uuid = cloud.boot(wanted)
-    (host,) = {row.host for row in cloud._instances()}
+    (host,) = {row.host for row in cloud.instances()}
     if host == "a" and "PCPU" in resources:
         resources = {"VCPU": wanted.vcpus}  # the second choice
     claimed = {(str(host), name): amount for name, amount in {**SIZE, **resources}.items() if amount}
@@ -194,7 +194,7 @@ def test_what_the_flavor_does_not_name_is_left(cloud: Cloud) -> None:
 
 def _boot_on(cloud: Cloud, wanted: Flavor, host: str) -> str:
     uuid = cloud.boot(wanted)
-    (at,) = {row.host for row in cloud._instances() if row.uuid == uuid}
+    (at,) = {row.host for row in cloud.instances() if row.uuid == uuid}
     if at != host:
         assert cloud.move(uuid, MigrationType.LIVE_MIGRATION, host, wanted)
         cloud.step(uuid, "completed")
@@ -252,7 +252,7 @@ def test_no_audit_finds_anything_in_what_the_scheduler_claimed(tables: Path, ste
             for wanted, kind, other, dest, ends in steps:
                 uuid = cloud.boot(wanted)
                 _stands(cloud)
-                (at,) = {row.host for row in cloud._instances() if row.uuid == uuid}
+                (at,) = {row.host for row in cloud.instances() if row.uuid == uuid}
                 if kind is None or at is None or (kind is MigrationType.EVACUATION and dest == at):
                     continue
                 target = other if kind is MigrationType.RESIZE else wanted

@@ -39,7 +39,7 @@ class Unset(World):
 
     def set_ratio(self, name: str, ratio: float) -> None:
         """As over HTTP."""
-        uuid = self._tracker("a").node.uuid
+        uuid = self.tracker("a").node.uuid
 
         def work(session: Any) -> None:
             provider = find(session, uuid)
@@ -85,7 +85,7 @@ def test_what_is_reserved_is_still_the_compute_s(cloud: Unset) -> None:
     cloud.set_ratio("MEMORY_MB", 2.0)  # and with it nothing reserved
     cloud.audit()
     with cloud.db.read() as session:
-        memory = provider_inventories.of_provider(session, find(session, cloud._tracker("a").node.uuid).id)["MEMORY_MB"]
+        memory = provider_inventories.of_provider(session, find(session, cloud.tracker("a").node.uuid).id)["MEMORY_MB"]
     assert (memory.numbers.reserved, memory.numbers.allocation_ratio) == (512, 2.0)
     assert memory.numbers.capacity == (memory.numbers.total - 512) * 2
 

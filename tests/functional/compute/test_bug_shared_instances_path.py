@@ -112,7 +112,7 @@ def away_while_rebuilt_on_b(cloud: Cloud) -> None:
     """Host a is away; its instance is given up there and built on b."""
     cloud.boot("a")
     row = cloud.conductor.instances[UUID]
-    cloud.conductor._write(UUID, vm_state=VmState.BUILDING, host=None, node=None)
+    cloud.conductor.change(UUID, vm_state=VmState.BUILDING, host=None, node=None)
     assert row.attempt == 1
     cloud.boot("b")
 
@@ -135,7 +135,7 @@ def test_a_host_that_comes_back_leaves_the_disks_of_a_guest_that_was_rebuilt_els
 def test_a_host_that_comes_back_leaves_disks_that_an_evacuation_took_over_as_they_were(tmp_path: Path) -> None:
     cloud = Cloud(tmp_path)
     cloud.boot("a")
-    cloud.conductor._write(UUID, host="b", node="b")
+    cloud.conductor.change(UUID, host="b", node="b")
     cloud.machines["b"].add_domain(UUID, "b", 128, attempt=1)
     return_host(cloud, "a")
     assert cloud.machines["a"].domains() == ()
@@ -164,7 +164,7 @@ def test_a_build_that_fails_late_leaves_the_disks_of_the_next_attempt(tmp_path: 
 def away_from_a(cloud: Cloud) -> None:
     cloud.machines["a"].frozen = lambda: None
     cloud.conductor.give_up(UUID)
-    cloud.conductor._write(UUID, vm_state=VmState.BUILDING)
+    cloud.conductor.change(UUID, vm_state=VmState.BUILDING)
     cloud.boot("b")
 
 
@@ -176,7 +176,7 @@ def test_disks_that_an_older_release_made_over_ours_are_not_ours(tmp_path: Path)
     (folder / "disk.part").write_bytes(b"the guest of b")
     (folder / "disk.part").rename(folder / "disk")
     (cloud.folders["a"] / ".hosts" / "b").unlink()
-    cloud.conductor._write(UUID, host="b", node="b")
+    cloud.conductor.change(UUID, host="b", node="b")
     return_host(cloud, "a")
     assert (folder / "disk").read_bytes() == b"the guest of b"
 

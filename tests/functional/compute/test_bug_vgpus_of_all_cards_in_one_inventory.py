@@ -73,7 +73,7 @@ class Cloud(World):
         return list(uuids)
 
     def state(self, uuid: str) -> str:
-        return next(row.vm_state for row in self._instances() if row.uuid == uuid)
+        return next(row.vm_state for row in self.instances() if row.uuid == uuid)
 
     def findings(self) -> list[Kind]:
         with self.db.read() as session:
@@ -187,7 +187,7 @@ def test_a_missing_virtual_gpu_is_restored_from_a_card(cloud: Cloud) -> None:
     (uuid,) = cloud.create(1)
     wanted = writes.ConsumerAllocations(
         consumer_uuid=uuid,
-        allocations={cloud._tracker("a").node.uuid: {"VCPU": 1, "MEMORY_MB": 256, "DISK_GB": 1}},
+        allocations={cloud.tracker("a").node.uuid: {"VCPU": 1, "MEMORY_MB": 256, "DISK_GB": 1}},
         consumer_type="INSTANCE",
     )
     cloud.db.run(lambda session: writes.replace(session, [wanted]))

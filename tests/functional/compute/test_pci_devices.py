@@ -22,10 +22,10 @@ def audited(world: World, host: str, gone: frozenset[str] = frozenset()) -> dict
     """{address: (status, owner)} of the host's devices after an audit, in the books and in the rows alike."""
     world.machines[host].gone = gone
     world.computes[host].update_available_resource()
-    node = world._tracker(host).node
+    node = world.tracker(host).node
     assert node is not None
     world.start(host)  # which knows only what was written
-    again = world._tracker(host).node
+    again = world.tracker(host).node
     assert again is not None
     assert again.pci_devices == node.pci_devices
     assert again.pci_device_pools == node.pci_device_pools
@@ -34,7 +34,7 @@ def audited(world: World, host: str, gone: frozenset[str] = frozenset()) -> dict
 
 def vfs(world: World, host: str) -> int:
     """How many are free, by the pools."""
-    node = world._tracker(host).node
+    node = world.tracker(host).node
     assert node is not None
     return sum(pool.count for pool in node.pci_device_pools if pool.dev_type == "type-VF")
 
@@ -107,7 +107,7 @@ def test_how_near_a_device_must_be(world: World, policy: str, state: VmState) ->
     uuid = world.boot(msgspec.structs.replace(near, flavorid="far", name="far", vcpus=2, extra_specs=specs))
     assert row(world, uuid).vm_state == state
     if state is VmState.ACTIVE:
-        (instance,) = [found for host in HOSTS if (found := world._tracker(host).holds(uuid)) is not None]
+        (instance,) = [found for host in HOSTS if (found := world.tracker(host).holds(uuid)) is not None]
         assert [cell.id for cell in instance.numa_topology.cells] == [1]
         assert [device.numa_node for device in instance.pci_devices] == [0]
 

@@ -68,7 +68,7 @@ class Life(RuleBasedStateMachine):
     def move(self, pick: int, kind: MigrationType, dest: str, which: Any) -> None:
         alive = self.alive()
         uuid = alive[pick % len(alive)]
-        row = next(row for row in self.world._instances() if row.uuid == uuid)
+        row = next(row for row in self.world.instances() if row.uuid == uuid)
         same = row.flavor
         if kind is not MigrationType.RESIZE and dest == row.host:
             return
@@ -106,7 +106,7 @@ class Life(RuleBasedStateMachine):
     # -- who there is, in the order in which they came: uuids are drawn at random ----------------------------------------------------------------------------------------------
 
     def alive(self) -> list[str]:
-        rows = self.world._instances()
+        rows = self.world.instances()
         return [row.uuid for row in rows if row.host and row.vm_state == VmState.ACTIVE]
 
     def moving(self) -> list[str]:

@@ -461,7 +461,7 @@ def after_a_power_cut(*, resumes: bool) -> Compute:
     for name in (*ROWS, *BUSY):
         compute.boot(name)
     for name in ROWS[1:]:
-        compute.conductor._write(name, vm_state=VmState(name), power_state=RUNNING)
+        compute.conductor.change(name, vm_state=VmState(name), power_state=RUNNING)
     for number, (name, action) in enumerate(BUSY.items(), 1):
         compute.conductor.commit_action(name, action, number)
     for name, (node, domain) in compute.hypervisor._domains.items():

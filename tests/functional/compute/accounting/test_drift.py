@@ -23,7 +23,7 @@ STRANGER = "99999999-0000-4000-8000-000000000001"
 def boot(world: World, name: str = "small") -> tuple[str, str]:
     """An instance, and its host."""
     uuid = world.boot(BY_NAME[name])
-    (row,) = (row for row in world._instances() if row.uuid == uuid)
+    (row,) = (row for row in world.instances() if row.uuid == uuid)
     assert row.host is not None
     return uuid, row.host
 
@@ -50,7 +50,7 @@ def corrections(figure: str) -> float:
 
 
 def node_of(world: World, host: str) -> ComputeNode:
-    node: ComputeNode = world._tracker(host).node
+    node: ComputeNode = world.tracker(host).node
     return node
 
 
@@ -256,7 +256,7 @@ def test_a_killed_guest(world: World, state: PowerState, caplog: pytest.LogCaptu
         machine.add_domain(uuid, host, 256, attempt=1, running=False)
     assert audit(world, host).power_states == (uuid,)
     assert f"Instance {uuid} on node {host} is no longer RUNNING" in caplog.text
-    (row,) = world._instances()
+    (row,) = world.instances()
     assert row.power_state == state
     assert audit(world, host).power_states == ()
     assert world.violations() == []

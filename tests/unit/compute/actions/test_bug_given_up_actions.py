@@ -61,7 +61,7 @@ def test_each_action_gives_signs_of_life_while_its_operation_lasts(action: Serve
 
     compute = started(repeated=repeated)
     signs = compute.conductor.progressed
-    compute.conductor._write("i", vm_state=min(action.vm_states))
+    compute.conductor.change("i", vm_state=min(action.vm_states))
     if action is SHELVE_OFFLOAD:
         compute.hypervisor.turn("i", PowerState.SHUTDOWN)
     ask(compute, action, 1)
@@ -172,7 +172,7 @@ def test_a_result_that_no_conductor_has_received_is_not_cancelled(compute: Compu
 
 @pytest.mark.parametrize("action", [START, RESTORE, UNSHELVE], ids=lambda action: action.kind)
 def test_a_guest_that_runs_already_is_left_running(compute: Compute, action: ServerAction) -> None:
-    compute.conductor._write("i", vm_state=min(action.vm_states))
+    compute.conductor.change("i", vm_state=min(action.vm_states))
     compute.hypervisor.calls.clear()
     ask(compute, action, 1)
     assert {"hard_reboot", "power_off", "shut_down"}.isdisjoint(compute.hypervisor.calls)
@@ -182,7 +182,7 @@ def test_a_guest_that_runs_already_is_left_running(compute: Compute, action: Ser
 def test_a_second_start_does_not_reboot_what_the_first_has_started(compute: Compute) -> None:
     ask(compute, STOP, 1)
     ask(compute, START, 2)
-    compute.conductor._write("i", vm_state=VmState.STOPPED)
+    compute.conductor.change("i", vm_state=VmState.STOPPED)
     compute.hypervisor.calls.clear()
     ask(compute, START, 3)
     assert "hard_reboot" not in compute.hypervisor.calls
@@ -193,7 +193,7 @@ def test_the_disks_of_a_guest_that_runs_are_not_removed_by_an_offload(
     compute: Compute, power_state: PowerState
 ) -> None:
     """They are newer than the image of its shelving."""
-    compute.conductor._write("i", vm_state=VmState.SHELVED)
+    compute.conductor.change("i", vm_state=VmState.SHELVED)
     compute.hypervisor.turn("i", power_state)
     ask(compute, SHELVE_OFFLOAD, 1)
     assert compute.domains() == {"i": power_state}
@@ -225,7 +225,7 @@ OPERATIONS = {
 def test_an_operation_begins_again_once_the_hypervisor_can_do_it(
     compute: Compute, action: ServerAction, error: Exception
 ) -> None:
-    compute.conductor._write("i", vm_state=min(action.vm_states))
+    compute.conductor.change("i", vm_state=min(action.vm_states))
     if action in (START, RESTORE, UNSHELVE, SHELVE_OFFLOAD):
         compute.hypervisor.turn("i", PowerState.SHUTDOWN)
     operation = OPERATIONS.get(action.kind, action.kind)

@@ -15,7 +15,7 @@ from tests.unit.compute.actions.test_runner import ask, state
 def test_offload_leaves_a_guest_whose_overlay_is_not_committed(*, has_domain: bool) -> None:
     compute = Compute().start()
     compute.boot("i", image=Image(id="own"))
-    compute.conductor._write("i", vm_state=VmState.SHELVED)
+    compute.conductor.change("i", vm_state=VmState.SHELVED)
     compute.hypervisor.turn("i", PowerState.SHUTDOWN)
     if not has_domain:
         compute.hypervisor.destroy("i")

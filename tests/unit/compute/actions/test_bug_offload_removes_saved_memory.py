@@ -21,7 +21,7 @@ def save_late(compute: Compute, vm_state: VmState) -> None:
     """The memory is saved once the conductor has given up the suspend."""
     compute.hypervisor.turn("i", PowerState.SHUTDOWN)
     compute.hypervisor.saved.add("i")
-    compute.conductor._write("i", vm_state=vm_state)
+    compute.conductor.change("i", vm_state=vm_state)
 
 
 @pytest.mark.parametrize("vm_state", [VmState.ACTIVE, VmState.STOPPED, VmState.PAUSED])

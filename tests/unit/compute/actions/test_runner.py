@@ -72,7 +72,7 @@ def test_a_stop_and_a_start(compute: Compute) -> None:
 
 @pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.kind)
 def test_each_action_ends_in_its_state(compute: Compute, action: ServerAction) -> None:
-    compute.conductor._write("i", vm_state=min(action.vm_states), image=Image(id="own"))
+    compute.conductor.change("i", vm_state=min(action.vm_states), image=Image(id="own"))
     if action in (SHELVE_OFFLOAD, START, RESTORE, UNSHELVE):
         compute.hypervisor.turn("i", PowerState.SHUTDOWN)
     ask(compute, action, 1)
@@ -126,7 +126,7 @@ def test_a_deletion_ends_the_wait_of_another_action(compute: Compute) -> None:
 
 
 def test_a_restored_server_is_never_on_its_rescue_disk(compute: Compute) -> None:
-    compute.conductor._write("i", image=Image(id="own"))
+    compute.conductor.change("i", image=Image(id="own"))
     ask(compute, RESCUE, 1)
     assert state(compute) == (VmState.RESCUED, None, PowerState.RUNNING)
     ask(compute, SOFT_DELETE, 2)
@@ -222,7 +222,7 @@ def test_a_rebuild_checks_its_image_stops_the_guest_and_runs_it_from_the_new_dis
 def test_a_rebuild_says_that_the_disks_change_once_the_guest_is_off(compute: Compute, shuts_down: bool) -> None:
     """Until then a failure leaves the server with its old image, which its disk still is."""
     compute.hypervisor.shuts_down = shuts_down
-    compute.conductor._write("i", image=Image(id="new"))
+    compute.conductor.change("i", image=Image(id="new"))
     begun_when_off: list[list[bool]] = []
     power_off = compute.hypervisor.power_off
 
@@ -254,7 +254,7 @@ def test_a_download_for_an_action_reports_that_it_goes_on(compute: Compute, acti
             check()
 
     compute.images.on_fetch = download
-    compute.conductor._write("i", image=Image(id="own"))
+    compute.conductor.change("i", image=Image(id="own"))
     ask(compute, action, 1)
     step = "rebuild_block_device_mapping" if action is REBUILD else "rescuing"
     assert compute.conductor.progressed.count(step) >= 4
@@ -276,7 +276,7 @@ def test_a_rebuild_reports_that_it_goes_on_while_its_disks_are_made(
         is_heard.wait(60)
 
     compute.hypervisor.on_rebuild = copy
-    compute.conductor._write("i", image=Image(id="own"))
+    compute.conductor.change("i", image=Image(id="own"))
     ask(compute, REBUILD, 1)
     assert is_heard.is_set()
     assert state(compute) == (VmState.ACTIVE, None, PowerState.RUNNING)
@@ -284,7 +284,7 @@ def test_a_rebuild_reports_that_it_goes_on_while_its_disks_are_made(
 
 def test_a_stopped_server_stays_stopped_when_it_is_rebuilt(compute: Compute) -> None:
     ask(compute, STOP, 1)
-    compute.conductor._write("i", image=Image(id="new"))
+    compute.conductor.change("i", image=Image(id="new"))
     compute.hypervisor.calls.clear()
     ask(compute, REBUILD, 2)
     assert "rebuild" in compute.hypervisor.calls
@@ -296,7 +296,7 @@ def test_a_stopped_server_stays_stopped_when_it_is_rebuilt(compute: Compute) -> 
 def test_a_guest_whose_new_image_cannot_be_had_is_left_as_it_is(compute: Compute, why: str) -> None:
     compute.hypervisor.wants_image = True
     compute.images.refuse = errors.ServiceUnavailable("no image service")
-    compute.conductor._write("i", image=Image(id="new", min_disk=11 if why == "too small" else 0))
+    compute.conductor.change("i", image=Image(id="new", min_disk=11 if why == "too small" else 0))
     compute.hypervisor.calls.clear()
     ask(compute, REBUILD, 1)
     assert {*CHANGES, "shut_down", "rebuild"}.isdisjoint(compute.hypervisor.calls)
@@ -361,7 +361,7 @@ def test_what_has_ended_while_the_guest_was_waited_for_changes_it_no_more(
     """As after a deletion: the guest must not be rescued or started late."""
     compute.hypervisor.shuts_down = shuts_down
     compute.hypervisor.waits_for_guest = lambda cancelled: compute.conductor.end_action("i")
-    compute.conductor._write("i", image=Image(id="own"))
+    compute.conductor.change("i", image=Image(id="own"))
     compute.hypervisor.calls.clear()
     ask(compute, action, 1)
     assert "shut_down" in compute.hypervisor.calls
@@ -372,7 +372,7 @@ def test_what_has_ended_while_the_guest_was_waited_for_changes_it_no_more(
 def test_a_guest_is_not_shut_down_for_a_rescue_that_has_ended_while_its_image_came(compute: Compute) -> None:
     compute.hypervisor.wants_image = True
     compute.images.on_fetch = lambda check: compute.conductor.end_action("i")
-    compute.conductor._write("i", image=Image(id="own"))
+    compute.conductor.change("i", image=Image(id="own"))
     ask(compute, RESCUE, 1)
     assert "shut_down" not in compute.hypervisor.calls
     assert compute.domains() == {"i": PowerState.RUNNING}
@@ -402,7 +402,7 @@ def test_a_guest_has_all_the_time_to_shut_down_that_was_configured() -> None:
     compute.conf.set_override("wait_soft_reboot_seconds", 5000, group="libvirt")
     compute.start().boot("i")
     image = Image(id="own", properties={"os_shutdown_timeout": "100000"})
-    compute.conductor._write("i", image=image)
+    compute.conductor.change("i", image=image)
     for number, action in enumerate([REBOOT_SOFT, STOP, START, RESCUE], 1):
         ask(compute, action, number)
     assert compute.hypervisor.timeouts == [5000.0, 100000.0, 100000.0]
@@ -430,7 +430,7 @@ def test_a_start_defines_the_domain_anew(compute: Compute) -> None:
 def test_a_guest_is_off_before_its_disk_is_written_for_a_shelve(
     compute: Compute, before: VmState, calls: list[str]
 ) -> None:
-    compute.conductor._write("i", vm_state=before)
+    compute.conductor.change("i", vm_state=before)
     compute.hypervisor.calls.clear()
     ask(compute, SHELVE, 1)
     assert [call for call in compute.hypervisor.calls if call in {"shut_down", "power_off", "snapshot"}] == calls
@@ -450,7 +450,7 @@ def test_a_guest_whose_image_cannot_be_uploaded_keeps_its_disk(compute: Compute)
 
 def test_an_offload_that_fails_leaves_the_guest_to_its_host(compute: Compute) -> None:
     """No audit goes on with it: the server may be started from its disk meanwhile."""
-    compute.conductor._write("i", vm_state=VmState.SHELVED)
+    compute.conductor.change("i", vm_state=VmState.SHELVED)
     compute.hypervisor.turn("i", PowerState.SHUTDOWN)
     with compute.hypervisor_fails("destroy", error=errors.DiskFull("no"), times=1):
         ask(compute, SHELVE_OFFLOAD, 1)

@@ -147,6 +147,6 @@ def test_a_guest_that_a_user_stops_just_after_safe_mode_is_not_started(compute: 
     switched_off(compute)
     restart_in_safe_mode(compute)
     beat(compute, STATE)
-    compute.conductor._write("i", vm_state=VmState.STOPPED)
+    compute.conductor.change("i", vm_state=VmState.STOPPED)
     compute.run()
     assert compute.domains() == {"i": PowerState.SHUTDOWN}

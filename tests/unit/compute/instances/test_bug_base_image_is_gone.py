@@ -18,7 +18,7 @@ LOST = Path("/instances/_base/d1935e")
 def compute() -> Compute:
     compute = Compute().start()
     compute.boot("i")
-    compute.conductor._write("i", image=Image(id="own", os_hash_value=LOST.name))
+    compute.conductor.change("i", image=Image(id="own", os_hash_value=LOST.name))
     compute.hypervisor.lost_bases["i"] = LOST
     compute.images.on_fetch = lambda check: compute.hypervisor.lost_bases.clear()
     return compute
@@ -44,7 +44,7 @@ def test_guest_that_runs_without_its_base_image_is_left_running(
     compute: Compute, image: Image | None, refuse: Exception | None
 ) -> None:
     """A hard reboot would end it for good: QEMU has the file still open."""
-    compute.conductor._write("i", image=image)
+    compute.conductor.change("i", image=image)
     compute.images.refuse = refuse
     compute.images.on_fetch = lambda check: None
     compute.hypervisor.calls.clear()
@@ -59,7 +59,7 @@ def test_guest_that_runs_without_its_base_image_is_left_running(
 def test_guest_that_is_started_after_a_boot_of_its_host_gets_its_base_image() -> None:
     compute = Compute(resume_guests_state_on_host_boot=True).start()
     compute.boot("i")
-    compute.conductor._write("i", image=Image(id="own", os_hash_value=LOST.name))
+    compute.conductor.change("i", image=Image(id="own", os_hash_value=LOST.name))
     compute.hypervisor.lost_bases["i"] = LOST
     compute.images.on_fetch = lambda check: compute.hypervisor.lost_bases.clear()
     compute.hypervisor.turn("i", PowerState.SHUTDOWN)

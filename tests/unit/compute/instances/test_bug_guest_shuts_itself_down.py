@@ -57,7 +57,7 @@ def test_bug_audit_destroys_a_guest_that_cannot_shut_itself_down(
     compute: Compute, vm_state: VmState, power_state: PowerState
 ) -> None:
     """It keeps its memory."""
-    compute.conductor._write("i", vm_state=vm_state)
+    compute.conductor.change("i", vm_state=vm_state)
     compute.hypervisor.turn("i", power_state)
     assert audited(compute) is vm_state
     assert compute.domains() == {"i": power_state}
@@ -65,7 +65,7 @@ def test_bug_audit_destroys_a_guest_that_cannot_shut_itself_down(
 
 @pytest.mark.parametrize("vm_state", [VmState.STOPPED, VmState.SOFT_DELETED])
 def test_bug_audit_destroys_a_guest_that_does_not_shut_down(compute: Compute, vm_state: VmState) -> None:
-    compute.conductor._write("i", vm_state=vm_state, power_state=PowerState.SHUTDOWN)
+    compute.conductor.change("i", vm_state=vm_state, power_state=PowerState.SHUTDOWN)
     compute.hypervisor.shuts_down = False
     now = 0.0
     compute.ticks = lambda: now
@@ -78,7 +78,7 @@ def test_bug_audit_destroys_a_guest_that_does_not_shut_down(compute: Compute, vm
 
 
 def test_bug_audit_stops_a_shelved_guest_whose_disk_is_newer_than_its_image(compute: Compute) -> None:
-    compute.conductor._write("i", vm_state=VmState.SHELVED, power_state=PowerState.SHUTDOWN)
+    compute.conductor.change("i", vm_state=VmState.SHELVED, power_state=PowerState.SHUTDOWN)
     audited(compute)
     assert "shut_down" not in compute.hypervisor.calls
     assert compute.domains() == {"i": PowerState.RUNNING}
@@ -91,7 +91,7 @@ def test_a_deletion_does_not_wait_for_a_guest_that_is_asked_to_shut_down(compute
         seen.append(cancelled.is_set())
 
     seen: list[bool] = []
-    compute.conductor._write("i", vm_state=VmState.STOPPED, power_state=PowerState.SHUTDOWN)
+    compute.conductor.change("i", vm_state=VmState.STOPPED, power_state=PowerState.SHUTDOWN)
     compute.hypervisor.waits_for_guest = deletion_comes
     compute.manager.update_available_resource()
     compute.run()
@@ -119,7 +119,7 @@ def test_what_was_seen_running_is_looked_at_again_before_it_is_stopped(compute: 
 
 def found_running(compute: Compute, properties: dict[str, str] | None = None) -> None:
     """An audit asks the guest of a stopped server to shut down."""
-    compute.conductor._write(
+    compute.conductor.change(
         "i",
         vm_state=VmState.STOPPED,
         power_state=PowerState.SHUTDOWN,
