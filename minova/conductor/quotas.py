@@ -56,13 +56,13 @@ class Quotas(QuotasApi):
 
     # -- usages ----------------------------------------------------------------------------------------------------
 
-    def take(self, session: Session, project_id: str, wanted: Mapping[str, int]) -> None:
+    def take(self, session: Session, project_id: str, amounts: Mapping[str, int]) -> None:
         """Can lose `race`. Raises OverQuota if not all fits."""
-        quotas.take(session, project_id, wanted, self.limits(session, project_id))
+        quotas.take(session, project_id, amounts, self.limits(session, project_id))
 
-    def take_always(self, session: Session, project_id: str, wanted: Mapping[str, int]) -> None:
+    def take_always(self, session: Session, project_id: str, amounts: Mapping[str, int]) -> None:
         """Same as `take`, but ignores the limits."""
-        quotas.take(session, project_id, wanted, dict.fromkeys(wanted, UNLIMITED))
+        quotas.take(session, project_id, amounts, dict.fromkeys(amounts, UNLIMITED))
 
     def run(self, work: Callable[[Session], T], *races: Race[Any]) -> T:
         """Runs one write transaction in which `take` may be used. `races`: the other races that it can lose."""

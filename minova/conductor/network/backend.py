@@ -106,10 +106,10 @@ class NetworkBackends:
 
 def _by_service(creations: Sequence[Allocation]) -> dict[str, list[Allocation]]:
     """Groups the creations by service, in the order in which services are locked."""
-    found: dict[str, list[Allocation]] = {}
+    by_service: dict[str, list[Allocation]] = {}
     for creation in creations:
-        found.setdefault(service_of(creation.request), []).append(creation)
-    return dict(sorted(found.items()))
+        by_service.setdefault(service_of(creation.request), []).append(creation)
+    return dict(sorted(by_service.items()))
 
 
 def service_of(request: CreateServers) -> str:

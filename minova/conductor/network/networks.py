@@ -54,12 +54,12 @@ class Networks(NetworksApi):
                     f"Unable to reconfigure sharing settings for network {network.id}. Multiple tenants are using it."
                 )
             written = networks.replace(session, network, self._worker.at())
-            made = networks.find(session, network.id)
-            if made is None:
+            current = networks.find(session, network.id)
+            if current is None:
                 raise not_found(network.id)
             if not written:
                 raise changed("network", network.id)
-            return made
+            return current
 
         return self._worker.run(work)
 
@@ -98,8 +98,8 @@ class Subnets(SubnetsApi):
         """
 
         def work(session: Session) -> Subnet:
-            found = networks.find(session, subnet.network_id)
-            if found is not None and found.network_type == LOCAL:
+            network = networks.find(session, subnet.network_id)
+            if network is not None and network.network_type == LOCAL:
                 networks.lock_local(session)
             row = require(session, subnet.network_id)
             if row.network_type == LOCAL:
@@ -115,11 +115,11 @@ class Subnets(SubnetsApi):
 
     def _check_overlap(self, session: Session, row: NetworkRow, subnet: Subnet) -> None:
         others = [other.cidr for other in subnets.of_network(session, row.id)]
-        known = addresses.overlap(subnet.cidr, others)
-        if known is not None:
+        overlapped = addresses.overlap(subnet.cidr, others)
+        if overlapped is not None:
             raise errors.OverlappingSubnets(
                 f"Invalid input for operation: Requested subnet with cidr: {subnet.cidr} for network: {subnet.network_id} "
-                f"overlaps with another subnet: {known}."
+                f"overlaps with another subnet: {overlapped}."
             )
         if row.network_type != LOCAL:
             return
@@ -153,12 +153,12 @@ class Subnets(SubnetsApi):
                     f"Gateway ip {subnet.gateway_ip} is allocated to a port of subnet {subnet.id}."
                 )
             written = subnets.replace(session, subnet, self._worker.at())
-            made = subnets.find(session, subnet.id)
-            if made is None:
+            current = subnets.find(session, subnet.id)
+            if current is None:
                 raise subnet_not_found(subnet.id)
             if not written:
                 raise changed("subnet", subnet.id)
-            return made
+            return current
 
         return self._worker.run(work)
 
@@ -167,15 +167,15 @@ class Subnets(SubnetsApi):
             network_id = subnets.network_of(session, subnet_id)
             if network_id is None or networks.lock(session, network_id) is None:
                 raise subnet_not_found(subnet_id)
-            found = subnets.find(session, subnet_id)
-            if found is None:
+            subnet = subnets.find(session, subnet_id)
+            if subnet is None:
                 raise subnet_not_found(subnet_id)
             if subnets.is_used(session, subnet_id):
                 raise errors.SubnetInUse(
                     f"Unable to complete operation on subnet {subnet_id}: One or more ports have an IP allocation from this subnet."
                 )
             subnets.remove(session, subnet_id)
-            give(session, found.project_id, {"subnets": 1})
+            give(session, subnet.project_id, {"subnets": 1})
 
         self._worker.run(work)
 

@@ -115,9 +115,9 @@ class Ports(PortsApi, HostInterfacesApi):
 
     def _read_hosts(self, queued: Sequence[QueuedRequest[str, dict[str, tuple[Vif, ...]]]]) -> None:
         with self._worker.db.read() as session:
-            found = vifs.of_hosts(session, {entry.request for entry in queued})
+            by_host = vifs.of_hosts(session, {entry.request for entry in queued})
         for entry in queued:
-            entry.served(found[entry.request])
+            entry.served(by_host[entry.request])
 
     def create_port(self, ctx: RequestContext, port: Port, fixed_ips: Requests | None) -> Port:
         """Simultaneous calls share a transaction."""
@@ -145,9 +145,9 @@ class Ports(PortsApi, HostInterfacesApi):
 
         Raises NetworkNotFound, SecurityGroupNotFound, and BadRequest if a port has too many groups.
         """
-        wanted = {*network_ids, *(each.port.network_id for each in new)}
-        locked = networks.lock_several(session, wanted)
-        for missing in sorted(wanted - locked.keys()):
+        network_uuids = {*network_ids, *(each.port.network_id for each in new)}
+        locked = networks.lock_several(session, network_uuids)
+        for missing in sorted(network_uuids - locked.keys()):
             raise not_found_network(missing)
         projects = {each.port.project_id for each in new if _has_default(each.port)}
         named = {group for each in new for group in _named_groups(each.port)}
@@ -162,12 +162,12 @@ class Ports(PortsApi, HostInterfacesApi):
         groups = [locked.groups_of(each.port) for each in new]
         names = {row.id: row.uuid for network in locked.networks.values() for row in network.subnets}
         at = self._worker.at()
-        made = [
+        created = [
             msgspec.structs.replace(
                 each.port,
                 mac_address=mac,
                 fixed_ips=tuple(
-                    FixedIp(subnet_id=names[one], ip_address=address) for one, address in sorted(addresses)
+                    FixedIp(subnet_id=names[subnet_id], ip_address=address) for subnet_id, address in sorted(addresses)
                 ),
                 security_groups=tuple(row.uuid for row in rows),
                 network_owner=locked.networks[each.port.network_id].row.project_id,
@@ -178,23 +178,23 @@ class Ports(PortsApi, HostInterfacesApi):
             for each, mac, addresses, rows in zip(new, macs, given, groups, strict=True)
         ]
         rows_of_networks = [locked.networks[each.port.network_id].row.id for each in new]
-        ids = ports.add_several(session, made, rows_of_networks, [each.nic for each in new])
+        ids = ports.add_several(session, created, rows_of_networks, [each.nic for each in new])
         ports.allocate_several(session, dict(zip(ids, given, strict=True)))
         security_groups.give_to_ports(
-            session, {one: [row.id for row in rows] for one, rows in zip(ids, groups, strict=True)}
+            session, {port_id: [row.id for row in rows] for port_id, rows in zip(ids, groups, strict=True)}
         )
-        return made
+        return created
 
-    def _macs(self, session: Session, wanted: Sequence[str]) -> list[str]:
+    def _macs(self, session: Session, requested: Sequence[str]) -> list[str]:
         """Returns these addresses, with free ones in place of empty ones. Raises MacAddressInUse if another port has
         one of them.
         """
-        named = [mac for mac in wanted if mac]
-        used = {one for chunk in chunked(named) for one in ports.macs_among(session, chunk)}
+        named = [mac for mac in requested if mac]
+        used = {mac for chunk in chunked(named) for mac in ports.macs_among(session, chunk)}
         for mac in named:
             if mac in used:
                 raise errors.MacAddressInUse(f"MAC address {mac} is in use by another port.")
-        return [mac or self._free_mac(session) for mac in wanted]
+        return [mac or self._free_mac(session) for mac in requested]
 
     def _free_mac(self, session: Session) -> str:
         """The address is not secret: it must only be unlikely that two transactions choose the same one. They would get
@@ -239,17 +239,17 @@ class Ports(PortsApi, HostInterfacesApi):
                 before = ports.allocated(session, row.id)
                 after = choose(session, network, subnets.of_network(session, network.id), fixed_ips, before)
                 ports.give_back(session, row.id, set(before) - set(after))
-                ports.allocate_several(session, {row.id: [one for one in after if one not in before]})
-            made = ports.find(session, port.id)
-            assert made is not None
-            return made
+                ports.allocate_several(session, {row.id: [address for address in after if address not in before]})
+            updated = ports.find(session, port.id)
+            assert updated is not None
+            return updated
 
         try:
-            made = self._worker.run(work)
+            updated = self._worker.run(work)
         except IntegrityError:
             raise errors.MacAddressInUse(f"MAC address {port.mac_address} is in use by another port.") from None
-        self._hints.members_changed(changed_groups, [made.host] if made.host else [])
-        return made
+        self._hints.members_changed(changed_groups, [updated.host] if updated.host else [])
+        return updated
 
     def server_of(self, port_id: str) -> str | None:
         """Returns the server that has the port; None if no server has it or there is no such port."""
@@ -343,8 +343,8 @@ def _choose_several(
                 free += [(row.id, address) for address in _next_several(session, row, count - len(free), others)]
         if len(free) < count:
             raise no_address(network.row)
-        for one, address in zip(given, free, strict=True):
-            one.append(address)
+        for addresses_of_port, address in zip(given, free, strict=True):
+            addresses_of_port.append(address)
     return given
 
 
@@ -352,7 +352,7 @@ def _next_several(session: Session, row: SubnetRow, count: int, others: Collecti
     """Returns up to `count` free addresses."""
     pools = subnets.pools_of(row)
     window = addresses.candidates_after(pools, row.last_address, count + WINDOW)
-    used = {one for chunk in chunked(window) for one in ports.taken_among(session, row.id, chunk)}
+    used = {address for chunk in chunked(window) for address in ports.taken_among(session, row.id, chunk)}
     used |= {address for subnet_id, address in others if subnet_id == row.id}
     free = [address for address in window if address not in used][:count]
     if len(free) < count and len(window) == count + WINDOW:

@@ -46,9 +46,9 @@ class SecurityGroups(SecurityGroupsApi):
 
     def ensure_default(self, project_ids: Iterable[str]) -> None:
         """Makes the default group of each project that has none. No quota applies, because each port needs one."""
-        wanted = set(project_ids)
+        projects = set(project_ids)
         with self._worker.db.read() as session:
-            missing = security_groups.without_default(session, wanted)
+            missing = security_groups.without_default(session, projects)
         for project_id in missing:
             try:
                 self._quotas.run(lambda session, owner=project_id: self._add_default(session, owner))  # type: ignore[misc]
@@ -125,34 +125,34 @@ class SecurityGroups(SecurityGroupsApi):
             named = [rule.security_group_id, *([rule.remote_group_id] if rule.remote_group_id is not None else [])]
             locked = lock_groups(session, named)
             group = security_groups.find(session, rule.security_group_id)
-            known = next((each for each in _require(group, rule.security_group_id).rules if _same(each, rule)), None)
-            if known is not None:
-                raise errors.SecurityGroupRuleExists(f"Security group rule already exists. Rule id is {known.id}.")
+            existing = next((each for each in _require(group, rule.security_group_id).rules if _same(each, rule)), None)
+            if existing is not None:
+                raise errors.SecurityGroupRuleExists(f"Security group rule already exists. Rule id is {existing.id}.")
             self._quotas.take(session, rule.project_id, {"security_group_rule": 1})
             ids = {group_id: row.id for group_id, row in locked.items()}
             row_id = ids[rule.security_group_id]
             security_groups.add_rules(session, row_id, [rule], ids, self._worker.at())
-            made = security_groups.find_rule(session, rule.id)
-            assert made is not None
-            return made
+            created = security_groups.find_rule(session, rule.id)
+            assert created is not None
+            return created
 
-        made = self._counted(work)
+        created = self._counted(work)
         self._hints.rules_changed([rule.security_group_id])
-        return made
+        return created
 
     def delete_security_group_rule(self, ctx: RequestContext, rule_id: str) -> None:
         """Raises SecurityGroupRuleNotFound if there is no such rule."""
 
         def work(session: Session) -> str:
-            found = security_groups.find_rule(session, rule_id)
-            if found is None:
+            rule = security_groups.find_rule(session, rule_id)
+            if rule is None:
                 raise errors.SecurityGroupRuleNotFound(f"Security group rule {rule_id} does not exist")
-            lock_groups(session, [found.security_group_id])
+            lock_groups(session, [rule.security_group_id])
             if security_groups.find_rule(session, rule_id) is None:
                 raise errors.SecurityGroupRuleNotFound(f"Security group rule {rule_id} does not exist")
             security_groups.remove_rule(session, rule_id)
-            give(session, found.project_id, {"security_group_rule": 1})
-            return found.security_group_id
+            give(session, rule.project_id, {"security_group_rule": 1})
+            return rule.security_group_id
 
         self._hints.rules_changed([self._worker.run(work)])
 

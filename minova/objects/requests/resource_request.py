@@ -64,10 +64,10 @@ def dedicated_cpus(numa_topology: InstanceNUMATopology | None) -> int:
 
 def _with_flavor_cpus(flavor: Flavor) -> Resources:
     overrides = dict(_overrides(flavor.extra_specs))
-    wanted = {"MEMORY_MB": flavor.memory_mb, "DISK_GB": flavor.disk_gb}
+    amounts = {"MEMORY_MB": flavor.memory_mb, "DISK_GB": flavor.disk_gb}
     if "PCPU" not in overrides:
-        wanted = {"VCPU": flavor.vcpus, **wanted}
-    return {name: amount for name, amount in {**wanted, **overrides}.items() if amount}
+        amounts = {"VCPU": flavor.vcpus, **amounts}
+    return {name: amount for name, amount in {**amounts, **overrides}.items() if amount}
 
 
 def _overrides(extra_specs: Mapping[str, str]) -> Iterator[tuple[str, int]]:

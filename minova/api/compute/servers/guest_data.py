@@ -44,26 +44,26 @@ class GuestData(NamedTuple):
     admin_password: str | None
 
 
-def checked(api: Collaborators, call: Call, wanted: RequestedGuestData, image: Image) -> GuestData:
+def checked(api: Collaborators, call: Call, requested: RequestedGuestData, image: Image) -> GuestData:
     """Validates the data, and generates a password if the request has none. Raises BadRequest or Forbidden if the data
     are invalid or too many.
 
     Files and password need a config drive: a guest finds them nowhere else, and neither is kept.
     """
-    if wanted.user_data is not None:
-        decoded("user_data", wanted.user_data)
+    if requested.user_data is not None:
+        decoded("user_data", requested.user_data)
     mandatory = image.properties.get("img_config_drive") == "mandatory"
-    drive = wanted.config_drive or api.conf.force_config_drive or mandatory
-    unread = {"personality": wanted.personality, "adminPass": wanted.admin_password is not None}
+    drive = requested.config_drive or api.conf.force_config_drive or mandatory
+    unread = {"personality": requested.personality, "adminPass": requested.admin_password is not None}
     names = [name for name, is_wanted in unread.items() if is_wanted]
     if names and not drive:
         raise errors.BadRequest(f"{', '.join(names)}: without config_drive the guest could not read it.")
-    _check_files(api, call, wanted.personality)
-    password = wanted.admin_password
+    _check_files(api, call, requested.personality)
+    password = requested.admin_password
     if password is None and drive and api.conf.api.enable_instance_password:
         password = new_password()
-    files = tuple({"path": file.path, "contents": file.contents} for file in wanted.personality)
-    return GuestData(wanted.user_data, drive, files, password)
+    files = tuple({"path": file.path, "contents": file.contents} for file in requested.personality)
+    return GuestData(requested.user_data, drive, files, password)
 
 
 def decoded(field: str, text: str) -> bytes:
