@@ -14,6 +14,8 @@ OneLine = Annotated[str, msgspec.Meta(pattern=r"\A[^\x00-\x1f\x7f-\x9f\u2028\u20
 class RequestContext(msgspec.Struct, frozen=True, kw_only=True):
     """`cloud`: the identity of the sender's cloud; None if the sender does not know it, or is of a release before 0.2.0.
 
+    `message`: the ID of this message, if its call must not be executed twice (`contracts/once.py`); otherwise None.
+
     `process`: the compute process that sends the message (`HostIdentity.process`); None for every other sender.
 
     `sender`: the broker user that sent the message, as validated by the broker; None if the broker has validated none.
@@ -27,6 +29,7 @@ class RequestContext(msgspec.Struct, frozen=True, kw_only=True):
     is_admin: bool = False
     cloud: OneLine | None = None
     process: OneLine | None = None
+    message: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f-]{36}\Z")] | None = None
     sender: OneLine | None = None
 
 

@@ -80,16 +80,31 @@ def _is_no_number_of_calls(record: logging.LogRecord) -> bool:
     return not str(record.msg).startswith("Number of call queues is")
 
 
+class Delivery:
+    """One delivery of a message that must not be executed twice. `noted`: the database has its ID."""
+
+    def __init__(self, message: str) -> None:
+        self.message = message
+        self.noted = False
+
+
+class _Bound(oslo_context.RequestContext):
+    delivery: Delivery | None = None
+
+
 @contextmanager
 def bound_request(ctx: RequestContext) -> Iterator[None]:
-    """While the block runs, this thread's log lines carry the request id of `ctx`."""
+    """While the block runs, this thread's log lines carry the request id of `ctx`, and `bound_delivery` returns the
+    delivery of its message.
+    """
     before = oslo_context.get_current()
-    bound = oslo_context.RequestContext(
+    bound = _Bound(
         request_id=ctx.request_id,
         user_id=ctx.user_id or None,
         project_id=ctx.project_id or None,
         overwrite=False,
     )
+    bound.delivery = Delivery(ctx.message) if ctx.message else None
     bound.update_store()
     try:
         yield
@@ -98,6 +113,12 @@ def bound_request(ctx: RequestContext) -> Iterator[None]:
             before.update_store()
         else:
             del oslo_context._request_store.context
+
+
+def bound_delivery() -> Delivery | None:
+    """Returns the delivery that this thread works for, if its message must not be executed twice."""
+    bound = oslo_context.get_current()
+    return bound.delivery if isinstance(bound, _Bound) else None
 
 
 def bound_context() -> RequestContext:

@@ -30,6 +30,9 @@ TRIM_INTERVAL = 60.0
 # Each round scans whole tables, so it is rare.
 HISTORY_INTERVAL = 3600.0
 
+# No broker delivers a message again after so many seconds.
+LATEST = 3600.0
+
 # (session, batch size) -> number of removed rows, or of removed things that have many rows each.
 Batch = Callable[[Session, int], int]
 
@@ -104,6 +107,9 @@ class Purge:
         def old_purged(session: Session, limit: int) -> int:
             return purge.purged_instances(session, at - timedelta(seconds=purged), limit)
 
+        def old_messages(session: Session, limit: int) -> int:
+            return purge.executed_messages(session, at - timedelta(seconds=LATEST), limit)
+
         def orphaned_ports(session: Session, limit: int) -> int:
             """Ports that a conductor of release 0.1.0 leaves when it deletes a server, because it does not know
             ports.
@@ -123,6 +129,7 @@ class Purge:
             Rule("ports of deleted servers", 1.0, orphaned_ports),
             Rule("instances", deleted, deleted_instances),
             Rule("purged_instances", purged, old_purged),
+            Rule("executed_messages", LATEST, old_messages),
             Rule("diagnoses", diagnoses, old_diagnoses),
             Rule("workers", 3600.0, workers),
         ]

@@ -36,6 +36,7 @@ from typing import Any, TypedDict, TypeVar, Unpack
 import msgspec
 
 from minova.codecs import Decoder
+from minova.contracts.once import ONCE
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
@@ -107,6 +108,11 @@ class Method(Mark, frozen=True, kw_only=True):
     answer: Decoder[Any]
     defaults: Mapping[str, Any]
     audience: Audience = Audience()
+
+    @property
+    def once(self) -> bool:
+        """Whether a message of this call must not be executed twice."""
+        return self.name in ONCE
 
     def request(self, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         """Returns the lowest version that can serve these arguments, and the arguments to send, by their names on the

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from minova.db.models import (
     CreateRequest,
     DiagnosisRow,
+    ExecutedMessage,
     Instance,
     InstanceAction,
     InstanceActionEvent,
@@ -69,6 +70,15 @@ def purged_instances(session: Session, before: datetime, limit: int) -> int:
     if uuids:
         session.connection().execute(delete(PurgedInstance).where(PurgedInstance.uuid.in_(uuids)))
     return len(uuids)
+
+
+def executed_messages(session: Session, before: datetime, limit: int) -> int:
+    """Forgets messages that were executed before `before`. Returns how many."""
+    query = select(ExecutedMessage.id).where(ExecutedMessage.executed_at < before).order_by(ExecutedMessage.executed_at)
+    ids = session.scalars(query.limit(limit)).all()
+    if ids:
+        session.connection().execute(delete(ExecutedMessage).where(ExecutedMessage.id.in_(ids)))
+    return len(ids)
 
 
 def diagnoses(session: Session, before: datetime, limit: int) -> int:

@@ -116,7 +116,9 @@ def _handler(work: Callable[..., Any], method: Method, checks: _Checks) -> Calla
                 raise errors.BadRequest(f"{method.name}: {error}") from None
             try:
                 checks.require(ctxt, method, decoded)
-                return work(ctxt, **{name: getattr(decoded, name) for name in decoded.__struct_fields__})
+                # What goes on in other threads later is no second delivery of this message.
+                ctx = msgspec.structs.replace(ctxt, message=None)
+                return work(ctx, **{name: getattr(decoded, name) for name in decoded.__struct_fields__})
             except (errors.NoAnswer, errors.BrokerBlocked) as error:
                 # The missing answer belongs to another call, which this work needed. The present call does get an
                 # answer.

@@ -11,6 +11,7 @@ level in `[upgrade_levels]`, is older than that, the caller gets PeerTooOld.
 import logging
 import threading
 import typing
+import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -139,6 +140,7 @@ class Proxy:
                 f"{method.name} needs {self._topic} {version}, and the oldest {self._topic} service that runs, or "
                 f"[upgrade_levels] {self._topic}, allows {level}"
             )
+        ctx = msgspec.structs.replace(ctx, message=str(uuid.uuid4()) if method.once else None)
         with metrics.timed(metrics.RPC_SECONDS, "client", method.name):
             return self._sent(method, ctx, version, sent)
 

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.notifications.instances import NotifiedSession
+from minova.conductor.tasks.delivery import executed_once
 from minova.conductor.tasks.history import History, Look
 from minova.conductor.tasks.pools import Kind, Pools
 from minova.context import RequestContext
@@ -116,6 +117,9 @@ class Worker:
         return self._run(work)
 
     def _run(self, work: Callable[[Session], T]) -> T:
+        return executed_once(self._transaction, work, self.at())
+
+    def _transaction(self, work: Callable[[Session], T]) -> T:
         observe = self._observe
         if observe is None:
             return self.db.run(work)

@@ -12,6 +12,7 @@ from minova.db.models.cloud import ChangeCounter, Cloud, CloudHistory, WitnessRe
 from minova.db.models.compute_nodes import ComputeNode, NodeAudit
 from minova.db.models.console_tokens import ConsoleToken
 from minova.db.models.diagnoses import DiagnosisRow, InstanceDiagnosis
+from minova.db.models.executed_messages import ExecutedMessage
 from minova.db.models.flavors import Flavor, FlavorProject
 from minova.db.models.image_token_keys import ImageTokenKey
 from minova.db.models.images import DeletedImage, Image, ImageMember
@@ -55,6 +56,7 @@ __all__ = [
     "CreateRequest",
     "DeletedImage",
     "DiagnosisRow",
+    "ExecutedMessage",
     "Flavor",
     "FlavorProject",
     "Heartbeat",

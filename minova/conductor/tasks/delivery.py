@@ -1,0 +1,52 @@
+"""Executes a message once, though the broker may deliver it twice or late.
+
+The first transaction that a message makes also writes its ID. A second delivery finds the ID and is refused before it changes
+anything; where the first delivery was refused, the ID is written, too, because its refusal has been answered.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, TypeVar
+
+from sqlalchemy import insert
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.db.models import ExecutedMessage
+from minova.log import Delivery, bound_delivery
+
+T = TypeVar("T")
+
+
+def executed_once(run: Callable[[Callable[[Session], Any]], Any], work: Callable[[Session], T], at: datetime) -> T:
+    """Runs one transaction of the message that this thread works for. `run`: runs a transaction.
+
+    Raises ServiceUnavailable if the message has been executed before.
+    """
+    delivery = bound_delivery()
+    if delivery is None or delivery.noted:
+        answered: T = run(work)
+        return answered
+
+    def noted(session: Session) -> T:
+        _note(session, delivery, at)
+        return work(session)
+
+    try:
+        answer: T = run(noted)
+    except errors.ServiceUnavailable:
+        raise
+    except errors.MinovaError:
+        run(lambda session: _note(session, delivery, at))
+        delivery.noted = True
+        raise
+    delivery.noted = True
+    return answer
+
+
+def _note(session: Session, delivery: Delivery, at: datetime) -> None:
+    try:
+        session.connection().execute(insert(ExecutedMessage).values(id=delivery.message, executed_at=at))
+    except IntegrityError:
+        raise errors.ServiceUnavailable("This message has been executed before.") from None
