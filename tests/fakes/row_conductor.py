@@ -39,10 +39,6 @@ def _no_compute(host: str) -> Any:
     raise AssertionError("these tests send no messages to hosts")
 
 
-def _abandon_nothing(session: Session, task: Any, task_state: Any, failure: Any) -> None:
-    raise AssertionError("these tests have no actions in progress")
-
-
 class RowConductor:
     """`requests` are the creates that came; `before` is told each method first, and what it raises is raised; `after`,
     once the work is done, so that answers get lost. `preview` and `room` are what is answered to `previewed`.
