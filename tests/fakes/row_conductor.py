@@ -80,13 +80,14 @@ class RowConductor:
     # -- what tests do -----------------------------------------------------------------------------------------------
 
     def edit(self, instance_uuid: str, **columns: Any) -> None:
-        """As a compute's reports change a row."""
-        self._db.run(
-            lambda session: session.query(models.Instance).filter_by(uuid=instance_uuid).update(columns)  # type: ignore[arg-type]
-        )
+        """As a compute's reports change a row. Without a task_state, its build or action has ended."""
 
-    def end_build(self, instance_uuid: str) -> None:
-        self._db.run(lambda session: session.query(models.Task).filter_by(instance_uuid=instance_uuid).delete())
+        def work(session: Session) -> None:
+            session.query(models.Instance).filter_by(uuid=instance_uuid).update(columns)  # type: ignore[arg-type]
+            if columns.get("task_state", "") is None:
+                session.query(models.Task).filter_by(instance_uuid=instance_uuid).delete()
+
+        self._db.run(work)
 
     def add(self, *rows: Any) -> None:
         self._db.run(lambda session: session.add_all(rows))

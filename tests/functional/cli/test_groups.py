@@ -82,8 +82,9 @@ def test_a_server_group_and_its_servers(cloud: Cloud, stocked: Cli) -> None:
     words = ("--policy", "anti-affinity", "--max-server-per-host", "2", *JSON)
     made = json_output(stocked("server", "group", "create", "web", *words))
     assert (made["policy"], made["rules"], made["members"]) == ("anti-affinity", {"max_server_per_host": 2}, [])
+    members = []
     for group in (("--group", "web"), ("--group", made["id"]), ("--hint", "group=web")):
-        succeed(stocked(*CREATE, *group, "--hint", "a=b", *JSON))
+        members.append(json_output(stocked(*CREATE, *group, "--hint", "a=b", *JSON))["id"])
         assert cloud.conductor.requests[-1].scheduler_hints == {"a": "b", "group": made["id"]}
     assert json_output(stocked("server", "group", "list", "--all-projects", "--long", *JSON)) == [
         {
@@ -91,12 +92,12 @@ def test_a_server_group_and_its_servers(cloud: Cloud, stocked: Cli) -> None:
             "Name": "web",
             "Policy": "anti-affinity",
             "Rules": {"max_server_per_host": 2},
-            "Members": [],
+            "Members": members,
             "Project ID": "admin",
             "User ID": "admin",
         }
     ]
-    assert json_output(stocked("server", "group", "show", made["id"], *JSON)) == made
+    assert json_output(stocked("server", "group", "show", made["id"], *JSON)) == {**made, "members": members}
     succeed(stocked("server", "group", "create", "web"))
     assert "2 server groups have the name 'web'" in stocked("server", "group", "delete", "web").err
     succeed(stocked("server", "group", "delete", made["id"]))

@@ -114,7 +114,7 @@ def test_a_lock_holds_back_its_owner(stocked: Cloud) -> None:
 
 
 def test_states_are_reset_to_active_or_error(stocked: Cloud, server: str) -> None:
-    stocked.conductor.end_build(server.rpartition("/")[2])
+    stocked.conductor.edit(server.rpartition("/")[2], task_state=None)
     assert stocked.ask("POST", f"{server}/action", {"os-resetState": {"state": "error"}}) == (202, None)
     assert stocked.get(server)["server"]["status"] == "ERROR"
     for body in ({"state": "paused"}, {}, None, {"state": "error", "why": "x"}):
