@@ -3,10 +3,14 @@
 from pathlib import Path
 
 import pytest
+from sqlalchemy.orm import Session
 
 from minova.db import models, quotas
+from minova.db.catalogue import images
 from minova.db.engine import Database
+from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.quota import UNLIMITED
+from tests.functional.scheduler.cloud import SEEN
 
 
 @pytest.fixture
@@ -50,3 +54,15 @@ def test_a_usage_never_falls_below_0(db: Database, given: int, left: int) -> Non
     take(db, 5, limit=10)
     db.run(lambda session: quotas.give(session, "p", {"cores": given}))
     assert used(db) == left
+
+
+def test_images_count_for_their_owner(db: Database) -> None:
+    def add(session: Session) -> None:
+        for number, owner in enumerate(("p", "p", "q")):
+            image = Image(id=f"00000000-0000-4000-8000-{number:012d}", name="i", owner=owner, size=2**20 + 1)
+            images.add(session, image, SEEN)
+
+    db.run(add)
+    with db.read() as session:
+        counted = quotas.counted(session, "p", ["image_count_total", "image_size_total"])
+    assert counted == {"image_count_total": 2, "image_size_total": 4}

@@ -2,10 +2,12 @@ from pathlib import Path
 
 import pytest
 
+from minova import errors
 from minova.db.engine import Database
+from minova.placement.allocations import claims
 from minova.placement.allocations.claims import Claim
 from tests.functional.placement.candidate_cases import provider, put
-from tests.functional.placement.cases import ClaimCases, claim, held
+from tests.functional.placement.cases import ClaimCases, changed_nodes, claim, claim_of, held, hosts, release
 from tests.functional.placement.group_cases import GroupCases
 from tests.functional.scheduler.cloud import fresh, named
 
@@ -25,3 +27,30 @@ def test_a_root_serves_a_claim_of_its_last_unit_before_its_children_do(db: Datab
         wanted = Claim(consumer_uuid=named(consumer), claim_number=1, provider_uuid="root", resources={"VGPU": 1})
         assert claim(db, wanted) == {}
     assert (held(db, "one"), held(db, "two")) == ({("root", "VGPU"): 1}, {("child", "VGPU"): 1})
+
+
+def test_a_number_is_taken_while_its_consumer_holds_something(db: Database) -> None:
+    hosts(db, "a")
+    claim(db, claim_of("one", "a", claim_number=3))
+    release(db, "gone", claim_number=1)
+    with db.read() as session:
+        for number in (2, 3):
+            with pytest.raises(errors.StaleClaim):
+                claims.require_unclaimed(session, [named("one")], number)
+        claims.require_unclaimed(session, [named("one"), named("gone")], 4)
+        claims.require_unclaimed(session, [named("gone")], 2)
+
+
+def test_a_refused_claim_tells_schedulers_nothing(db: Database) -> None:
+    hosts(db, "a", "b")
+    claim(db, claim_of("one", "a"))
+    before = changed_nodes(db)
+    assert claim(db, claim_of("one", "b", claim_number=2, VCPU=99))
+    assert changed_nodes(db) == before
+
+
+def test_a_forgotten_consumer_begins_with_any_number(db: Database) -> None:
+    hosts(db, "a")
+    release(db, "gone", claim_number=5)
+    db.run(lambda session: claims.forget(session, [named("gone")]))
+    assert claim(db, claim_of("gone", "a", claim_number=1)) == {}
