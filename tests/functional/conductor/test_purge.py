@@ -73,6 +73,6 @@ def test_one_conductor_purges_until_its_lease_is_over(harness: ConductorHarness)
 def test_a_conductor_that_stops_ends_its_purge_between_two_batches(harness: ConductorHarness) -> None:
     add_changes(harness, 100, START - 1000)
     before = harness.count(models.HostChange)
-    harness.conductor.stop()
+    harness.conductor.collaborators.purge._stopping.set()
     work(harness.conductor, "trim_host_changes")
     assert harness.count(models.HostChange) == before - 10
