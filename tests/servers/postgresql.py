@@ -26,6 +26,8 @@ SETTINGS = {
     "full_page_writes": "off",
     "shared_buffers": "32MB",
     "max_connections": "200",
+    # By default it takes the pages of 2 MiB that tests of guests have reserved.
+    "huge_pages": "off",
 }
 
 
