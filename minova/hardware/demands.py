@@ -15,7 +15,6 @@ from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.vif_queues import wants_queues
 from minova.objects.hosts.numa import InstanceNUMATopology
 from minova.objects.hosts.pci import InstancePCIRequest
-from minova.objects.requests import required_traits
 from minova.objects.requests.server_request import HostNeeds
 
 
@@ -52,7 +51,6 @@ def host_needs(flavor: Flavor, image: Image | None, aliases: Sequence[str]) -> H
     hardware = guest_hardware(properties, flavor.extra_specs)
     guest_limits(flavor.extra_specs)
     wants_queues(flavor, properties)
-    required_traits.check(flavor, image)
     return HostNeeds(
         numa_topology=demands.numa_topology,
         pci_requests=demands.pci_requests,

@@ -117,8 +117,8 @@ def _of_other_packages(group: str) -> Iterator[tuple[str, Any]]:
     for entry in entry_points(group=group):
         try:
             yield entry.name, entry.load()
-        except (ImportError, AttributeError) as error:
-            LOG.error("%s of the group %s cannot be loaded: %s", entry.name, group, error)
+        except Exception as error:  # noqa: BLE001  - of a package that perhaps no option names
+            LOG.error("%s of the group %s cannot be loaded: %s: %s", entry.name, group, type(error).__name__, error)
 
 
 def _by_path(path: str, option: str) -> Any:

@@ -33,7 +33,7 @@ from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
 from minova.db import quotas
 from minova.db.models import Image as ImageRow
-from minova.db.models import Instance, InstanceFault, IpAllocation, Port
+from minova.db.models import Instance, InstanceFault, IpAllocation, Port, Service
 from minova.db.networks import ports
 from minova.db.recovery import cloud as records
 from minova.objects.actions.interfaces import DETACH_INTERFACE
@@ -350,6 +350,12 @@ class Cloud:
             given = session.scalar(select(func.count()).select_from(IpAllocation)) or 0
             counted = quotas.usages_of(session, "p").get("ports", 0)
         return [*found, *([] if made == given == counted else [f"{made} ports, {given} addresses, {counted} counted"])]
+
+    def begin_as_last_release(self, names: set[str]) -> None:
+        """These services are of the last release, and have registered so."""
+        self.world.last_release = names
+        with self.db.write() as session:
+            session.query(Service).filter(Service.host.in_(names)).update({"version": 0})
 
     def violations(self) -> list[str]:
         """Once quiet: the invariants of any cloud, and every server that was acknowledged is there, once, or was deleted."""

@@ -24,7 +24,7 @@ def is_newer(call: str, version: str) -> bool:
 @pytest.mark.parametrize("old", OLD)
 def test_all_invariants_hold_beside_services_of_the_last_release(tmp_path: Path, old: str) -> None:
     cloud = Cloud(1, tmp_path, hosts=3)
-    cloud.world.last_release = OLD[old]
+    cloud.begin_as_last_release(OLD[old])
     try:
         live(cloud, Storm(faults=Faults(lose=0.05)), requests=6)
         assert cloud.violations() == []

@@ -38,6 +38,7 @@ from minova.objects.catalogue.key_pair import KeyPair
 from minova.objects.catalogue.quota import fitting
 from minova.objects.catalogue.quota import refusal as refusal_text
 from minova.objects.network.physical_networks import require_segments
+from minova.objects.requests import required_traits
 from minova.objects.requests.request_spec import Destination, PlacementFilter, RequestSpec
 from minova.objects.requests.server_request import CreatedServers, CreateServers, ServerRequest
 from minova.objects.servers.local_disks import to_metadata
@@ -320,7 +321,10 @@ def spec_of(ctx: RequestContext, request: ServerRequest, aliases: Sequence[str] 
 
     Raises BadRequest for flavors or images that require something impossible.
     """
-    needs = request.needs or host_needs(request.flavor, request.image, aliases)
+    needs = request.needs
+    if needs is None:
+        needs = host_needs(request.flavor, request.image, aliases)
+        required_traits.check(request.flavor, request.image)
     return RequestSpec(
         flavor=request.flavor,
         image=request.image,

@@ -61,12 +61,19 @@ def test_another_package_adds_filters_by_entry_points(
     metadata.mkdir()
     (metadata / "METADATA").write_text("Name: outsider\nVersion: 1\n")
     even = "tests.unit.scheduler.test_filters:EvenFilter"
-    lines = (f"EvenFilter = {even}", f"RamFilter = {even}", "BrokenFilter = no.such.module:BrokenFilter")
+    lines = (
+        f"EvenFilter = {even}",
+        f"RamFilter = {even}",
+        "BrokenFilter = no.such.module:BrokenFilter",
+        "WorseFilter = worse:X",
+    )
+    (tmp_path / "worse.py").write_text("X = undefined")
     (metadata / "entry_points.txt").write_text("\n".join((f"[{FILTERS}]", *lines, "")))
     monkeypatch.syspath_prepend(tmp_path)
     loaded = load_filters(conf_of(filter_scheduler__enabled_filters=["EvenFilter", "RamFilter"]))
     assert [type(one).__name__ for one in loaded] == ["PerHostFilter", "RamFilter"]
     assert "BrokenFilter" in caplog.text
+    assert "WorseFilter of the group minova.scheduler.filters cannot be loaded: NameError" in caplog.text
 
 
 def test_weighers_by_name_and_path() -> None:

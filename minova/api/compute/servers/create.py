@@ -38,6 +38,7 @@ from minova.objects.catalogue.image_fitness import format_refused, unfit
 from minova.objects.catalogue.key_pair import KeyPair
 from minova.objects.catalogue.quota import UNLIMITED
 from minova.objects.network.network import DEFAULT_GROUP, MAX_GROUPS
+from minova.objects.requests import required_traits
 from minova.objects.requests.server_request import CreateServers, ServerRequest
 from minova.objects.servers.local_disks import requested_disks, requested_root_tag
 from minova.objects.servers.server_changes import MAX_TAGS
@@ -308,6 +309,8 @@ def checked_request(
         root_disk_tag=requested_root_tag(server.block_device_mapping_v2 or (), server.image_ref),
         disk_config=checked_disk_config(server.disk_config, image),
     )
+    # Last, as in Nova, where only the scheduler looks at it.
+    required_traits.check(flavor, image)
     return CheckedRequest(request, key_pair)
 
 

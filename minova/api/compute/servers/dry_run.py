@@ -10,6 +10,7 @@ from minova.api.compute.servers.create import CreateServer, NewServer, checked_r
 from minova.api.compute.servers.networks.requested import requested_networks
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
+from minova.objects.requests import required_traits
 
 # The largest count per host, more than any host holds: without it, a flavor of size zero would fit without end.
 DEFAULT_LIMIT = 1000
@@ -52,6 +53,7 @@ def capacity(api: Collaborators, call: Call) -> dict[str, Any]:
     if server.networks:
         networks = requested_networks(api, call, server.networks, 1)
         request = msgspec.structs.replace(request, requested_networks=networks)
+    required_traits.check(request.flavor, request.image)
     return {"capacity": api.conductor.capacity(call.ctx, request=request, limit=call.query.limit)}
 
 

@@ -29,8 +29,13 @@ from minova.objects.servers.states import PowerState, TaskState
 LOG = logging.getLogger(__name__)
 WAITS = "The host does not answer. The action waits for it."
 OVERDUE = "The host did not report in time. It is asked to cancel the action."
+# By event. Actions that share an event, which is all that the record keeps, differ in whether they define the domain anew. Where both are
+# possible, the one that does is taken: it releases the ports that were to be deleted, and the guest of the other one loses nothing.
 _ACCEPTED_LATE: Mapping[str, Sequence[ServerAction]] = {
-    event: [action for action in ACTIONS if action.accepted_late and action.event == event]
+    event: sorted(
+        (action for action in ACTIONS if action.accepted_late and action.event == event),
+        key=lambda action: not action.redefines_domain,
+    )
     for event in {action.event for action in ACTIONS}
 }
 _RESULT_UNKNOWN = Failure(

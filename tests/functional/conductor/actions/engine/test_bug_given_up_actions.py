@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from minova import metrics
+from minova.conductor.actions.engine.reports import _ACCEPTED_LATE
 from minova.db import models
 from minova.objects.actions.action import ServerAction
 from minova.objects.actions.deletion import SOFT_DELETE
@@ -257,3 +258,9 @@ def test_an_action_fails_if_its_host_goes_back_to_a_release_without_it(harness: 
     assert (harness.state(uuid), harness.task(uuid)) == ("active/None on a", None)
     assert harness.actions(uuid)[-1][1] == "Error"
     assert "of a release without this action" in harness.fault(uuid)
+
+
+def test_a_late_reboot_counts_as_a_hard_one_where_both_are_possible() -> None:
+    """A soft reboot has the same event, but keeps the interfaces of the guest."""
+    accepted = [action.kind for action in _ACCEPTED_LATE["compute_reboot_instance"]]
+    assert accepted == ["reboot_hard", "reboot_soft"]
