@@ -28,8 +28,9 @@ ALARM = float(os.environ.get("MINOVA_ALARM_SECONDS", "8"))
 # Warnings and errors of one service: one for each change of state, and for each call that waited for its answer.
 LINES = 60
 DOWN_TIME = 6
-# Seconds from the alarm to the first refusal, and of the slowest of a hundred reads. (Tens of milliseconds each on an idle machine.)
-TOLD_WITHIN, READ_WITHIN = 2.0, 2.0
+# Seconds from the alarm to the first refusal, and of the slowest of a hundred reads: tens of milliseconds each on an idle machine, and as long
+# as the alarm before minova watched it.
+TOLD_WITHIN = READ_WITHIN = 0.75 * ALARM
 
 
 @pytest.fixture(scope="module")
