@@ -419,7 +419,6 @@ class Site:
         server = {**body_of_server(self)["server"], "metadata": {"k": "v"}}
         made: str = self.make("alice", "/v2.1/servers", {"server": server})["server"]["id"]
         self.cloud.conductor.edit(made, host="h1", vm_state="active", task_state=None)
-        self.cloud.conductor.end_build(made)
         self.cloud.consoles.texts[made] = "login:"
         self.cloud.conductor.add(models.InstanceTag(instance_uuid=made, tag="t"))
         return made

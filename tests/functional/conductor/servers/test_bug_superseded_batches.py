@@ -1,8 +1,11 @@
 """Nothing that a superseded process of a host sends counts, several claims or reports in one message neither."""
 
 import inspect
+from collections.abc import Mapping
+from enum import Enum
 from pathlib import Path
-from typing import Any
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 import pytest
@@ -37,11 +40,28 @@ def methods_of_hosts() -> list[str]:
     ]
 
 
+def least(annotation: Any) -> Any:
+    """Returns the least value of this type, as it stands in a message."""
+    kind = get_origin(annotation)
+    if kind is Annotated:
+        return least(get_args(annotation)[0])
+    if kind in {Union, UnionType}:
+        return None if NoneType in get_args(annotation) else least(get_args(annotation)[0])
+    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
+        required = [field for field in msgspec.structs.fields(annotation) if field.required]
+        return {field.encode_name: least(field.type) for field in required}
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        return next(iter(annotation)).value
+    values: dict[Any, Any] = {str: "", int: 0, float: 0.0, bool: False, Any: None}
+    return values[annotation] if annotation in values else {} if kind in {dict, Mapping} else []
+
+
 @pytest.mark.parametrize("name", methods_of_hosts())
 def test_message_of_a_superseded_process_is_refused(harness: ConductorHarness, tmp_path: Path, name: str) -> None:
     Machine(tmp_path, harness.conductor).boot("hv")
     parameters = inspect.signature(getattr(ConductorApi, name)).parameters
-    values: dict[str, Any] = {key: () for key in parameters if key not in {"self", "ctx"}}
+    hints = get_type_hints(getattr(ConductorApi, name))
+    values: dict[str, Any] = {key: least(hints[key]) for key in parameters if key not in {"self", "ctx"}}
     values |= {key: value for key, value in {"host": "hv", "node": harness.node("hv")}.items() if key in parameters}
     with pytest.raises(errors.Superseded):
         getattr(harness.conductor, name)(SUPERSEDED, **values)
