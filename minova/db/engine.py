@@ -83,9 +83,13 @@ _WALL: ColumnElement[float] = EpochNow()
 _NOW: ColumnElement[float] = CloudNow(_WALL)
 
 
+class _CalledDouble(Double[float]):
+    """The type of a parameter whose value is a call. A statement that was compiled for a plain Double would not call it."""
+
+
 def _shown_by(clock: Callable[[], float]) -> ColumnElement[float]:
     """The time of `clock` when the statement runs."""
-    return BindParameter(None, callable_=clock, type_=Double(), unique=True)
+    return BindParameter(None, callable_=clock, type_=_CalledDouble(), unique=True)
 
 
 class _RoomMade(errors.ServiceUnavailable):
