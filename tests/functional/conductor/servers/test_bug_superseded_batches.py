@@ -53,7 +53,7 @@ def least(annotation: Any) -> Any:
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         return next(iter(annotation)).value
     values: dict[Any, Any] = {str: "", int: 0, float: 0.0, bool: False, Any: None}
-    return values[annotation] if annotation in values else {} if kind in {dict, Mapping} else []
+    return values.get(annotation, {} if kind in {dict, Mapping} else [])
 
 
 @pytest.mark.parametrize("name", methods_of_hosts())
