@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from sqlalchemy import select
 
+from minova.context import service_context
 from minova.db import models
 from minova.db.api_queries import images, instances
 from minova.objects.catalogue.image import Image
@@ -63,6 +64,6 @@ def test_pages_by_every_key_and_what_patterns_find(cloud: Cloud) -> None:
 
 
 def test_images_of_another_service(cloud: Cloud) -> None:
-    cloud.conductor.create_image(None, image=Image(id="1", owner="admin", service="glance"))
+    cloud.conductor.create_image(service_context(), image=Image(id="1", owner="admin", service="glance"))
     with cloud.readonly.read() as session:
         assert [image.id for image in images.of_service(session, "glance")] == ["1"]
