@@ -32,8 +32,6 @@ def test_a_plain_flavor_with_any_image_needs_nothing() -> None:
         {"hw:numa_nodes": "none"},
         {"pci_passthrough:alias": "absent:1"},
         {"quota:cpu_shares": "many"},
-        {"trait:HW_CPU_X86_AVX": "perhaps"},
-        {"trait:NO_SUCH_TRAIT": "required"},
     ],
 )
 def test_what_no_host_can_have_is_refused(specs: dict[str, str]) -> None:
