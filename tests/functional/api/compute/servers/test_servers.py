@@ -67,6 +67,7 @@ def test_hints_are_carried(stocked: Cloud) -> None:
         ("hw:pci_numa_affinity_policy", "near", "hw:pci_numa_affinity_policy"),
         ("pci_passthrough:alias", "qat:1", "qat"),
         ("pci_passthrough:alias", "qat", "pci_passthrough:alias"),
+        ("trait:HW_CPU_X86_AVX", "perhaps", "trait:HW_CPU_X86_AVX"),
     ],
 )
 def test_what_a_flavor_asks_of_hosts_and_cannot_be_is_told_before_anything_is_written(
