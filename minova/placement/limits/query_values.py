@@ -3,9 +3,9 @@
 import re
 from collections.abc import Collection
 from typing import NamedTuple
-from uuid import UUID
 
 from minova.placement.errors import BadRequest
+from minova.uuids import canonical_uuid
 
 # Python rejects numbers of more than 4,300 digits.
 _AMOUNT = re.compile(r"[+-]?[0-9]{1,1000}")
@@ -99,7 +99,7 @@ def _aggregates(value: str) -> frozenset[str]:
 
 
 def _aggregate(name: str) -> str:
-    uuid = _uuid(name)
+    uuid = canonical_uuid(name.strip())
     if uuid is None:
         raise BadRequest(
             f"Invalid query string parameters: Expected 'member_of' parameter to contain valid UUID(s). Got: {name}"
@@ -108,16 +108,9 @@ def _aggregate(name: str) -> str:
 
 
 def read_uuid(key: str, value: str) -> str:
-    uuid = _uuid(value)
+    uuid = canonical_uuid(value.strip())
     if uuid is None:
         raise BadRequest(
             f"Invalid query string parameters: Expected '{key}' parameter to be a format of uuid. Got: {value}"
         )
     return uuid
-
-
-def _uuid(text: str) -> str | None:
-    try:
-        return str(UUID(text.strip()))
-    except ValueError:
-        return None

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from typing import Annotated, Any, TypeAlias
-from uuid import UUID
 
 import msgspec
 from sqlalchemy.orm import Session
@@ -18,6 +17,7 @@ from minova.api.http.structs import Boolean, Page, is_true, page_size
 from minova.codecs import parse_json
 from minova.db import models
 from minova.db.api_queries import services as read_services
+from minova.uuids import canonical_uuid
 
 MAX_NAME = 255
 
@@ -153,10 +153,9 @@ def find(call: Call, session: Session) -> models.ComputeNode:
 
 
 def _by_uuid(session: Session, wanted: str) -> models.ComputeNode:
-    try:
-        uuid = str(UUID(wanted))
-    except ValueError:
-        raise errors.BadRequest(f"Invalid uuid {wanted[:64]}") from None
+    uuid = canonical_uuid(wanted)
+    if uuid is None:
+        raise errors.BadRequest(f"Invalid uuid {wanted[:64]}")
     node = read_services.node_by_uuid(session, uuid)
     if node is None:
         raise errors.NotFound(f"Hypervisor with ID '{uuid}' could not be found.")

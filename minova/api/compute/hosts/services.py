@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
-from uuid import UUID
 
 import msgspec
 
@@ -16,6 +15,7 @@ from minova.api.http.microversions import History, added, changed, removed
 from minova.api.http.structs import Boolean, is_true
 from minova.db.api_queries import availability_zones
 from minova.db.api_queries import services as read_services
+from minova.uuids import canonical_uuid
 
 Reason = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 # The zone of services that hold no servers; users cannot request it.
@@ -134,10 +134,10 @@ def _update(api: Collaborators, call: Call, body: Switch) -> dict[str, Any]:
 
 def _uuid(call: Call) -> str:
     wanted = call.path["id_or_action"]
-    try:
-        return str(UUID(wanted))
-    except ValueError:
-        raise errors.BadRequest(f"Invalid uuid {wanted[:64]}") from None
+    uuid = canonical_uuid(wanted)
+    if uuid is None:
+        raise errors.BadRequest(f"Invalid uuid {wanted[:64]}")
+    return uuid
 
 
 def _by_uuid(api: Collaborators, uuid: str) -> read_services.ServiceRow:

@@ -8,7 +8,6 @@ import ipaddress
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
-from uuid import UUID
 
 import msgspec
 
@@ -23,6 +22,7 @@ from minova.api.network.collaborators import Collaborators as NetworkCollaborato
 from minova.db.networks import security_groups as stored
 from minova.db.networks.pages import Page
 from minova.objects.network.network import SecurityGroup
+from minova.uuids import canonical_uuid
 
 Text = Annotated[str, msgspec.Meta(max_length=255)]
 Port = Int64 | Text | None
@@ -192,10 +192,10 @@ def _uuid(call: Call, name: str = "security_group_id") -> str:
 
 def _checked(wanted: str) -> str:
     """Raises BadRequest if `wanted` is not a UUID."""
-    try:
-        return str(UUID(wanted))
-    except ValueError:
-        raise errors.BadRequest("Security group id should be uuid") from None
+    uuid = canonical_uuid(wanted)
+    if uuid is None:
+        raise errors.BadRequest("Security group id should be uuid")
+    return uuid
 
 
 def _find(api: Collaborators, call: Call, wanted: str) -> SecurityGroup:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from typing import Any
-from uuid import UUID
 
 from minova import errors
 from minova.api.http.call import Call
@@ -10,6 +9,7 @@ from minova.api.image.glance.client import GlanceClient
 from minova.api.image.glance.images import image_of
 from minova.api.image.proxy import Filters, Properties, with_reserved
 from minova.objects.catalogue.image import Image
+from minova.uuids import canonical_uuid
 
 
 class GlanceProxy:
@@ -54,10 +54,10 @@ def _operation(name: str, key: str, **more: str) -> dict[str, Any]:
 
 def _image_id(call: Call) -> str:
     """Returns the id for a path in Glance. Raises NotFound if the text cannot be an id."""
-    try:
-        return str(UUID(call.path["image_id"]))
-    except ValueError:
-        raise errors.NotFound("Image not found.") from None
+    image_id = canonical_uuid(call.path["image_id"])
+    if image_id is None:
+        raise errors.NotFound("Image not found.")
+    return image_id
 
 
 def _token(call: Call) -> str:
