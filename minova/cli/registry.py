@@ -50,6 +50,7 @@ COMMANDS = {
     "network create": "minova.cli.commands.network:NetworkCreate",
     "network delete": "minova.cli.commands.network:NetworkDelete",
     "network list": "minova.cli.commands.network:NetworkList",
+    "network set": "minova.cli.commands.network:NetworkSet",
     "network show": "minova.cli.commands.network:NetworkShow",
     "port create": "minova.cli.commands.port:PortCreate",
     "port delete": "minova.cli.commands.port:PortDelete",

@@ -1,4 +1,6 @@
-"""The network `default` of minova-standalone: a shared network with a subnet, DHCP and a route out through its host."""
+"""The network `default` of minova-standalone: a shared network with a subnet, DHCP and a route out through its host, which
+reaches its guests.
+"""
 
 import ipaddress
 import logging
@@ -39,13 +41,13 @@ class DefaultNetwork:
         except errors.MinovaError as error:
             LOG.warning(
                 "There is no network `default`, and servers have no interface until a network is made "
-                "(minova network create --share, minova subnet create): %s",
+                "(minova network create --share --reachable, minova subnet create): %s",
                 error,
             )
 
     def _make(self, wanted: str) -> None:
         block = self._block(wanted)
-        network = Network(id=self._id("network"), name=NAME, project_id=PROJECT, shared=True)
+        network = Network(id=self._id("network"), name=NAME, project_id=PROJECT, shared=True, reachable=True)
         gateway = addresses.default_gateway(block)
         subnet = Subnet(
             id=self._id("subnet"),

@@ -41,6 +41,7 @@ class NetworkAnswer(Standard, frozen=True, kw_only=True):
     network_type: Text = msgspec.field(name="provider:network_type", default=UNSET)
     physical_network: Nullable = msgspec.field(name="provider:physical_network", default=UNSET)
     segmentation_id: int | msgspec.UnsetType | None = msgspec.field(name="provider:segmentation_id", default=UNSET)
+    reachable: Truth = msgspec.field(name="minova:reachable", default=UNSET)
 
 
 class PoolAnswer(msgspec.Struct, frozen=True, kw_only=True):

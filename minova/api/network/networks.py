@@ -24,6 +24,7 @@ Vlan = Annotated[int, msgspec.Meta(ge=1, le=4094)]
 Physical = Annotated[str, msgspec.Meta(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_.-]+$")]
 _TYPE, _PHYSICAL, _SEGMENT = "provider:network_type", "provider:physical_network", "provider:segmentation_id"
 _EXTERNAL = "router:external"
+_REACHABLE = "minova:reachable"
 
 
 class NewNetwork(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -36,6 +37,7 @@ class NewNetwork(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     network_type: Literal["local", "flat", "vlan"] | Unset = msgspec.field(name=_TYPE, default=msgspec.UNSET)
     physical_network: Physical | Unset | None = msgspec.field(name=_PHYSICAL, default=msgspec.UNSET)
     segmentation_id: Vlan | Unset | None = msgspec.field(name=_SEGMENT, default=msgspec.UNSET)
+    reachable: bool = msgspec.field(name=_REACHABLE, default=False)
     project_id: Text | None = None
     tenant_id: Text | None = None
 
@@ -51,6 +53,7 @@ class NetworkChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     shared: bool | Unset = msgspec.UNSET
     external: bool | Unset = msgspec.field(name=_EXTERNAL, default=msgspec.UNSET)
     mtu: Mtu | Unset = msgspec.UNSET
+    reachable: bool | Unset = msgspec.field(name=_REACHABLE, default=msgspec.UNSET)
 
 
 class UpdateNetwork(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -106,7 +109,8 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
     common.require_each(
         call,
         "create_network",
-        {"shared": body.shared, _EXTERNAL: body.external} | {f"provider:{name}": True for name in provider},
+        {"shared": body.shared, _EXTERNAL: body.external, _REACHABLE: body.reachable}
+        | {f"provider:{name}": True for name in provider},
     )
     network = Network(
         id=str(uuid.uuid4()),
@@ -117,6 +121,7 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
         shared=body.shared,
         external=body.external,
         mtu=DEFAULT_MTU if body.mtu is None else body.mtu,
+        reachable=body.reachable,
         **provider,
     )
     check_segment(network)
@@ -134,6 +139,10 @@ def check_segment(network: Network) -> None:
         raise errors.BadRequest(f"Invalid input for {_SEGMENT}. Reason: a vlan network needs it.")
     if network.network_type == LOCAL and network.physical_network is not None:
         raise errors.BadRequest(f"Invalid input for {_PHYSICAL}. Reason: a local network has none.")
+    if network.network_type != LOCAL and network.reachable:
+        raise errors.BadRequest(
+            f"Invalid input for {_REACHABLE}. Reason: a {network.network_type} network is no host's."
+        )
     if network.network_type != VLAN and network.segmentation_id is not None:
         raise errors.BadRequest(f"Invalid input for {_SEGMENT}. Reason: a {network.network_type} network has none.")
 
@@ -144,11 +153,13 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
         common.checked_name("network's", changes["name"])
     if "description" in changes:
         common.checked_text("description", changes["description"])
-    common.require_each(call, "update_network", {"shared": "shared" in changes, _EXTERNAL: "external" in changes})
+    limited = {"shared": "shared", "external": _EXTERNAL, "reachable": _REACHABLE}
+    common.require_each(call, "update_network", {name: field in changes for field, name in limited.items()})
 
     def attempt() -> Network:
-        network = _owned(api, call)
-        return api.conductor.update_network(call.ctx, network=msgspec.structs.replace(network, **changes))
+        changed = msgspec.structs.replace(_owned(api, call), **changes)
+        check_segment(changed)
+        return api.conductor.update_network(call.ctx, network=changed)
 
     return {"network": view(call, common.change(attempt))}
 
@@ -182,10 +193,11 @@ def find(api: Collaborators, call: Call, wanted: str) -> Network:
 
 
 def view(call: Call, network: Network) -> dict[str, Any]:
-    provider = {
+    limited = {
         _TYPE: network.network_type,
         _PHYSICAL: network.physical_network,
         _SEGMENT: network.segmentation_id,
+        _REACHABLE: network.reachable,
     }
     return {
         **common.standard(network),
@@ -195,7 +207,7 @@ def view(call: Call, network: Network) -> dict[str, Any]:
         _EXTERNAL: network.external,
         "mtu": network.mtu,
         "subnets": network.subnets,
-        **{name: value for name, value in provider.items() if call.permits(f"get_network:{name}")},
+        **{name: value for name, value in limited.items() if call.permits(f"get_network:{name}")},
     }
 
 

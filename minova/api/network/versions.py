@@ -12,6 +12,7 @@ RESOURCES = ("network", "subnet", "port", "security_group", "security_group_rule
 EXTENSIONS = (
     ("allowed-address-pairs", "Allowed Address Pairs", "Adds addresses from which a port may send beside its own."),
     ("external-net", "Neutron external network", "Adds router:external to networks."),
+    ("minova-reachable", "Networks reachable from their hosts", "Adds minova:reachable to networks: not of Neutron."),
     ("net-mtu", "Network MTU", "Shows the MTU of networks."),
     ("net-mtu-writable", "Network MTU (writable)", "The MTU of a network can be set."),
     ("pagination", "Pagination support", "Listings take limit, marker and page_reverse."),

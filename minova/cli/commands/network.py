@@ -1,4 +1,4 @@
-"""`minova network create|list|show|delete`."""
+"""`minova network create|list|show|set|delete`."""
 
 import argparse
 from collections.abc import Iterable, Sequence
@@ -7,10 +7,18 @@ from typing import Any
 from minova.cli import find
 from minova.cli.base import Command, Lister, ShowOne
 from minova.cli.client import NETWORK, Json, part
+from minova.cli.errors import UsageError
 from minova.cli.output.columns import Words
 
 NETWORKS = f"{NETWORK}/networks"
 Shown = tuple[Sequence[str], Iterable[Any]]
+# Of `network set`: the attribute, the options that set it to true and to false, and the help of the first.
+_SWITCHES = (
+    ("admin_state_up", "enable", "disable", "it is up"),
+    ("shared", "share", "no-share", "every project may use it (administrators)"),
+    ("router:external", "external", "internal", "every project sees it (administrators)"),
+    ("minova:reachable", "reachable", "no-reachable", "its hosts have routes to it (administrators)"),
+)
 
 
 class NetworkCreate(ShowOne):
@@ -29,6 +37,7 @@ Without --provider-network-type it is local: each host has the network, and tran
         parser.add_argument("--provider-network-type", metavar="TYPE", help="local, flat or vlan (administrators)")
         parser.add_argument("--provider-physical-network", metavar="NAME", help="whose bridges hosts have")
         parser.add_argument("--provider-segment", type=int, metavar="VLAN", help="the VLAN tag")
+        parser.add_argument("--reachable", action="store_true", help="its hosts have routes to it (administrators)")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
@@ -41,6 +50,7 @@ Without --provider-network-type it is local: each host has the network, and tran
             "provider:network_type": parsed_args.provider_network_type,
             "provider:physical_network": parsed_args.provider_physical_network,
             "provider:segmentation_id": parsed_args.provider_segment,
+            "minova:reachable": parsed_args.reachable or None,
         }
         made = self.client.post(NETWORKS, {"network": without_none(network)})["network"]
         return self.dict2columns(fields(made))
@@ -83,6 +93,30 @@ class NetworkShow(ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
         return self.dict2columns(fields(find.network(self.client, parsed_args.network)))
+
+
+class NetworkSet(Command):
+    """Change a network."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("network", metavar="NETWORK", help="name or ID")
+        parser.add_argument("--name", metavar="NAME")
+        parser.add_argument("--description", metavar="TEXT")
+        parser.add_argument("--mtu", type=int, metavar="BYTES")
+        for field, on, off, help_text in _SWITCHES:
+            switch = parser.add_mutually_exclusive_group()
+            switch.add_argument(f"--{on}", dest=field, action="store_const", const=True, help=help_text)
+            switch.add_argument(f"--{off}", dest=field, action="store_const", const=False)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        names = ("name", "description", "mtu", *(field for field, *_ in _SWITCHES))
+        changes = without_none({name: getattr(parsed_args, name) for name in names})
+        if not changes:
+            raise UsageError("Say what is to be set, such as --name or --reachable.")
+        network = find.network(self.client, parsed_args.network)
+        self.client.put(f"{NETWORKS}/{part(network['id'])}", {"network": changes})
 
 
 class NetworkDelete(Command):

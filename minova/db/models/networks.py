@@ -29,6 +29,7 @@ class Network(Lockable, Base):
     physical_network: Mapped[str | None] = mapped_column(String(64))
     segmentation_id: Mapped[int | None]
     segment: Mapped[str | None] = mapped_column(String(80), unique=True)
+    reachable: Mapped[bool] = mapped_column(default=False, server_default=false())
     revision_number: Mapped[int]
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]

@@ -17,7 +17,7 @@ from minova.objects.network.network import FLAT, LOCAL, VLAN, Network
 Row = models.Network
 _COLUMNS = tuple(name for name in Network.__struct_fields__ if name not in ("id", "subnets"))
 # The columns that a change may set.
-_CHANGING = ("name", "description", "admin_state_up", "shared", "external", "mtu")
+_CHANGING = ("name", "description", "admin_state_up", "shared", "external", "mtu", "reachable")
 # Built once: every server with interfaces reads its networks, and every new port locks one.
 _FIND = (
     select(Row, models.Subnet.uuid)

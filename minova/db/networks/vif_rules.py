@@ -36,6 +36,7 @@ class ServerPort(NamedTuple):
     physical_network: str | None
     segmentation_id: int | None
     mtu: int
+    reachable: bool
 
 
 def pairs_of(port: Port | ServerPort) -> tuple[AddressPair, ...]:

@@ -41,6 +41,7 @@ _PORTS = (
         _NETWORK.physical_network,
         _NETWORK.segmentation_id,
         _NETWORK.mtu,
+        _NETWORK.reachable,
         _ADDRESS.subnet_id,
         _ADDRESS.address,
     )
@@ -160,6 +161,7 @@ def _vifs(
             physical_network=port.physical_network,
             segmentation_id=port.segmentation_id,
             mtu=port.mtu,
+            reachable=port.reachable,
             admin_state_up=port.admin_state_up,
             addresses=tuple(
                 VifAddress(subnet_id=of_network[one.subnet_id].id, ip_address=one.address)

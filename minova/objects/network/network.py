@@ -23,6 +23,9 @@ MAX_ADDRESSES = 5
 class Network(msgspec.Struct, frozen=True, kw_only=True):
     """`shared`: every project may use it. `external`: every project may see it. `revision_number` grows with each
     change.
+
+    `reachable`: of a `local` network: its hosts have routes to its subnets, so no other reachable network may have
+    addresses of their ranges.
     """
 
     id: str
@@ -36,6 +39,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     network_type: str = LOCAL
     physical_network: str | None = None
     segmentation_id: int | None = None
+    reachable: bool = False
     subnets: tuple[str, ...] = ()
     revision_number: int = 1
     created_at: datetime | None = None

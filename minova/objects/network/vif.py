@@ -103,6 +103,7 @@ class GroupMembers(msgspec.Struct, frozen=True, kw_only=True):
 class Vif(msgspec.Struct, frozen=True, kw_only=True):
     """`subnets`: all subnets of the network, as they were when this was read.
 
+    `reachable`: the host has routes to the subnets of the `local` network.
     `rules`: of the port's security groups; None: no security group restricts it.
     `hostname`: of the instance, if nothing else gives it.
     `pending_delete`: the port was taken from the instance, but its guest may still have it.
@@ -119,6 +120,7 @@ class Vif(msgspec.Struct, frozen=True, kw_only=True):
     physical_network: str | None = None
     segmentation_id: int | None = None
     mtu: int = 1500
+    reachable: bool = False
     admin_state_up: bool = True
     addresses: tuple[VifAddress, ...] = ()
     subnets: tuple[VifSubnet, ...] = ()

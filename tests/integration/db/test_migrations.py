@@ -13,6 +13,7 @@ from minova.db import schema
 from minova.db.engine import Database
 from minova.db.models import Base
 from minova.db.upgrade import upgrade
+from tests.integration.db.killed_upgrades import make
 
 
 @pytest.fixture(params=["sqlite", "fresh_postgresql_url", "fresh_mariadb_url"])
@@ -41,6 +42,25 @@ def test_migrated_tables_are_those_of_the_models(url: str, db: Database) -> None
 def test_an_upgrade_twice_is_harmless(url: str, db: Database) -> None:
     assert schema.version(db) is None
     assert upgrade(url) == upgrade(url) == schema.head() == schema.version(db)
+
+
+def test_hosts_go_on_reaching_the_networks_of_administrators(url: str, db: Database) -> None:
+    make(url, "0035")
+    kinds = (("local", "admin", 0), ("local", "alice", 1), ("local", "alice", 0), ("flat", "admin", 1))
+    with db.write() as session:
+        for number, (kind, project, shared) in enumerate(kinds):
+            is_shared = "true" if shared else "false"
+            session.execute(
+                text(
+                    "INSERT INTO networks (uuid, name, description, project_id, admin_state_up, shared, external, mtu, "
+                    "network_type, revision_number, created_at, updated_at) VALUES "
+                    f"('n{number}', '', '', '{project}', true, {is_shared}, false, 1500, '{kind}', 1, '2026-01-01', '2026-01-01')"
+                )
+            )
+    upgrade(url)
+    with db.read() as session:
+        found = session.execute(text("SELECT reachable FROM networks ORDER BY uuid")).scalars()
+        assert [bool(reachable) for reachable in found] == [True, True, False, False]
 
 
 def test_no_tables_and_too_old_ones_are_refused_with_the_command_to_run(url: str, db: Database) -> None:

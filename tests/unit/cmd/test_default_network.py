@@ -52,7 +52,7 @@ def test_it_is_shared_and_has_addresses_that_the_host_does_not_use(
     conductor = Conductor()
     make(tmp_path, conductor)
     (network,), (subnet,) = conductor.networks.values(), conductor.subnets.values()
-    assert (network.name, network.shared, network.network_type) == ("default", True, "local")
+    assert (network.name, network.shared, network.network_type, network.reachable) == ("default", True, "local", True)
     assert (subnet.network_id, subnet.cidr, subnet.gateway_ip) == (network.id, "172.30.5.0/24", "172.30.5.1")
     assert subnet.enable_dhcp
 

@@ -84,6 +84,7 @@ def test_new_network_has_neutrons_attributes(cloud: Cloud) -> None:
         "provider:network_type": "local",
         "provider:physical_network": None,
         "provider:segmentation_id": None,
+        "minova:reachable": False,
     }
     assert cloud.get(f"/network/v2.0/networks/{made['id']}")["network"] == made
     assert listed(cloud, "network") == [made]
@@ -99,6 +100,18 @@ def test_network_changes_and_goes(cloud: Cloud) -> None:
     status, answer = cloud.ask("GET", path)
     assert (status, answer["NeutronError"]["type"]) == (404, "NetworkNotFound")
     assert cloud.ask("DELETE", path)[0] == 404
+
+
+def test_administrators_let_hosts_reach_a_network(cloud: Cloud) -> None:
+    made = network(cloud, **{"minova:reachable": True})
+    path = f"/network/v2.0/networks/{made['id']}"
+    assert made["minova:reachable"]
+    for reachable in (False, True):
+        cloud.ask("PUT", path, {"network": {"minova:reachable": reachable}})
+        assert cloud.get(path)["network"]["minova:reachable"] is reachable
+    flat = network(cloud, **{"provider:network_type": "flat", "provider:physical_network": "dc1"})
+    status, answer = cloud.ask("PUT", f"/network/v2.0/networks/{flat['id']}", {"network": {"minova:reachable": True}})
+    assert (status, "minova:reachable" in answer["NeutronError"]["message"]) == (400, True)
 
 
 def test_change_that_is_overtaken_is_made_again(cloud: Cloud) -> None:
@@ -159,6 +172,10 @@ def test_physical_networks_are_given_once(cloud: Cloud) -> None:
         (
             {"provider:network_type": "vlan", "provider:physical_network": "dc1", "provider:segmentation_id": 4095},
             "provider:segmentation_id",
+        ),
+        (
+            {"provider:network_type": "flat", "provider:physical_network": "dc1", "minova:reachable": True},
+            "minova:reachable",
         ),
         ({"provider:network_type": "flat", "provider:physical_network": "a b"}, "provider:physical_network"),
         ({"project_id": "one", "tenant_id": "two"}, "tenant_id"),

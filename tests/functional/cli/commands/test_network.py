@@ -55,6 +55,21 @@ def test_networks_subnets_and_ports_from_their_creation_to_their_end(minova: Cli
     assert json_output(minova("subnet", "list", *JSON)) == []
 
 
+def test_a_network_is_changed(minova: Cli) -> None:
+    succeed(minova("network", "create", "blue", "--reachable"))
+    assert json_output(minova("network", "show", "blue", *JSON))["minova:reachable"]
+    words = ("--name", "green", "--mtu", "1400", "--share", "--external", "--disable", "--no-reachable")
+    succeed(minova("network", "set", "blue", *words))
+    changed = json_output(minova("network", "show", "green", *JSON))
+    names = ("mtu", "shared", "router:external", "admin_state_up", "minova:reachable")
+    assert [changed[name] for name in names] == [1400, True, True, False, False]
+    succeed(minova("network", "set", "green", "--no-share", "--internal", "--enable", "--reachable"))
+    changed = json_output(minova("network", "show", "green", *JSON))
+    assert [changed[name] for name in names] == [1400, False, False, True, True]
+    nothing = minova("network", "set", "green")
+    assert (nothing.code, "--reachable" in nothing.err) == (2, True)
+
+
 def test_a_port_is_changed_piece_by_piece(minova: Cli) -> None:
     succeed(minova("network", "create", "blue"))
     succeed(minova("subnet", "create", "front", "--network", "blue", "--subnet-range", "10.1.0.0/24"))
