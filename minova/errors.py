@@ -229,6 +229,10 @@ class GuestStateUnexpected(HypervisorError):
     """The guest is not in a state in which the operation is possible: it is off, for example."""
 
 
+class LiveMigrationAborted(HypervisorError):
+    """A live migration has ended before the guest left, because its abort was requested; the guest continues to run where it was."""
+
+
 class BaseImageLost(HypervisorError):
     """The image on which a server's disk is based is gone from its host and cannot be fetched again. The text names the
     file.

@@ -19,13 +19,14 @@ from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
 from minova.virt.driver.disks import LeftDisks
 from minova.virt.driver.domains import NO_DATA, NO_ROW, GuestData, RowHost
+from tests.fakes.immovable import Immovable
 
 
 def nothing(operation: str) -> None:
     """The hook that does nothing."""
 
 
-class Hypervisor:
+class Hypervisor(Immovable):
     """Implements `virt.driver.Driver`. `on_call` is told each operation before it works; what it raises is raised."""
 
     reports_resources: ClassVar[bool] = True

@@ -7,6 +7,7 @@ from minova.virt.driver.disks import DiskDriver
 from minova.virt.driver.domains import DomainDriver
 from minova.virt.driver.host import HostDriver
 from minova.virt.driver.interfaces import InterfaceDriver
+from minova.virt.driver.migration import MigrationDriver
 from minova.virt.driver.power import PowerDriver
 from minova.virt.driver.rescue import RescueDriver
 from minova.virt.driver.snapshots import SnapshotDriver
@@ -18,6 +19,7 @@ class Driver(
     DomainDriver,
     HostDriver,
     InterfaceDriver,
+    MigrationDriver,
     PowerDriver,
     RescueDriver,
     SnapshotDriver,

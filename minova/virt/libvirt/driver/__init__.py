@@ -9,11 +9,19 @@ from minova.virt.libvirt.driver.disks import LibvirtDisks
 from minova.virt.libvirt.driver.domains import LibvirtDomains
 from minova.virt.libvirt.driver.host import LibvirtHost
 from minova.virt.libvirt.driver.interfaces import LibvirtInterfaces
+from minova.virt.libvirt.driver.migration import LibvirtMigration
 from minova.virt.libvirt.driver.rescue import LibvirtRescue
 from minova.virt.libvirt.driver.snapshots import LibvirtSnapshots
 
 
 class LibvirtDriver(
-    LibvirtHost, LibvirtDomains, LibvirtInterfaces, LibvirtRescue, LibvirtDisks, LibvirtSnapshots, LibvirtConsoles
+    LibvirtHost,
+    LibvirtDomains,
+    LibvirtInterfaces,
+    LibvirtRescue,
+    LibvirtDisks,
+    LibvirtSnapshots,
+    LibvirtConsoles,
+    LibvirtMigration,
 ):
     """Implements `virt.driver.Driver`. Safe for threads."""

@@ -1,0 +1,50 @@
+"""The disks of a guest that is off, as its host serves them to the host to which it moves."""
+
+import msgspec
+
+
+class TransferKey(msgspec.Struct, frozen=True, kw_only=True):
+    """The pre-shared key of TLS with which one move's disks are fetched, and nothing else. `secret`: in hex. No log and
+    no error contains it.
+    """
+
+    identity: str
+    secret: str
+
+    def __repr__(self) -> str:
+        return f"TransferKey(identity={self.identity!r})"
+
+
+class ExportedFile(msgspec.Struct, frozen=True, kw_only=True):
+    """One file of the guest, byte for byte under the name `export`.
+
+    - `size`: its length in bytes.
+    - `format`: qcow2 or raw for a disk, as recorded by the source; None for other files.
+    - `based`: whether it is on top of the server's image, which the destination has to have.
+    """
+
+    name: str
+    export: str
+    size: int
+    format: str | None = None
+    based: bool = False
+
+
+class DiskExport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a source serves, at `address`:`port`. No `files`: nothing of the guest has to be fetched.
+
+    - `host`, `attempt`, `root_inode`: the source's owner record. A destination that has the very same record in its own folder
+      shares the storage, and fetches nothing.
+    - `memory_mb`, `vcpus`: of the guest whose saved memory is among the files.
+    - `drive_is_cd`: whether the config drive is a CD.
+    """
+
+    host: str
+    attempt: int
+    root_inode: int | None = None
+    address: str = ""
+    port: int = 0
+    files: tuple[ExportedFile, ...] = ()
+    memory_mb: int = 0
+    vcpus: int = 0
+    drive_is_cd: bool = True

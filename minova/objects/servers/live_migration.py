@@ -1,0 +1,106 @@
+"""Values of a live migration: what the two hosts tell each other, its progress, and what each of them has of the guest."""
+
+from enum import StrEnum
+
+import msgspec
+
+from minova.objects.servers.disk_export import DiskExport
+
+
+class LiveMode(StrEnum):
+    """BLOCK: the disks are copied, and the guest arrives paused. SHARED: both hosts have the same disks."""
+
+    BLOCK = "block"
+    SHARED = "shared"
+
+
+class LiveSource(msgspec.Struct, frozen=True, kw_only=True):
+    """A running guest, as its host describes it to the destination.
+
+    - `xml`, `inactive_xml`: the domain as it runs, and as it would be started again.
+    - `cpu_xml`: its CPU as the guest sees it; None: the default of QEMU.
+    - `sizes`: virtual sizes of its disks in bytes, by their names in the guest.
+    - `export`: the files that libvirt does not copy, such as the config drive.
+    """
+
+    xml: str
+    inactive_xml: str
+    cpu_xml: str | None
+    sizes: dict[str, int]
+    export: DiskExport
+
+
+class LiveDestination(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer of a destination that has prepared for the guest.
+
+    - `uri`: where the source's libvirtd reaches that of the destination.
+    - `address`: where the source's QEMU sends memory and disks.
+    - `tls_name`: the name in the destination's certificate; None: without TLS between the QEMUs.
+    - `xml`, `persistent_xml`: the guest as it runs there, and as it is started there later.
+    - `copied`: names of the disks, in the guest, that are copied.
+    """
+
+    mode: LiveMode
+    uri: str
+    address: str
+    tls_name: str | None
+    xml: str
+    persistent_xml: str
+    copied: tuple[str, ...] = ()
+
+
+class LivePhase(StrEnum):
+    PREPARING = "preparing"
+    DISKS = "disks"
+    MEMORY = "memory"
+    POST_COPY = "post-copy"
+
+
+class LiveProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """Sizes in bytes, speeds in bytes per second. `downtime_ms`: expected, then actual; None: not known yet."""
+
+    phase: LivePhase = LivePhase.PREPARING
+    memory_total: int = 0
+    memory_processed: int = 0
+    memory_remaining: int = 0
+    disk_total: int = 0
+    disk_processed: int = 0
+    disk_remaining: int = 0
+    speed: int = 0
+    seconds: float = 0.0
+    downtime_ms: int | None = None
+
+
+class LiveOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """The guest has left: its copy here is off. `arrives_paused`: the destination resumes it after the row has its
+    host.
+    """
+
+    arrives_paused: bool
+    seconds: float
+    downtime_ms: int | None = None
+    post_copy: bool = False
+
+
+class GuestSide(StrEnum):
+    """What one host has of a moving guest. PAUSED_BY_MIGRATION: the source has handed it over and does not know whether
+    it has arrived. LEFT: off, because it has arrived elsewhere.
+    """
+
+    ABSENT = "absent"
+    RUNNING = "running"
+    PAUSED = "paused"
+    PAUSED_BY_MIGRATION = "paused by migration"
+    SHUT_OFF = "shut off"
+    LEFT = "left"
+    CRASHED = "crashed"
+    POST_COPY = "post-copy"
+    POST_COPY_FAILED = "post-copy failed"
+
+
+class GuestReport(msgspec.Struct, frozen=True, kw_only=True):
+    """`attempt`: of the domain. `moving`: libvirt still works on a migration of it, so that the side may change."""
+
+    side: GuestSide
+    attempt: int | None = None
+    moving: bool = False

@@ -1,0 +1,146 @@
+"""Moves of fake guests: a record goes from one hypervisor to another."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import ClassVar
+
+import msgspec
+
+from minova import errors
+from minova.objects.actions.power_rules import OFF
+from minova.objects.servers.disk_export import DiskExport, TransferKey
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.live_migration import (
+    GuestReport,
+    GuestSide,
+    LiveDestination,
+    LiveMode,
+    LiveOutcome,
+    LivePhase,
+    LiveProgress,
+    LiveSource,
+)
+from minova.objects.servers.states import PowerState, VmState
+from minova.virt.driver.domains import NO_DATA, GuestData
+from minova.virt.fake.power import FakePower
+
+_SIDES = {
+    PowerState.RUNNING: GuestSide.RUNNING,
+    PowerState.PAUSED: GuestSide.PAUSED,
+    PowerState.CRASHED: GuestSide.CRASHED,
+}
+
+
+class FakeMigration(FakePower):
+    moves_guests: ClassVar[bool] = True
+
+    def export_disks(self, instance: Instance, migration_uuid: str, key: TransferKey) -> DiskExport:
+        with self._lock:
+            self._begin("export_disks")
+            domain = self._domain(instance.uuid)
+            if domain.power_state not in OFF:
+                raise errors.GuestStateUnexpected(f"The domain of {instance.uuid} is not off")
+            return DiskExport(host=domain.node, attempt=domain.attempt, address="127.0.0.1", port=1)
+
+    def stop_export(self, migration_uuid: str) -> None:
+        self._begin("stop_export")
+
+    def import_disks(
+        self,
+        instance: Instance,
+        attempt: int,
+        export: DiskExport,
+        key: TransferKey,
+        image_path: Path | None,
+        check: Callable[[], None],
+    ) -> None:
+        self._begin("import_disks")
+        check()
+
+    def define_moved(self, instance: Instance, node: str, attempt: int, data: GuestData = NO_DATA) -> None:
+        with self._lock:
+            self._begin("define_moved")
+            existing = self._domains.get(instance.uuid)
+            if existing is not None and existing.attempt < attempt:
+                if existing.power_state not in OFF:
+                    raise errors.GuestStateUnexpected(f"The domain of {instance.uuid} runs")
+                del self._domains[instance.uuid]
+            self.prepare(instance, node, attempt, None)
+            if existing is not None:
+                self._write(
+                    msgspec.structs.replace(
+                        self._domain(instance.uuid),
+                        console=existing.console,
+                        boots=existing.boots,
+                        power_state=existing.power_state,
+                        saved=existing.saved,
+                    )
+                )
+
+    def live_source(self, instance: Instance, migration_uuid: str, key: TransferKey) -> LiveSource:
+        with self._lock:
+            self._begin("live_source")
+            domain = self._domain(instance.uuid)
+            if domain.power_state in OFF:
+                raise errors.GuestNotRunning(f"The domain of {instance.uuid} is off")
+            export = DiskExport(host=domain.node, attempt=domain.attempt)
+            return LiveSource(xml="", inactive_xml="", cpu_xml=None, sizes={}, export=export)
+
+    def check_live(self, instance: Instance, source: LiveSource, *, block: bool | None) -> None:
+        self._begin("check_live")
+
+    def prepare_live(
+        self,
+        instance: Instance,
+        node: str,
+        attempt: int,
+        source: LiveSource,
+        key: TransferKey,
+        image_path: Path | None,
+        check: Callable[[], None],
+    ) -> LiveDestination:
+        """The record is paused until `arrive`."""
+        with self._lock:
+            self._begin("prepare_live")
+            self.prepare(instance, node, attempt, None)
+            self._turn_to(instance.uuid, PowerState.PAUSED)
+        return LiveDestination(
+            mode=LiveMode.BLOCK, uri="", address="127.0.0.1", tls_name=None, xml="", persistent_xml=""
+        )
+
+    def live_migrate(
+        self, instance: Instance, destination: LiveDestination, progress: Callable[[LiveProgress], None]
+    ) -> LiveOutcome:
+        self._begin("live_migrate")
+        progress(LiveProgress(phase=LivePhase.MEMORY, memory_total=instance.flavor.memory_mb << 20))
+        self._turn_to(instance.uuid, PowerState.SHUTDOWN)
+        return LiveOutcome(arrives_paused=True, seconds=0.0, downtime_ms=0)
+
+    def abort_live(self, instance_uuid: str) -> None:
+        self._begin("abort_live")
+        raise errors.GuestStateUnexpected(f"No migration of instance {instance_uuid} runs")
+
+    def force_complete_live(self, instance_uuid: str) -> None:
+        self._begin("force_complete_live")
+        raise errors.GuestStateUnexpected(f"No migration of instance {instance_uuid} runs")
+
+    def guest_side(self, instance_uuid: str) -> GuestReport:
+        with self._lock:
+            self._begin("guest_side")
+            domain = self._domains.get(instance_uuid)
+        if domain is None:
+            return GuestReport(side=GuestSide.ABSENT)
+        return GuestReport(side=_SIDES.get(domain.power_state, GuestSide.SHUT_OFF), attempt=domain.attempt)
+
+    def arrive(self, instance: Instance, attempt: int) -> PowerState:
+        with self._lock:
+            self._begin("arrive")
+            domain = self._domain(instance.uuid)
+            if domain.attempt != attempt:
+                raise errors.NotFound(f"The domain of {instance.uuid} is of attempt {domain.attempt}, not {attempt}")
+            paused = instance.vm_state is VmState.PAUSED
+            return self._turn_to(instance.uuid, PowerState.PAUSED if paused else PowerState.RUNNING)
+
+    def stay(self, instance_uuid: str) -> PowerState:
+        self._begin("stay")
+        return self._turn_to(instance_uuid, PowerState.RUNNING)
