@@ -2,7 +2,9 @@
 
 accepted -> pre-migrating (the destination has claimed) -> migrating -> post-migrating -> finished
                                      finished -> confirming -> confirmed | reverting -> reverted
-                                     any -> error
+                                     any -> error | cancelled (before the switch)
+
+The phases of a move are in `moves.py`.
 """
 
 from collections.abc import Mapping
@@ -38,22 +40,38 @@ BEGUN: Mapping[MigrationType, TaskState] = {
 MOVABLE: Mapping[MigrationType, frozenset[VmState]] = {
     MigrationType.RESIZE: frozenset({VmState.ACTIVE, VmState.STOPPED}),
     MigrationType.MIGRATION: frozenset({VmState.ACTIVE, VmState.STOPPED}),
-    MigrationType.LIVE_MIGRATION: frozenset({VmState.ACTIVE}),
+    MigrationType.LIVE_MIGRATION: frozenset({VmState.ACTIVE, VmState.PAUSED}),
     MigrationType.EVACUATION: frozenset({VmState.ACTIVE, VmState.STOPPED, VmState.ERROR}),
 }
 
 
+# The task states of a cold move in their order. The last one begins with the switch to the destination.
+COLD_STEPS = (
+    TaskState.RESIZE_PREP,
+    TaskState.RESIZE_MIGRATING,
+    TaskState.RESIZE_MIGRATED,
+    TaskState.RESIZE_FINISH,
+)
+# The vm_state of a server whose move ends without a confirmation.
+_MOVED = frozenset({VmState.ACTIVE, VmState.PAUSED, VmState.STOPPED})
+
+
 def transitions() -> dict[State, set[State]]:
-    """Returns the states of instances from which and to which migrations lead: begun, arrived, or back."""
+    """Returns the states of instances from which and to which migrations lead: begun, on their way, arrived, or back."""
     table: dict[State, set[State]] = {}
     for kind, vm_states in MOVABLE.items():
+        steps = COLD_STEPS if BEGUN[kind] is COLD_STEPS[0] else (BEGUN[kind],)
         for vm_state in vm_states:
-            begun = (vm_state, BEGUN[kind])
-            table.setdefault((vm_state, None), set()).add(begun)
-            arrived = {(VmState.RESIZED, None), (VmState.ACTIVE, None), (VmState.STOPPED, None)}
-            table.setdefault(begun, set()).update({(vm_state, None), *arrived})
+            table.setdefault((vm_state, None), set()).add((vm_state, steps[0]))
+            arrived = {(VmState.RESIZED, None), (VmState.ERROR, None), *((state, None) for state in _MOVED)}
+            for number, step in enumerate(steps):
+                later = {(vm_state, following) for following in steps[number + 1 :]}
+                table.setdefault((vm_state, step), set()).update({(vm_state, None), *arrived, *later})
     # Confirmed or reverted.
-    table[VmState.RESIZED, None] = {(VmState.ACTIVE, None), (VmState.STOPPED, None)}
+    back: set[State] = {(VmState.ACTIVE, None), (VmState.STOPPED, None), (VmState.ERROR, None)}
+    reverting: State = (VmState.RESIZED, TaskState.RESIZE_REVERTING)
+    table[VmState.RESIZED, None] = {*back, reverting}
+    table[reverting] = {*back, (VmState.RESIZED, None)}
     return table
 
 
@@ -81,6 +99,10 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
     fitted there.
 
     `old_vm_state`: the instance's vm_state before the move.
+    `attempt`: of the instance at the destination, and from the switch on in its row: each destination that is tried has
+    the next number. 0: of a release before moves were tasks.
+    `cleanup_host`: the host that has still to remove what this move left there, after the end of the migration. Until
+    then the migration keeps its allocation of that host.
     """
 
     uuid: str
@@ -97,6 +119,8 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
     old_numa_topology: InstanceNUMATopology | None = None
     new_numa_topology: InstanceNUMATopology | None = None
     new_pci_requests: tuple[InstancePCIRequest, ...] = ()
+    attempt: int = 0
+    cleanup_host: str | None = None
     created_at: datetime | None = None
     updated_at: datetime | None = None
 

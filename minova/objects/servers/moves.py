@@ -1,0 +1,102 @@
+"""Moves of servers as hosts get and report them. Pure.
+
+A move is a row (`Migration`) and a task. The task is in one phase at a time, and each phase is the work of one host::
+
+    schedule      no host: the scheduler chooses the destination         accepted
+    claim         destination: claims under its limits                   pre-migrating   resize_prep
+    export        source: shuts the guest down, serves its disks         migrating       resize_migrating
+    import        destination: pulls the disks                           post-migrating  resize_migrated
+    -- the switch: the row has the destination, the new flavor and the next attempt --
+    start         destination: defines the guest, and starts it          finished        resize_finish
+
+    before the switch, after a failure:
+    restore       source: the guest is as it was before                  error
+    discard       destination: removes its copy
+
+    a finished move:
+    leave         source: removes what it kept for a revert              confirming, confirmed
+    discard, then restore                                                reverting, reverted     resize_reverting
+"""
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from minova.objects.requests.request_spec import HostLimits
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.migration import Migration
+from minova.objects.servers.states import PowerState
+
+
+class MovePhase(StrEnum):
+    SCHEDULE = "schedule"
+    CLAIM = "claim"
+    EXPORT = "export"
+    IMPORT = "import"
+    START = "start"
+    RESTORE = "restore"
+    DISCARD = "discard"
+    LEAVE = "leave"
+
+
+# The phases of a move whose work is the destination's. All others but `schedule` are the source's.
+AT_DESTINATION = frozenset({MovePhase.CLAIM, MovePhase.IMPORT, MovePhase.START, MovePhase.DISCARD})
+# The phases in which a move can still be taken back without a revert.
+BEFORE_SWITCH = frozenset({MovePhase.SCHEDULE, MovePhase.CLAIM, MovePhase.EXPORT, MovePhase.IMPORT})
+
+
+class PhaseKey(msgspec.Struct, frozen=True, kw_only=True):
+    """What a host names when it reports: the fence of moves. `attempt`: of the migration, as the host got it."""
+
+    migration_uuid: str
+    instance_uuid: str
+    phase: MovePhase
+    attempt: int
+    host: str
+
+
+class MoveMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """One phase of a move for its host.
+
+    `instance`: as its row is now; after the switch it has the destination, the new flavor and the new attempt.
+    `export`: what the source serves, for `import`; as `objects/servers/disk_transfers.py` encodes it.
+    `key`: of the transfer of this move alone. A log shows neither.
+    `availability_zone`: of the host, for a guest with a config drive; empty: the default zone.
+    """
+
+    migration: Migration
+    instance: Instance
+    phase: MovePhase
+    limits: HostLimits = HostLimits()
+    export: dict[str, Any] | None = None
+    key: dict[str, Any] | None = None
+    availability_zone: str = ""
+
+    def key_on(self, host: str) -> PhaseKey:
+        return PhaseKey(
+            migration_uuid=self.migration.uuid,
+            instance_uuid=self.instance.uuid,
+            phase=self.phase,
+            attempt=self.migration.attempt,
+            host=host,
+        )
+
+    def __repr__(self) -> str:
+        return f"MoveMessage({self.migration.uuid}, {self.phase}, attempt {self.migration.attempt})"
+
+
+class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
+    """How a phase ended on its host. `failure` None: with success; else it is for administrators, and `kind` is one of
+    `objects/servers/failures.py`.
+
+    `export`: see `MoveMessage`. `power_state`: of the guest on this host, if it is known.
+    """
+
+    power_state: PowerState | None = None
+    export: dict[str, Any] | None = None
+    failure: str | None = None
+    kind: str = ""
+
+    def __repr__(self) -> str:
+        return f"PhaseResult({self.power_state!r}, {self.failure!r}, {self.kind!r})"
