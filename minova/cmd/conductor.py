@@ -33,6 +33,7 @@ from minova.conductor.hosts.audit_results import AuditResults
 from minova.conductor.hosts.broker_probe import BrokerProbe
 from minova.conductor.hosts.compute_nodes import ComputeNodes
 from minova.conductor.hosts.liveness import Liveness
+from minova.conductor.hosts.placement_audit import PlacementAudit
 from minova.conductor.hosts.services import Services
 from minova.conductor.hosts.witnesses import Witnesses
 from minova.conductor.manager import BINARY, ConductorCollaborators, ConductorManager
@@ -45,7 +46,6 @@ from minova.conductor.network.ports import Ports
 from minova.conductor.network.security_groups import SecurityGroups
 from minova.conductor.network.servers import ServerPorts
 from minova.conductor.notifications.instances import Notifications
-from minova.conductor.placement_audit import PlacementAudit
 from minova.conductor.purge import Purge
 from minova.conductor.quotas import Quotas
 from minova.conductor.reconcile import Reconcile

@@ -23,6 +23,7 @@ from minova.conductor.catalogue.server_groups import Groups
 from minova.conductor.hosts.audit_results import AuditResults
 from minova.conductor.hosts.broker_probe import BrokerProbe
 from minova.conductor.hosts.compute_nodes import ComputeNodes
+from minova.conductor.hosts.placement_audit import PlacementAudit
 from minova.conductor.hosts.services import FLUSH_INTERVAL, Services
 from minova.conductor.hosts.witnesses import END_INTERVAL, Witnesses
 from minova.conductor.network import attachments
@@ -30,7 +31,6 @@ from minova.conductor.network.networks import Networks, Subnets
 from minova.conductor.network.neutron_interfaces import NeutronInterfaces
 from minova.conductor.network.ports import Ports
 from minova.conductor.network.security_groups import SecurityGroups
-from minova.conductor.placement_audit import PlacementAudit
 from minova.conductor.purge import HISTORY_INTERVAL, PURGE_INTERVAL, TRIM_INTERVAL, Purge
 from minova.conductor.quotas import Quotas
 from minova.conductor.reconcile import Reconcile

@@ -118,9 +118,12 @@ def faults(session: Session, before: datetime, limit: int) -> int:
 
 
 def migrations(session: Session, before: datetime, limit: int) -> list[str]:
-    """Removes migrations that ended before `before`. Returns their uuids: each is also a consumer."""
+    """Removes migrations that ended before `before`. Returns their uuids: each is also a consumer. One that has left
+    something on a host stays.
+    """
     ended_at = func.coalesce(Migration.updated_at, Migration.created_at)
-    query = select(Migration.uuid).where(Migration.status.in_(sorted(ENDED)), ended_at < before)
+    ended = (Migration.status.in_(sorted(ENDED)), Migration.cleanup_host.is_(None))
+    query = select(Migration.uuid).where(*ended, ended_at < before)
     uuids = list(session.scalars(query.order_by(Migration.id).limit(limit)))
     if uuids:
         session.connection().execute(delete(Migration).where(Migration.uuid.in_(uuids)))

@@ -10,7 +10,7 @@
     crashed                                 absent               LOST: ERROR or SHUTOFF at the source, never completed
     running                                 running              BOTH: pause both, ERROR
     post-copy failed on either side                              BROKEN: ERROR; a hard reboot at the destination is offered
-    silent and not fenced, either                                WAIT
+    silent and not fenced, either                                WAIT; so is one whose hypervisor still moves it
     absent                                  absent               LOST
 
 A fenced side counts as absent: its guest does not run any more. What it has on its disks is not proof of anything.
@@ -20,24 +20,13 @@ from enum import StrEnum
 
 import msgspec
 
-from minova.objects.servers.states import PowerState
-
-
-class Seen(StrEnum):
-    """A side's guest, as its host has reported it. SILENT: the host has not answered. PAUSED: by the migration."""
-
-    SILENT = "silent"
-    ABSENT = "absent"
-    OFF = "off"
-    CRASHED = "crashed"
-    PAUSED = "paused"
-    RUNNING = "running"
-    POSTCOPY_FAILED = "postcopy_failed"
+from minova.objects.servers.live_migration import GuestReport, GuestSide
 
 
 class Verdict(StrEnum):
     """SOURCE, DESTINATION: the server belongs there, and the other side removes its copy. LOST: nothing of the guest is
-    left that could run. BOTH: two guests run. BROKEN: the guest's memory is lost on the way. WAIT: one side is silent.
+    left that could run. BOTH: two guests run. BROKEN: the guest's memory is lost on the way. WAIT: one side is silent,
+    or its hypervisor still works on the move.
     """
 
     SOURCE = "source"
@@ -49,49 +38,37 @@ class Verdict(StrEnum):
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """`attempt`: the mark of the guest that is there. `fenced`: the host is known not to run anything."""
+    """`report`: None: the host has not answered. `fenced`: the host is known not to run anything."""
 
-    seen: Seen
-    attempt: int = 0
+    report: GuestReport | None = None
     fenced: bool = False
 
     @property
-    def judged(self) -> Seen:
-        return Seen.ABSENT if self.fenced else self.seen
+    def judged(self) -> GuestReport | None:
+        return GuestReport(side=GuestSide.ABSENT) if self.fenced else self.report
 
 
-_STOPPED = frozenset({Seen.ABSENT, Seen.OFF, Seen.CRASHED})
-_HERE = frozenset({Seen.OFF, Seen.PAUSED, Seen.RUNNING})
-
-
-def seen_of(power_state: PowerState | None, *, by_migration: bool = False) -> Seen:
-    """`by_migration`: the guest is paused because it migrates. One that its owner has paused counts as running."""
-    match power_state:
-        case None:
-            return Seen.ABSENT
-        case PowerState.RUNNING:
-            return Seen.RUNNING
-        case PowerState.PAUSED:
-            return Seen.PAUSED if by_migration else Seen.RUNNING
-        case PowerState.CRASHED:
-            return Seen.CRASHED
-        case _:
-            return Seen.OFF
+# A guest that its owner has paused is in use, as one that runs.
+_IN_USE = frozenset({GuestSide.RUNNING, GuestSide.PAUSED})
+_OFF = frozenset({GuestSide.SHUT_OFF, GuestSide.LEFT})
+_COPY = frozenset({GuestSide.SHUT_OFF, GuestSide.PAUSED, GuestSide.PAUSED_BY_MIGRATION, GuestSide.RUNNING})
 
 
 def resolve(source: Side, destination: Side, *, new_attempt: int) -> Verdict:
     """Returns whose the server is. `new_attempt`: of the destination's copy, if it is this move's."""
     left, right = source.judged, destination.judged
-    if Seen.SILENT in (left, right):
+    if left is None or right is None or left.moving or right.moving:
         return Verdict.WAIT
-    if Seen.POSTCOPY_FAILED in (left, right):
+    sides = {left.side, right.side}
+    if GuestSide.POST_COPY_FAILED in sides:
         return Verdict.BROKEN
-    if left is Seen.RUNNING:
-        return Verdict.BOTH if right is Seen.RUNNING else Verdict.SOURCE
-    is_copy = right in _HERE and destination.attempt == new_attempt
-    if left is Seen.PAUSED:
-        return Verdict.DESTINATION if is_copy and right is not Seen.OFF else Verdict.SOURCE
-    assert left in _STOPPED
+    if GuestSide.POST_COPY in sides:
+        return Verdict.WAIT
+    if left.side in _IN_USE:
+        return Verdict.BOTH if right.side is GuestSide.RUNNING else Verdict.SOURCE
+    is_copy = right.side in _COPY and right.attempt == new_attempt
+    if left.side is GuestSide.PAUSED_BY_MIGRATION:
+        return Verdict.DESTINATION if is_copy and right.side is not GuestSide.SHUT_OFF else Verdict.SOURCE
     if is_copy:
         return Verdict.DESTINATION
-    return Verdict.SOURCE if left is Seen.OFF else Verdict.LOST
+    return Verdict.SOURCE if left.side in _OFF else Verdict.LOST

@@ -13,6 +13,7 @@ from minova.objects.servers.migration import Migration as MigrationObject
 class Migration(Lockable, Base):
     """Searchable fields are columns besides `value`. Rows of ended migrations stay, as the history of the instance.
 
+    `cleanup_host`: see `objects/servers/migration.py`.
     `changed_at`: as `updated_at`, but by the cloud clock; None in rows of the release before that clock.
     """
 
@@ -34,3 +35,4 @@ class Migration(Lockable, Base):
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime | None]
     changed_at: Mapped[float | None]
+    cleanup_host: Mapped[str | None] = mapped_column(index=True)

@@ -25,19 +25,20 @@ class Worker(Base):
 
 class TaskStep(StrEnum):
     """The next step of a task. SCHEDULE and BUILD are steps of kind `build`; ACTION is the only step of every server
-    action.
+    action, MOVE that of every move.
     """
 
     SCHEDULE = "schedule"
     BUILD = "build"
     DELETE = "delete"
     ACTION = "action"
+    MOVE = "move"
 
 
 class Task(Lockable, Base):
     """Work on one instance that must come to an end. `epoch` fences conductors, `attempt` fences computes.
 
-    `kind`: `build`, `delete`, or the name of a server action.
+    `kind`: `build`, `delete`, `move`, or the name of a server action.
     `step`: a TaskStep.
     `payload`: what the step needs (the chosen host and the remaining alternates).
     `wake_at`: when to process the task again, by the cloud clock.

@@ -22,6 +22,7 @@ _SEARCHED = (
     "source_node",
     "dest_compute",
     "dest_node",
+    "cleanup_host",
 )
 
 _IN_PROGRESS = Migration.status.not_in(sorted(NOT_IN_PROGRESS))
@@ -82,6 +83,22 @@ def lock_open(session: Session, instance_uuid: str) -> list[MigrationObject]:
     """Locks and returns the migrations of a locked instance that have not ended."""
     query = select(Migration.value).where(Migration.instance_uuid == instance_uuid, _OPEN)
     return list(session.scalars(query.order_by(Migration.id).with_for_update()))
+
+
+def to_clean(session: Session, hosts: Iterable[str] | None = None, limit: int = 100) -> list[MigrationObject]:
+    """Returns ended migrations that have left something on a host, the oldest first: on one of these hosts, or on any."""
+    query = select(Migration.value).where(Migration.cleanup_host.is_not(None))
+    if hosts is not None:
+        query = query.where(Migration.cleanup_host.in_(sorted(set(hosts))))
+    return list(session.scalars(query.order_by(Migration.id).limit(limit)))
+
+
+def unclean_hosts(session: Session, instance_uuid: str) -> set[str]:
+    """Returns the hosts that have still to remove something of earlier moves of this instance."""
+    query = select(Migration.cleanup_host).where(
+        Migration.instance_uuid == instance_uuid, Migration.cleanup_host.is_not(None)
+    )
+    return {host for host in session.scalars(query) if host is not None}
 
 
 def stale(session: Session, before: ColumnElement[float], limit: int) -> list[MigrationObject]:

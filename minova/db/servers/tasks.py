@@ -18,7 +18,7 @@ _BUILDS_ON_HOST = select(Task).where(
 )
 _BUILDS_ON_NODE = _BUILDS_ON_HOST.where(Task.node == bindparam("on_node"))
 # Steps that send messages to the host until it reports.
-_UNTIL_REPORTED = (TaskStep.DELETE, TaskStep.ACTION)
+_UNTIL_REPORTED = (TaskStep.DELETE, TaskStep.ACTION, TaskStep.MOVE)
 _TASKS: Any = Task.__table__
 _WORKERS: Any = Worker.__table__
 _REMOVE = delete(_TASKS).where(in_list(_TASKS.c.instance_uuid)).returning(_TASKS.c.action_id)

@@ -101,6 +101,7 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
     `old_vm_state`: the instance's vm_state before the move.
     `attempt`: of the instance at the destination, and from the switch on in its row: each destination that is tried has
     the next number. 0: of a release before moves were tasks.
+    `has_switched`: the instance's row has the destination, whatever the status says.
     `cleanup_host`: the host that has still to remove what this move left there, after the end of the migration. Until
     then the migration keeps its allocation of that host.
     """
@@ -120,6 +121,7 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
     new_numa_topology: InstanceNUMATopology | None = None
     new_pci_requests: tuple[InstancePCIRequest, ...] = ()
     attempt: int = 0
+    has_switched: bool = False
     cleanup_host: str | None = None
     created_at: datetime | None = None
     updated_at: datetime | None = None
@@ -140,7 +142,8 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def switched(self) -> bool:
-        return self.status in SWITCHED
+        """Whether the instance's row has the destination, until the end of the migration."""
+        return self.has_switched or self.status in SWITCHED
 
     @property
     def source(self) -> Place:

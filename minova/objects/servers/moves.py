@@ -19,11 +19,11 @@ A move is a row (`Migration`) and a task. The task is in one phase at a time, an
 """
 
 from enum import StrEnum
-from typing import Any
 
 import msgspec
 
 from minova.objects.requests.request_spec import HostLimits
+from minova.objects.servers.disk_export import DiskExport, TransferKey
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.migration import Migration
 from minova.objects.servers.states import PowerState
@@ -53,15 +53,13 @@ class PhaseKey(msgspec.Struct, frozen=True, kw_only=True):
     instance_uuid: str
     phase: MovePhase
     attempt: int
-    host: str
 
 
 class MoveMessage(msgspec.Struct, frozen=True, kw_only=True):
     """One phase of a move for its host.
 
     `instance`: as its row is now; after the switch it has the destination, the new flavor and the new attempt.
-    `export`: what the source serves, for `import`; as `objects/servers/disk_transfers.py` encodes it.
-    `key`: of the transfer of this move alone. A log shows neither.
+    `export`: what the source serves, for `import`. `key`: of the transfer of this move alone.
     `availability_zone`: of the host, for a guest with a config drive; empty: the default zone.
     """
 
@@ -69,21 +67,18 @@ class MoveMessage(msgspec.Struct, frozen=True, kw_only=True):
     instance: Instance
     phase: MovePhase
     limits: HostLimits = HostLimits()
-    export: dict[str, Any] | None = None
-    key: dict[str, Any] | None = None
+    export: DiskExport | None = None
+    key: TransferKey | None = None
     availability_zone: str = ""
 
-    def key_on(self, host: str) -> PhaseKey:
+    @property
+    def phase_key(self) -> PhaseKey:
         return PhaseKey(
             migration_uuid=self.migration.uuid,
             instance_uuid=self.instance.uuid,
             phase=self.phase,
             attempt=self.migration.attempt,
-            host=host,
         )
-
-    def __repr__(self) -> str:
-        return f"MoveMessage({self.migration.uuid}, {self.phase}, attempt {self.migration.attempt})"
 
 
 class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,9 +89,6 @@ class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     power_state: PowerState | None = None
-    export: dict[str, Any] | None = None
+    export: DiskExport | None = None
     failure: str | None = None
     kind: str = ""
-
-    def __repr__(self) -> str:
-        return f"PhaseResult({self.power_state!r}, {self.failure!r}, {self.kind!r})"

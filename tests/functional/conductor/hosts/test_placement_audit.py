@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from minova.conductor.placement_audit import MAX_LOGGED, PlacementAudit
+from minova.conductor.hosts.placement_audit import MAX_LOGGED, PlacementAudit
 from minova.conductor.tasks.worker import Worker
 from minova.db.engine import Database
 from minova.metrics import REGISTRY
@@ -27,7 +27,7 @@ def metric_of(kind: Kind) -> float | None:
 def test_what_it_finds_is_logged_and_counted_and_left(db: Database, caplog: pytest.LogCaptureFixture) -> None:
     audit = PlacementAudit(Worker(db, host="c", lease=30.0, threads=1, spawn=lambda work: work()))
     hosts(db, "a", vcpus=64, memory_mb=65536, local_gb=1000)
-    with caplog.at_level(logging.INFO, "minova.conductor.placement_audit"):
+    with caplog.at_level(logging.INFO, "minova.conductor.hosts.placement_audit"):
         audit.run()
         assert caplog.messages == ["The audit of Placement found nothing wrong"]
         assert metric_of(Kind.WITHOUT_INSTANCE) == 0
