@@ -40,6 +40,7 @@ from minova.conductor.manager import BINARY, ConductorCollaborators, ConductorMa
 from minova.conductor.network.attachments import Attachments
 from minova.conductor.network.backend import NetworkBackend, NetworkBackends
 from minova.conductor.network.interface_notifier import InterfaceNotifier
+from minova.conductor.network.local_ranges import LocalRanges
 from minova.conductor.network.networks import Networks, Subnets
 from minova.conductor.network.neutron_interfaces import NeutronInterfaces
 from minova.conductor.network.ports import Ports
@@ -223,6 +224,7 @@ def make_manager(
         conf, worker, computes, builds=builds, reports=reports, terminate=terminate, actions=action_tasks
     )
     audit_results = AuditResults(worker)
+    ranges = LocalRanges(levels, conf.networks.local_ranges)
     collaborators = ConductorCollaborators(
         worker=worker,
         services=Services(
@@ -253,8 +255,8 @@ def make_manager(
         groups=groups,
         key_pairs=KeyPairs(worker, quotas),
         quotas=quotas,
-        networks=Networks(worker, quotas),
-        subnets=Subnets(worker, quotas, conf.networks.local_ranges),
+        networks=Networks(worker, quotas, ranges),
+        subnets=Subnets(worker, quotas, ranges),
         ports=ports,
         neutron=neutron,
         neutron_interfaces=NeutronInterfaces(worker, neutron, computes),

@@ -46,7 +46,17 @@ class RowConductor:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        manager = make_manager(configuration.new(), db, cast(Any, None), _no_compute, host="c", spawn=lambda work: None)
+        # The versions of contracts that every service serves, by topic.
+        self.levels: dict[str, str] = {}
+        manager = make_manager(
+            configuration.new(),
+            db,
+            cast(Any, None),
+            _no_compute,
+            host="c",
+            spawn=lambda work: None,
+            levels=lambda: self.levels,
+        )
         self._conductor = running(manager)
         self._attachments = manager.collaborators.interfaces._attachments
         self._security_groups = manager.collaborators.security_groups

@@ -1,13 +1,12 @@
 """Networks and subnets: made, changed and deleted, each in one transaction."""
 
-import ipaddress
 from collections import Counter
-from collections.abc import Sequence
 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.conductor.network.local_ranges import LocalRanges
 from minova.conductor.quotas import Quotas, refused
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
@@ -20,9 +19,10 @@ from minova.objects.network.network import LOCAL, Network, Subnet
 
 
 class Networks(NetworksApi):
-    def __init__(self, worker: Worker, quotas: Quotas) -> None:
+    def __init__(self, worker: Worker, quotas: Quotas, ranges: LocalRanges) -> None:
         self._worker = worker
         self._quotas = quotas
+        self._ranges = ranges
 
     def create_network(self, ctx: RequestContext, network: Network) -> Network:
         """Raises SegmentInUse if another network has its physical network or VLAN, Forbidden if the quota is used
@@ -44,11 +44,18 @@ class Networks(NetworksApi):
 
     def update_network(self, ctx: RequestContext, network: Network) -> Network:
         """Raises RevisionNumberConstraintFailed if the network has changed since `network` was read. Raises
-        InvalidSharedSetting if it is no longer shared but ports of other projects are on it.
+        InvalidSharedSetting if it is no longer shared but ports of other projects are on it. Raises BadRequest or
+        OverlappingSubnets if it is reachable now but its ranges are not allowed, or those of another reachable network.
         """
 
         def work(session: Session) -> Network:
+            if network.reachable:
+                self._ranges.lock(session)
             row = require(session, network.id)
+            if network.reachable and not row.reachable:
+                # An administrator decides about it.
+                cidrs = [subnet.cidr for subnet in subnets.of_network(session, row.id)]
+                self._ranges.require(session, row, cidrs, any_range=True)
             if row.shared and not network.shared and networks.has_ports_of_others(session, row):
                 raise errors.InvalidSharedSetting(
                     f"Unable to reconfigure sharing settings for network {network.id}. Multiple tenants are using it."
@@ -80,31 +87,32 @@ class Networks(NetworksApi):
 
 
 class Subnets(SubnetsApi):
-    """`local_ranges`: the ranges in which subnets of local networks may lie; empty: any range."""
-
-    def __init__(self, worker: Worker, quotas: Quotas, local_ranges: Sequence[str] = ()) -> None:
+    def __init__(self, worker: Worker, quotas: Quotas, ranges: LocalRanges) -> None:
         self._worker = worker
         self._quotas = quotas
-        try:
-            self._local_ranges = [ipaddress.ip_network(text) for text in local_ranges]
-        except ValueError as error:
-            raise errors.InvalidConfiguration(f"[networks] local_ranges: {error}") from None
+        self._ranges = ranges
 
     def create_subnet(self, ctx: RequestContext, subnet: Subnet, any_range: bool = False) -> Subnet:
-        """`any_range`: a local network may have any range if `local_ranges` is empty.
+        """`any_range`: an exclusive range need not be private.
 
-        Raises BadRequest if the range is not allowed for local networks. Raises OverlappingSubnets if a subnet of the
-        network has addresses of the range. For a local network, the subnets of all other local networks count, too.
+        Raises OverlappingSubnets if a subnet of the network has addresses of the range. Raises the errors of
+        `LocalRanges.require` for an exclusive range. Raises RevisionNumberConstraintFailed if the network has become
+        reachable at the same time.
         """
 
         def work(session: Session) -> Subnet:
             network = networks.find(session, subnet.network_id)
-            if network is not None and network.network_type == LOCAL:
-                networks.lock_local(session)
+            if network is None:
+                raise not_found(subnet.network_id)
+            is_exclusive = network.network_type == LOCAL and self._ranges.are_exclusive(reachable=network.reachable)
+            if is_exclusive:
+                self._ranges.lock(session)
             row = require(session, subnet.network_id)
-            if row.network_type == LOCAL:
-                self._require_local_range(subnet, any_range=any_range)
-            self._check_overlap(session, row, subnet)
+            if row.reachable and not is_exclusive:
+                raise changed("network", network.id)
+            _require_no_overlap(session, row, subnet)
+            if is_exclusive:
+                self._ranges.require(session, row, [subnet.cidr], any_range=any_range)
             self._quotas.take(session, subnet.project_id, {"subnets": 1})
             return subnets.add(session, subnet, row.id, self._worker.at())
 
@@ -112,36 +120,6 @@ class Subnets(SubnetsApi):
             return self._quotas.run(work)
         except OverQuota as error:
             raise refused(error) from None
-
-    def _check_overlap(self, session: Session, row: NetworkRow, subnet: Subnet) -> None:
-        others = [other.cidr for other in subnets.of_network(session, row.id)]
-        overlapped = addresses.overlap(subnet.cidr, others)
-        if overlapped is not None:
-            raise errors.OverlappingSubnets(
-                f"Invalid input for operation: Requested subnet with cidr: {subnet.cidr} for network: {subnet.network_id} "
-                f"overlaps with another subnet: {overlapped}."
-            )
-        if row.network_type != LOCAL:
-            return
-        # The text does not name the other subnet, because it may be another project's.
-        if addresses.overlap(subnet.cidr, subnets.ranges_of_local(session)) is not None:
-            raise errors.OverlappingSubnets(
-                f"Invalid input for operation: Requested subnet with cidr: {subnet.cidr} overlaps with a subnet of another "
-                "local network. Local networks share the addresses of their hosts: choose another range."
-            )
-
-    def _require_local_range(self, subnet: Subnet, *, any_range: bool) -> None:
-        """Hosts have routes to local networks. Outside the allowed ranges, such a route could divert traffic of the
-        cloud itself.
-        """
-        block = ipaddress.ip_network(subnet.cidr)
-        if self._local_ranges and not addresses.is_within(block, self._local_ranges):
-            ranges = ", ".join(map(str, self._local_ranges))
-            raise errors.BadRequest(
-                f"Invalid input for cidr. Reason: '{subnet.cidr}' is not in a range of local networks: {ranges}."
-            )
-        if not any_range:
-            addresses.check_local_range(block, limited=not self._local_ranges)
 
     def update_subnet(self, ctx: RequestContext, subnet: Subnet) -> Subnet:
         def work(session: Session) -> Subnet:
@@ -178,6 +156,16 @@ class Subnets(SubnetsApi):
             give(session, subnet.project_id, {"subnets": 1})
 
         self._worker.run(work)
+
+
+def _require_no_overlap(session: Session, row: NetworkRow, subnet: Subnet) -> None:
+    """Raises OverlappingSubnets if a subnet of the same network has addresses of the range."""
+    overlapped = addresses.overlap(subnet.cidr, [other.cidr for other in subnets.of_network(session, row.id)])
+    if overlapped is not None:
+        raise errors.OverlappingSubnets(
+            f"Invalid input for operation: Requested subnet with cidr: {subnet.cidr} for network: {subnet.network_id} "
+            f"overlaps with another subnet: {overlapped}."
+        )
 
 
 def require(session: Session, network_id: str) -> NetworkRow:

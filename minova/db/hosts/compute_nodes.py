@@ -17,6 +17,7 @@ from minova.db.servers import pci_devices
 from minova.db.sql import chunked
 from minova.objects.hosts import compute_node as objects
 from minova.objects.hosts.pci import PciDevice
+from minova.objects.network.addresses import is_address
 
 # Devices have their own table. The stamp only orders the writes: a new stamp alone is not a change.
 _STAMP = ("writer_epoch", "write_number")
@@ -110,6 +111,12 @@ class EnsuredNode(NamedTuple):
 
     row: ComputeNode
     made: bool
+
+
+def addresses(session: Session) -> list[str]:
+    """Returns the addresses of hosts, as they report them: those that are IP addresses."""
+    texts = session.scalars(select(ComputeNode.host_ip).where(ComputeNode.host_ip.is_not(None)).distinct())
+    return sorted(text for text in texts if text is not None and is_address(text))
 
 
 def ensure(session: Session, node: objects.ComputeNode, at: datetime) -> EnsuredNode:

@@ -102,9 +102,7 @@ def lock_several(session: Session, uuids: AbstractSet[str]) -> dict[str, LockedN
 
 
 def lock_local(session: Session) -> None:
-    """Locks all networks that share the addresses of their hosts, so that new subnets are compared with theirs one at a
-    time.
-    """
+    """Locks all `local` networks."""
     session.execute(select(Row.id).where(Row.network_type == LOCAL).order_by(Row.id).with_for_update()).all()
 
 

@@ -62,9 +62,10 @@ def of_network(session: Session, network_id: int) -> list[models.Subnet]:
     return list(session.scalars(_OF_NETWORK, {"network": network_id}, execution_options={"populate_existing": True}))
 
 
-def ranges_of_local(session: Session) -> list[str]:
-    """Returns the ranges of all networks that share the addresses of their hosts."""
-    return list(session.scalars(select(Row.cidr).join(Net, Net.id == Row.network_id).where(Net.network_type == LOCAL)))
+def ranges_of_local(session: Session, *, without: int, reachable: bool) -> list[str]:
+    """Returns the ranges of all `local` networks, or of the `reachable` ones, except the network `without` (row id)."""
+    query = select(Row.cidr).join(Net, Net.id == Row.network_id).where(Net.network_type == LOCAL, Net.id != without)
+    return list(session.scalars(query.where(Net.reachable) if reachable else query))
 
 
 def add(session: Session, subnet: Subnet, network_id: int, at: datetime) -> Subnet:

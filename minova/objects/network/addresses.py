@@ -26,6 +26,12 @@ PRIVATE = tuple(
 LOCAL_PREFIXES = {4: 16, 6: 48}
 # The first three bytes of generated MAC addresses, as in Neutron.
 MAC_PREFIX = (0xFA, 0x16, 0x3E)
+# Ranges in which no subnet and no resolver has addresses: each host has these addresses itself, or none has them.
+_OF_EACH_HOST = tuple(
+    ipaddress.ip_network(text)
+    for text in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "::/16", "fe80::/10", "ff00::/8")
+)
+_BROADCAST = ipaddress.ip_address("255.255.255.255")
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 
 
@@ -44,8 +50,8 @@ def parse_cidr(text: str, ip_version: int) -> Block:
     shortest, longest = PREFIXES[block.version]
     if not shortest <= block.prefixlen <= longest:
         raise _invalid("cidr", text, f"the prefix length may be from {shortest} to {longest}")
-    if block.is_multicast or block.is_loopback or block.is_link_local or block.is_unspecified:
-        raise _invalid("cidr", text, "it is multicast, loopback, link-local or unspecified")
+    if overlap(str(block), map(str, _OF_EACH_HOST)) is not None:
+        raise _invalid("cidr", text, "it has multicast, loopback, link-local or unspecified addresses")
     return block
 
 
@@ -75,6 +81,30 @@ def parse_address(field: str, text: str, ip_version: int | None = None) -> Addre
         raise _invalid(field, text, "it has a zone")
     if ip_version is not None and address.version != ip_version:
         raise _invalid(field, text, f"it is not an IPv{ip_version} address")
+    return address
+
+
+def is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def is_resolver(text: str) -> bool:
+    """Whether hosts may forward DNS requests to this address: not if they would ask themselves, or many."""
+    address = ipaddress.ip_address(text)
+    return address != _BROADCAST and not is_within(ipaddress.ip_network(address), _OF_EACH_HOST)
+
+
+def parse_resolver(field: str, text: str, of_hosts: Collection[str]) -> str:
+    """Returns the canonical address. `of_hosts`: addresses of hosts. Raises BadRequest."""
+    address = str(parse_address(field, text))
+    if not is_resolver(address) or address in of_hosts:
+        raise _invalid(
+            field, text, "a host would ask itself: it is loopback, link-local, multicast or a host's address"
+        )
     return address
 
 

@@ -81,6 +81,8 @@ class ConductorHarness:
         self.notifier = notifier
         self.db = Database(url, clock=None if wall else self._wall, wall=self._wall)
         self.options = options
+        # The versions of contracts that every service serves, by topic.
+        self.levels: dict[str, str] = {}
         self.waiting: list[tuple[str, Callable[[], None]]] = []
         self.scheduler = FakeScheduler(self.db)
         self.hosts = {name: FakeHost(name) for name in hosts}
@@ -119,6 +121,7 @@ class ConductorHarness:
                 notifier=self.notifier,
                 stopping=NoPauses(),
                 witness=witness,
+                levels=lambda: self.levels,
             )
         )
         made.init_host()

@@ -9,10 +9,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.conductor.network.local_ranges import NAMESPACES
 from minova.conductor.network.ports import PortCreation
 from minova.db import models
 from minova.db.networks import group_members, networks, subnets, vifs
@@ -108,6 +109,63 @@ class NetworkCases:
         block = parse_cidr("198.18.0.0/15", 4)
         public = Subnet(id=str(uuid.uuid4()), network_id=local.id, project_id=PROJECT, ip_version=4, cidr=str(block))
         assert harness.conductor.create_subnet(CTX, subnet=public, any_range=True).cidr == "198.18.0.0/15"
+
+    def test_ranges_of_networks_in_namespaces_may_overlap(self, harness: ConductorHarness) -> None:
+        """Each host has namespaces. Neither an error nor a reservation tells a project of the ranges of others."""
+        harness.levels["compute"] = NAMESPACES
+        blue, green = network(harness), network(harness)
+        for on in (blue, green):
+            for cidr in ("10.1.0.0/16", "8.8.8.0/24", "172.16.0.0/12", "2001:db8::/32"):
+                assert subnet(harness, on, cidr).cidr == cidr
+            with pytest.raises(errors.OverlappingSubnets):
+                subnet(harness, on, "10.1.128.0/24")
+
+    def test_ranges_are_exclusive_while_a_host_has_no_namespaces(self, harness: ConductorHarness) -> None:
+        blue, green = network(harness), network(harness)
+        subnet(harness, blue, "10.1.0.0/16")
+        for level in ({}, {"compute": "1.1"}, {"compute": "1.3"}):
+            harness.levels = level
+            with pytest.raises(errors.OverlappingSubnets, match="another local network"):
+                subnet(harness, green, "10.1.2.0/24")
+            with pytest.raises(errors.BadRequest, match="not private"):
+                subnet(harness, green, "192.0.2.0/24")
+
+    def test_reachable_networks_share_no_addresses(self, harness: ConductorHarness) -> None:
+        """With each other and with hosts, whatever is first: the subnet or the wish to reach it."""
+        harness.levels["compute"] = NAMESPACES
+        reachable, other, hidden = network(harness, reachable=True), network(harness, reachable=True), network(harness)
+        subnet(harness, reachable, "10.1.0.0/16")
+        with pytest.raises(errors.OverlappingSubnets, match="another reachable network"):
+            subnet(harness, other, "10.1.2.0/24")
+        subnet(harness, other, "10.2.0.0/16")
+        for cidr in ("10.1.0.0/16", "10.3.0.0/16"):
+            subnet(harness, hidden, cidr)
+        wanted = msgspec.structs.replace(hidden, reachable=True)
+        with pytest.raises(errors.OverlappingSubnets, match="another reachable network"):
+            harness.conductor.update_network(CTX, network=wanted)
+        freed = msgspec.structs.replace(reachable, reachable=False)
+        assert not harness.conductor.update_network(CTX, network=freed).reachable
+        assert harness.conductor.update_network(CTX, network=wanted).reachable
+        with pytest.raises(errors.BadRequest, match="not private"):
+            subnet(harness, hidden, "192.0.2.0/24")
+        with harness.db.write() as session:
+            session.execute(update(models.ComputeNode).values(host_ip="198.51.100.7"))
+        of_host = new_subnet(hidden, "198.51.100.0/24")
+        with pytest.raises(errors.BadRequest, match="contains a host's address, 198"):
+            harness.conductor.create_subnet(CTX, subnet=of_host, any_range=True)
+
+    def test_networks_made_reachable_at_once_share_no_addresses(self, harness: ConductorHarness) -> None:
+        harness.levels["compute"] = NAMESPACES
+        networks = [network(harness) for _ in range(4)]
+        for one in networks:
+            subnet(harness, one, "10.1.0.0/16")
+
+        def ask(number: int) -> Network:
+            wanted = msgspec.structs.replace(networks[number], reachable=True)
+            return harness.conductor.update_network(CTX, network=wanted)
+
+        kinds = [type(one) for one in at_once(ask, 4)]
+        assert (kinds.count(Network), kinds.count(errors.OverlappingSubnets)) == (1, 3)
 
     def test_network_with_ports_of_others_stays_shared(self, harness: ConductorHarness) -> None:
         made = network(harness, shared=True)
