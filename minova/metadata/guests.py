@@ -1,5 +1,5 @@
-"""Identifies the guest whose metadata a request may read: a guest of this host, by its address, or the guest that
-Neutron's proxy names.
+"""Identifies the guest whose metadata a request may read: a guest of this host, by its network and address, or the
+guest that Neutron's proxy names.
 
 A caller is the proved identity of the guest. Nothing else in a request selects the data of the answer.
 """
@@ -37,31 +37,50 @@ class Guests(Protocol):
         ...
 
 
-class LocalGuests:
-    """Guests of this host on `local` networks, by the source address of the connection.
+# In the WSGI environment: the id of the network whose listener accepted the connection.
+NETWORK_ID = "minova.network_id"
 
-    A connection opens only after the client has received the answer to its first packet, and the host sends that answer
-    to the one network with the address: `local` networks share no addresses. On that network the filter of each port
-    passes only packets from the port's own addresses.
+
+class LocalGuest(msgspec.Struct, frozen=True):
+    """`network_id`: empty if the listener is not of one network."""
+
+    network_id: str
+    address: str
+
+
+class LocalGuests:
+    """Guests of this host on `local` networks, by the network on which the connection came in, and its source address.
+
+    Networks may have the same addresses. On a network, a connection opens only after the client has received the answer
+    to its first packet, which goes to the one port with the address; and the filter of each port passes only packets
+    from the port's own addresses.
     """
 
     def __init__(self, conductor: ConductorApi, host: str) -> None:
         self._conductor = conductor
         self._host = host
 
-    def caller(self, environ: dict[str, Any]) -> str:
+    def caller(self, environ: dict[str, Any]) -> LocalGuest:
         if "HTTP_X_FORWARDED_FOR" in environ or "HTTP_FORWARDED" in environ:
             # A proxy inside a guest would expose the guest's metadata to strangers.
             raise errors.Forbidden("Requests by proxies are not answered.")
         if "HTTP_X_INSTANCE_ID" in environ:
             raise errors.BadRequest("X-Instance-ID is of Neutron's proxy, which is not served here.")
-        return str(environ.get("REMOTE_ADDR", ""))
+        return LocalGuest(str(environ.get(NETWORK_ID, "")), str(environ.get("REMOTE_ADDR", "")))
 
-    def read(self, caller: str) -> GuestMetadata:
-        return self._conductor.metadata_of_address(service_context(), host=self._host, address=caller)
+    def read(self, caller: LocalGuest) -> GuestMetadata:
+        return self._conductor.metadata_of_address(
+            service_context(), host=self._host, address=caller.address, network_id=caller.network_id
+        )
 
-    def leave_password(self, caller: str, password: str) -> None:
-        self._conductor.leave_password_of_address(service_context(), host=self._host, address=caller, password=password)
+    def leave_password(self, caller: LocalGuest, password: str) -> None:
+        self._conductor.leave_password_of_address(
+            service_context(),
+            host=self._host,
+            address=caller.address,
+            password=password,
+            network_id=caller.network_id,
+        )
 
 
 class ProxiedGuest(msgspec.Struct, frozen=True):

@@ -20,16 +20,18 @@ class GuestMetadatas(ServerPasswordsApi, MetadataOfHostsApi, MetadataOfProjectsA
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
 
-    def metadata_of_address(self, ctx: RequestContext, host: str, address: str) -> GuestMetadata:
+    def metadata_of_address(self, ctx: RequestContext, host: str, address: str, network_id: str = "") -> GuestMetadata:
         with self._worker.db.read() as session:
-            return _metadata(session, _on_host(session, host, address))
+            return _metadata(session, _on_host(session, host, address, network_id))
 
     def metadata_of_instance(self, ctx: RequestContext, instance_uuid: str, project_id: str) -> GuestMetadata:
         with self._worker.db.read() as session:
             return _metadata(session, _of_project(session, instance_uuid, project_id))
 
-    def leave_password_of_address(self, ctx: RequestContext, host: str, address: str, password: str) -> None:
-        self._worker.run(lambda session: self._leave(session, _on_host(session, host, address), password))
+    def leave_password_of_address(
+        self, ctx: RequestContext, host: str, address: str, password: str, network_id: str = ""
+    ) -> None:
+        self._worker.run(lambda session: self._leave(session, _on_host(session, host, address, network_id), password))
 
     def leave_password(self, ctx: RequestContext, instance_uuid: str, project_id: str, password: str) -> None:
         self._worker.run(
@@ -57,8 +59,8 @@ class GuestMetadatas(ServerPasswordsApi, MetadataOfHostsApi, MetadataOfProjectsA
         instances.set_attributes(session, instance_uuid, self._worker.at(), {"system_metadata": values})
 
 
-def _on_host(session: Session, host: str, address: str) -> str:
-    found = guests.on_host(session, host, address)
+def _on_host(session: Session, host: str, address: str, network_id: str) -> str:
+    found = guests.on_host(session, host, address, network_id)
     if found is None:
         raise errors.NotFound(f"No instance of this host has the address {address[:64]}.")
     return found

@@ -3,6 +3,8 @@
 import pytest
 
 from minova import errors
+from minova.conductor.network.local_ranges import NAMESPACES
+from minova.db.networks import vifs
 from minova.db.servers import instances
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request, request
 from tests.functional.conductor.network_cases import network, on, port, subnet
@@ -33,6 +35,23 @@ class GuestMetadataCases:
                 harness.conductor.metadata_of_address(CTX, host=host, address=address)
             with pytest.raises(errors.NotFound):
                 harness.conductor.leave_password_of_address(CTX, host=host, address=address, password="x")
+
+    def test_guests_with_the_same_address_are_told_apart_by_their_networks(self, harness: ConductorHarness) -> None:
+        """Also if only one of them is on this host: the other network's guests may send from its address."""
+        harness.levels["compute"] = NAMESPACES
+        one, other, empty = guest(harness), guest(harness), network(harness)
+        with harness.db.read() as session:
+            found = vifs.of_instances(session, [one, other])
+        networks = {uuid: found[uuid][0].network_id for uuid in (one, other)}
+        conductor = harness.conductor
+        for uuid, network_id in networks.items():
+            asked = {"host": "a", "address": ADDRESS, "network_id": network_id}
+            assert conductor.metadata_of_address(CTX, **asked).instance.uuid == uuid
+            conductor.leave_password_of_address(CTX, **asked, password=uuid)
+            assert conductor.metadata_of_address(CTX, **asked).password == uuid
+        for unknown in (empty.id, ""):
+            with pytest.raises(errors.NotFound):
+                conductor.metadata_of_address(CTX, host="a", address=ADDRESS, network_id=unknown)
 
     def test_guest_is_told_the_tags_of_its_interfaces(self, harness: ConductorHarness) -> None:
         """Of a port that was made for it, and of one that was there."""

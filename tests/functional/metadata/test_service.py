@@ -38,7 +38,9 @@ class Conductor:
         self.away = False
         self.guests = {FRONT: guest("front"), BACK: guest("back"), BUSY: guest("busy")}
 
-    def metadata_of_address(self, ctx: RequestContext, *, host: str, address: str) -> GuestMetadata:
+    def metadata_of_address(
+        self, ctx: RequestContext, *, host: str, address: str, network_id: str = ""
+    ) -> GuestMetadata:
         self.asked.append(address)
         if self.away:
             raise errors.ServiceUnavailable("rabbit at 192.0.2.1 is away")
@@ -47,7 +49,9 @@ class Conductor:
             raise errors.NotFound(f"No instance of this host has the address {address}.")
         return GuestMetadata(instance=self.guests[address], availability_zone="north")
 
-    def leave_password_of_address(self, ctx: RequestContext, *, host: str, address: str, password: str) -> None:
+    def leave_password_of_address(
+        self, ctx: RequestContext, *, host: str, address: str, password: str, network_id: str = ""
+    ) -> None:
         one = self.metadata_of_address(ctx, host=host, address=address).instance
         if one.system_metadata:
             raise errors.Conflict("There is a password already.")

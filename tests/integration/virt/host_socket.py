@@ -29,7 +29,9 @@ class Conductor:
         self._guests = guests
         self.asked: list[str] = []
 
-    def metadata_of_address(self, ctx: RequestContext, *, host: str, address: str) -> GuestMetadata:
+    def metadata_of_address(
+        self, ctx: RequestContext, *, host: str, address: str, network_id: str = ""
+    ) -> GuestMetadata:
         self.asked.append(address)
         if address not in self._guests:
             raise errors.NotFound(f"No instance of this host has the address {address}.")

@@ -196,7 +196,9 @@ class Conductor:
     def __init__(self, instance: Instance) -> None:
         self._instance = instance
 
-    def metadata_of_address(self, ctx: RequestContext, *, host: str, address: str) -> GuestMetadata:
+    def metadata_of_address(
+        self, ctx: RequestContext, *, host: str, address: str, network_id: str = ""
+    ) -> GuestMetadata:
         return GuestMetadata(instance=self._instance, availability_zone="north")
 
 

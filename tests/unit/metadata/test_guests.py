@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from minova import errors
-from minova.metadata.guests import LocalGuests, ProxiedGuest, ProxiedGuests
+from minova.metadata.guests import NETWORK_ID, LocalGuest, LocalGuests, ProxiedGuest, ProxiedGuests
 
 CONDUCTOR = cast(Any, None)
 UUID, PROJECT, SECRET = "0b8a5c5e-58a3-4a52-9e56-3a9a4f0f2f11", "demo", "shared"
@@ -22,8 +22,12 @@ def proxied(**changed: str) -> dict[str, str]:
     return {f"HTTP_X_{name}": value for name, value in headers.items() if value} | {"REMOTE_ADDR": "192.0.2.9"}
 
 
-def test_local_guest_is_its_address() -> None:
-    assert LocalGuests(CONDUCTOR, "hv1").caller({"REMOTE_ADDR": "10.0.0.5", "HTTP_HOST": "10.0.0.6"}) == "10.0.0.5"
+def test_local_guest_is_its_network_and_address() -> None:
+    """Headers, which come as HTTP_..., choose neither."""
+    asked = {"REMOTE_ADDR": "10.0.0.5", "HTTP_HOST": "10.0.0.6", "HTTP_MINOVA_NETWORK_ID": "n2"}
+    guests = LocalGuests(CONDUCTOR, "hv1")
+    assert guests.caller(asked) == LocalGuest("", "10.0.0.5")
+    assert guests.caller(asked | {NETWORK_ID: "n1"}) == LocalGuest("n1", "10.0.0.5")
 
 
 @pytest.mark.parametrize("header", ["HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED"])
