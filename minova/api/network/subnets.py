@@ -17,6 +17,7 @@ from minova.api.network.common import Text, Unset
 from minova.api.network.removal import delete_once_free
 from minova.api.network.resource import Resource
 from minova.api.policies.enforcer import Target
+from minova.db.hosts import compute_nodes
 from minova.db.networks import ports, subnets
 from minova.objects.network import addresses
 from minova.objects.network.addresses import Block
@@ -111,6 +112,8 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
     body: NewSubnet = call.body.subnet
     network = networks.find(api, call, body.network_id)
     call.require_for(Target(project_id=network.project_id))
+    if network.reachable:  # hosts get routes to the range
+        call.require("update_network:minova:reachable")
     block = addresses.parse_cidr(body.cidr, body.ip_version)
     if body.ip_version == 4 and (body.ipv6_address_mode or body.ipv6_ra_mode):
         raise errors.BadRequest("Invalid input for ipv6_address_mode. Reason: ip_version is 4.")
@@ -126,7 +129,7 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
         gateway_ip=gateway,
         enable_dhcp=body.enable_dhcp,
         allocation_pools=_pools(block, body.allocation_pools, gateway),
-        dns_nameservers=_servers(body.dns_nameservers or ()),
+        dns_nameservers=_servers(api, body.dns_nameservers or ()),
         host_routes=_routes(body.host_routes or (), body.ip_version),
         ipv6_address_mode=body.ipv6_address_mode,
         ipv6_ra_mode=body.ipv6_ra_mode,
@@ -143,12 +146,12 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
 
     def attempt() -> Subnet:
         subnet = _owned(api, call)
-        return api.conductor.update_subnet(call.ctx, subnet=_changed(subnet, changes))
+        return api.conductor.update_subnet(call.ctx, subnet=_changed(api, subnet, changes))
 
     return {"subnet": view(common.change(attempt))}
 
 
-def _changed(subnet: Subnet, changes: dict[str, Any]) -> Subnet:
+def _changed(api: Collaborators, subnet: Subnet, changes: dict[str, Any]) -> Subnet:
     block = addresses.parse_cidr(subnet.cidr, subnet.ip_version)
     values = dict(changes)
     gateway = subnet.gateway_ip
@@ -158,7 +161,7 @@ def _changed(subnet: Subnet, changes: dict[str, Any]) -> Subnet:
         pools = changes.get("allocation_pools", subnet.allocation_pools)
         values["allocation_pools"] = _pools(block, pools, gateway)
     if "dns_nameservers" in changes:
-        values["dns_nameservers"] = _servers(changes["dns_nameservers"])
+        values["dns_nameservers"] = _servers(api, changes["dns_nameservers"])
     if "host_routes" in changes:
         values["host_routes"] = _routes(changes["host_routes"], subnet.ip_version)
     return msgspec.structs.replace(subnet, **values)
@@ -188,10 +191,14 @@ def _pools(
     return addresses.check_pools(block, [Pool(start=pool.start, end=pool.end) for pool in requested], gateway)
 
 
-def _servers(requested: tuple[str, ...]) -> tuple[str, ...]:
+def _servers(api: Collaborators, requested: tuple[str, ...]) -> tuple[str, ...]:
     if len(requested) > MAX_NAMESERVERS:
         raise errors.BadRequest(f"Invalid input for dns_nameservers. Reason: there may be {MAX_NAMESERVERS}.")
-    servers = tuple(str(addresses.parse_address("dns_nameservers", text)) for text in requested)
+    if not requested:
+        return ()
+    with api.db.read() as session:
+        of_hosts = compute_nodes.addresses(session)
+    servers = tuple(addresses.parse_resolver("dns_nameservers", text, of_hosts) for text in requested)
     if len(set(servers)) < len(servers):
         raise errors.BadRequest("Invalid input for dns_nameservers. Reason: one stands there twice.")
     return servers

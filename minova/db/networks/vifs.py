@@ -13,6 +13,7 @@ from minova.db.models.networks import PENDING_DELETE
 from minova.db.networks import neutron_ports, ports, vif_rules
 from minova.db.networks.vif_rules import ServerPort
 from minova.db.sql import chunked, in_list
+from minova.objects.network.addresses import is_resolver
 from minova.objects.network.physical_networks import segment_of
 from minova.objects.network.vif import Vif, VifAddress, VifRule, VifSubnet
 
@@ -190,7 +191,7 @@ def _subnets(session: Session, network_ids: Collection[int]) -> dict[int, dict[i
                 cidr=row.cidr,
                 gateway_ip=row.gateway_ip,
                 enable_dhcp=row.enable_dhcp,
-                dns_nameservers=tuple(row.dns_nameservers),
+                dns_nameservers=tuple(filter(is_resolver, row.dns_nameservers)),
             )
             found.setdefault(row.network_id, {})[row.id] = subnet
     return found
