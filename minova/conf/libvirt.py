@@ -89,4 +89,14 @@ OPTS: list[cfg.Opt] = [
         min=0,
         help="Seconds that a guest has to shut itself down for a soft reboot; then it is rebooted hard.",
     ),
+    cfg.StrOpt(
+        "disk_export_ports",
+        default="49216:49279",
+        help="Ports on which this host serves the disks of guests that move to other hosts while they are off, FIRST:LAST; one per "
+        "move. The connection is encrypted with a key of that move. The address is live_migration_inbound_addr, or my_ip.",
+    ),
+    cfg.StrOpt(
+        "live_migration_inbound_addr",
+        help="Address or name of this host for guests that move from and to it; unset: my_ip.",
+    ),
 ]

@@ -59,9 +59,16 @@ def require(packages: dict[str, str]) -> None:
         ) from error
 
 
-def write_with(path: Path, command: Sequence[str], limits: Limits, *after: str, reading: int | None = None) -> None:
+def write_with(
+    path: Path,
+    command: Sequence[str],
+    limits: Limits,
+    *after: str,
+    reading: int | None = None,
+    check: Callable[[], None] | None = None,
+) -> None:
     """Run a program on one file: its arguments are `command`, the name of the file, and `after`. The file is created if
-    needed, readable by this user only. `reading` is another descriptor that the program inherits.
+    needed, readable by this user only. `reading` is another descriptor that the program inherits. `check`: as for `copy_with`.
 
     Raises DiskFull, or HypervisorError with the program's error text if the program fails.
     """
@@ -71,7 +78,7 @@ def write_with(path: Path, command: Sequence[str], limits: Limits, *after: str, 
         if as_nobody:
             os.fchown(handle, NOBODY, NOBODY)
         handles = (handle,) if reading is None else (handle, reading)
-        _run([*command, f"/proc/self/fd/{handle}", *after], limits, handles)
+        _run([*command, f"/proc/self/fd/{handle}", *after], limits, handles, check)
     finally:
         if as_nobody:
             os.fchown(handle, 0, 0)
@@ -151,9 +158,11 @@ def limited(command: Sequence[str], limits: Limits, *, drop_rights: bool, group:
     return [*words, *command]
 
 
-def _run(command: Sequence[str], limits: Limits, handles: Sequence[int]) -> None:
+def _run(
+    command: Sequence[str], limits: Limits, handles: Sequence[int], check: Callable[[], None] | None = None
+) -> None:
     started = _started(limited(command, limits, drop_rights=os.geteuid() == 0), handles)
-    _wait(started, command[0], None, limits.within)
+    _wait(started, command[0], check, limits.within)
 
 
 def _started(command: Sequence[str], handles: Sequence[int]) -> "subprocess.Popen[str]":

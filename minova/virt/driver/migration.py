@@ -16,7 +16,7 @@ A live migration:
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Protocol
 
 from minova.objects.servers.disk_export import DiskExport, TransferKey
 from minova.objects.servers.instance import Instance
@@ -32,8 +32,10 @@ from minova.virt.driver.domains import NO_DATA, GuestData
 
 
 class MigrationDriver(Protocol):
-    moves_guests: ClassVar[bool]
-    """False: guests stay on their hosts."""
+    @property
+    def moves_guests(self) -> bool:
+        """False: guests stay on their hosts."""
+        ...
 
     # -- cold ----------------------------------------------------------------------------------------------------------
 

@@ -90,11 +90,26 @@ def settings_from(
     )
 
 
+def export_ports_of(conf: cfg.ConfigOpts) -> tuple[int, int]:
+    """Returns the first and the last port for disks of guests that move."""
+    return _ports("libvirt", "disk_export_ports", conf.libvirt.disk_export_ports)
+
+
+def move_address_of(conf: cfg.ConfigOpts) -> str:
+    """Returns the address of this host for guests that move from and to it."""
+    return str(conf.libvirt.live_migration_inbound_addr or conf.my_ip)
+
+
 def _serial(conf: cfg.ConfigOpts) -> SerialConsoles:
-    first, last = map(int, conf.serial_console.port_range.split(":"))
-    if not 0 < first <= last < 2**16:
-        raise InvalidConfiguration(f"[serial_console] port_range = {first}:{last}: it must be FIRST:LAST, up to 65535")
-    return SerialConsoles(listen=str(conf.serial_console.server_listen), ports=(first, last))
+    ports = _ports("serial_console", "port_range", conf.serial_console.port_range)
+    return SerialConsoles(listen=str(conf.serial_console.server_listen), ports=ports)
+
+
+def _ports(group: str, option: str, value: str) -> tuple[int, int]:
+    first, _, last = (part.strip() for part in value.partition(":"))
+    if not (first.isdecimal() and last.isdecimal() and 0 < int(first) <= int(last) < 2**16):
+        raise InvalidConfiguration(f"[{group}] {option} = {value}: it must be FIRST:LAST, up to 65535")
+    return int(first), int(last)
 
 
 def _cache_mode(conf: cfg.ConfigOpts, direct_io: bool) -> str:

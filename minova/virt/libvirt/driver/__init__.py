@@ -6,7 +6,6 @@ domain shows what exists, and the compute can finish or undo the work.
 
 from minova.virt.libvirt.driver.consoles import LibvirtConsoles
 from minova.virt.libvirt.driver.disks import LibvirtDisks
-from minova.virt.libvirt.driver.domains import LibvirtDomains
 from minova.virt.libvirt.driver.host import LibvirtHost
 from minova.virt.libvirt.driver.interfaces import LibvirtInterfaces
 from minova.virt.libvirt.driver.migration import LibvirtMigration
@@ -15,13 +14,6 @@ from minova.virt.libvirt.driver.snapshots import LibvirtSnapshots
 
 
 class LibvirtDriver(
-    LibvirtHost,
-    LibvirtDomains,
-    LibvirtInterfaces,
-    LibvirtRescue,
-    LibvirtDisks,
-    LibvirtSnapshots,
-    LibvirtConsoles,
-    LibvirtMigration,
+    LibvirtMigration, LibvirtHost, LibvirtInterfaces, LibvirtRescue, LibvirtDisks, LibvirtSnapshots, LibvirtConsoles
 ):
     """Implements `virt.driver.Driver`. Safe for threads."""

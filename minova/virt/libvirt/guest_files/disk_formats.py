@@ -19,6 +19,9 @@ _MAGIC = b"QFI\xfb"
 _VERSIONS = {2, 3}
 # Magic, version, offset and length of the backing file's name, bits of a cluster, virtual size.
 _HEADER = struct.Struct(">4sIQIIQ")
+# Version, kind of encryption, incompatible features; and the only one of these that QEMU sets by itself.
+_FEATURES = struct.Struct(">4xI24xI36xQ")
+_DIRTY = 1
 # Magic, number of entries of the L1 table, its offset; and the longest table of QEMU, in bytes.
 _L1 = struct.Struct(">4s32xIQ")
 _L1_LIMIT = 32 << 20
@@ -82,6 +85,20 @@ def holds_data(path: Path) -> bool:
         if magic != _MAGIC or entries * 8 > _L1_LIMIT:
             return True
         return any(_read_at(file, offset, entries * 8))
+
+
+def require_own_kind(path: Path) -> None:
+    """Raises UnknownDiskFormat unless the qcow2 disk has only features with which minova makes disks: a disk from another
+    host must not name files of this one (an external data file), nor be encrypted. The name of its backing file proves
+    nothing.
+    """
+    with path.open("rb") as file:
+        head = file.read(_FEATURES.size)
+    if len(head) < _FEATURES.size or _read_header(path) is None:
+        raise UnknownDiskFormat(f"{path} has no header of a qcow2 disk")
+    version, encryption, incompatible = _FEATURES.unpack(head)
+    if encryption or (version > 2 and incompatible & ~_DIRTY):
+        raise UnknownDiskFormat(f"{path} has features of qcow2 with which minova makes no disks")
 
 
 class _Header(NamedTuple):

@@ -56,6 +56,11 @@ class QemuAccess:
             )
         return cls(user.gid, takes_back=os.geteuid() != 0 and user.uid != 0)
 
+    @property
+    def program_group(self) -> int | None:
+        """The group as which a program without other rights reads the files; None if it needs the rights of this process."""
+        return self._group if os.geteuid() == 0 else None
+
     def search(self, folders: Iterable[Path]) -> None:
         """Let QEMU search these folders. Raises InvalidConfiguration if one cannot be shared."""
         for folder in folders:

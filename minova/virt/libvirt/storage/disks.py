@@ -192,16 +192,16 @@ class Disks:
             taken = owner.take(entry)
             for name in (OVERLAY, OVERLAY_RECORD):  # they belong to the disk that is replaced
                 (folder / name).unlink(missing_ok=True)
-            self._share(folder, base)
+            self.share(folder, base)
             record_inode = lambda disk: owner.write(msgspec.structs.replace(taken, disk=disk))  # noqa: E731
             root = folder / disk_owner.ROOT_DISK
             make_root = disk_images.raw_copy if formats[root.name] == disk_formats.RAW else disk_images.overlay
-            make_root(root, base, root_size, record_inode, self._finish)
+            make_root(root, base, root_size, record_inode, self.finish)
             if taken.former is not None:
                 # The inode of the former disk may belong to another file by now.
                 owner.write(msgspec.structs.replace(taken, disk=disk_owner.inode(root), former=None))
             for name, disk in local.items():
-                disk_images.formatted(folder / name, disk, name, self._finish)
+                disk_images.formatted(folder / name, disk, name, self.finish)
             if instance.config_drive and write_drive is not None:
                 disk_images.written(folder / DRIVE, write_drive.write, self._qemu.write)
 
@@ -212,7 +212,7 @@ class Disks:
         if needed:
             require_room(self.path, needed, self._settings.reserve, what)
 
-    def _finish(self, part: Path, size: int) -> None:
+    def finish(self, part: Path, size: int) -> None:
         """Finish a new disk before the renaming."""
         if self._settings.preallocate:
             disk_images.preallocate(part, size)
@@ -227,7 +227,7 @@ class Disks:
             entry = owner.read()
             if entry is not None:  # a file of an older release is written at the next start of its host
                 owner.write(msgspec.structs.replace(entry, formats={**entry.formats, RESCUE_DISK: written}))
-            self._share(folder, base)
+            self.share(folder, base)
             disk_images.overlay(
                 path, base, base.virtual_size, lambda inode: None, lambda part, size: self._qemu.write(part)
             )
@@ -247,7 +247,7 @@ class Disks:
         except OSError as error:
             raise HypervisorError(f"{path} cannot be removed: {error.strerror or error}") from error
 
-    def _share(self, folder: Path, base: Base) -> None:
+    def share(self, folder: Path, base: Base) -> None:
         """Share the folders and the base image with QEMU's user. The console log is created here, because this process
         must be able to read it.
         """
@@ -275,6 +275,16 @@ class Disks:
         # A disk without a recorded format is not read.
         name = disk_formats.backing_file(root, disk_owner.written_formats(folder).get(root.name) or disk_formats.RAW)
         return None if name is None else Path(name)
+
+    @property
+    def program_group(self) -> int | None:
+        """The group as which a program without other rights reads the files; None if it needs the rights of this process."""
+        return self._qemu.program_group
+
+    @property
+    def reserve(self) -> int:
+        """The bytes of the file system that must stay free."""
+        return self._settings.reserve
 
     def share_written(self, path: Path) -> None:
         """Share a file with QEMU's user for writing."""

@@ -330,7 +330,7 @@ def test_rebuild_that_fails_leaves_the_domain_with_the_disk_as_it_is(
         before.prepare(one, "hv1", 1, image)
         after = load_real(tmp_path, "raw")
         with monkeypatch.context() as patch:
-            patch.setattr(Disks, "_finish", refuse)
+            patch.setattr(Disks, "finish", refuse)
             with pytest.raises(HypervisorError, match="no new disk"):
                 after.rebuild(one, image)
         assert formats_of(after, one) == ["qcow2"]

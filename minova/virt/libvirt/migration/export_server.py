@@ -1,0 +1,163 @@
+"""Serves the files of a guest that is off to the host to which it moves: read-only, over TLS with a key of this move alone.
+
+qemu-storage-daemon serves the bytes of each file, so that only what the guest has written goes over the network, not its image. It
+holds QEMU's locks: no guest starts on a disk that is being served. It ends with this process.
+"""
+
+import logging
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+from minova.errors import HypervisorError
+from minova.objects.servers.disk_export import TransferKey
+from minova.virt import programs
+from minova.virt.libvirt.migration import transfer_key
+
+LOG = logging.getLogger(__name__)
+PROGRAM, PACKAGE = "qemu-storage-daemon", "qemu-system-common"
+START_WITHIN, POLL = 30.0, 0.02
+# $0: the folder with the key, which QEMU reads at each connection. $1: the end of a pipe to which only this process can write, so that
+# the end of this process, however it comes, ends the program.
+_ENDS_WITH_US = """\
+pipe=$1; shift
+"$@" & program=$!
+(cat /proc/self/fd/$pipe; kill $program) >/dev/null 2>&1 & watcher=$!
+wait $program; code=$?
+kill $watcher
+rm -rf -- "$0"
+exit $code
+"""
+_PORT_TAKEN = "Address already in use"
+_READY = "pid"
+
+
+class Served(NamedTuple):
+    """`name` is that of the export."""
+
+    name: str
+    path: Path
+
+
+class _Process:
+    """A program that ends with this process, or when it is ended. Its `keys` are removed then."""
+
+    def __init__(self, words: Sequence[str], keys: Path, handles: Sequence[int]) -> None:
+        reading, self._writing = os.pipe2(os.O_CLOEXEC)
+        try:
+            self._process = subprocess.Popen(
+                ["sh", "-c", _ENDS_WITH_US, str(keys), str(reading), *words],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                env={"LC_ALL": "C", "PATH": programs.PATH},
+                cwd="/",
+                pass_fds=(*handles, reading),
+            )
+        except BaseException:
+            os.close(self._writing)
+            raise
+        finally:
+            os.close(reading)
+
+    def runs(self) -> bool:
+        return self._process.poll() is None
+
+    def end(self) -> str:
+        """Returns what the program has complained about."""
+        os.close(self._writing)
+        _, complaint = self._process.communicate()
+        return " ".join(complaint.split())[:1000]
+
+
+class _Server(NamedTuple):
+    process: "_Process"
+    port: int
+    key: TransferKey
+    files: tuple[Served, ...]
+
+
+class ExportServers:
+    """The servers of this process, by migration. Safe for threads."""
+
+    def __init__(self, address: str, ports: tuple[int, int]) -> None:
+        self._address = address
+        self._ports = ports
+        self._lock = threading.Lock()
+        self._servers: dict[str, _Server] = {}
+
+    def start(self, migration_uuid: str, key: TransferKey, files: Sequence[Served], group: int | None) -> int:
+        """Returns the port. `group`: that of the files, if the program shall run without the rights of root. Idempotent.
+
+        Raises HypervisorError if no port is free, or if the program does not start.
+        """
+        with self._lock:
+            server = self._servers.get(migration_uuid)
+            if server is not None and server.process.runs() and (server.key, server.files) == (key, (*files,)):
+                return server.port
+            self._end(migration_uuid)
+            for port in range(self._ports[0], self._ports[1] + 1):
+                process = self._started(port, key, files, group)
+                if process is not None:
+                    self._servers[migration_uuid] = _Server(process, port, key, (*files,))
+                    return port
+        raise HypervisorError(f"No port is free to serve the disks of a guest: {self._ports[0]}:{self._ports[1]}")
+
+    def stop(self, migration_uuid: str) -> None:
+        with self._lock:
+            self._end(migration_uuid)
+
+    def close(self) -> None:
+        with self._lock:
+            for migration_uuid in tuple(self._servers):
+                self._end(migration_uuid)
+
+    def _end(self, migration_uuid: str) -> None:
+        server = self._servers.pop(migration_uuid, None)
+        if server is not None:
+            server.process.end()
+
+    def _started(self, port: int, key: TransferKey, files: Sequence[Served], group: int | None) -> _Process | None:
+        """Returns the program once it listens; None if the port is taken."""
+        with ExitStack() as stack:
+            keys = transfer_key.make_folder(key, as_nobody=group is not None)
+            folder = stack.enter_context(transfer_key.opened(keys))
+            handles = [os.open(file.path, os.O_RDONLY | os.O_CLOEXEC) for file in files]
+            for handle in handles:
+                stack.callback(os.close, handle)
+            words = [
+                PROGRAM,
+                *("--object", transfer_key.credentials(folder, "server", key)),
+                *("--nbd-server", f"addr.type=inet,addr.host={self._address},addr.port={port},tls-creds=tls"),
+                *_exports(files, handles),
+                *("--pidfile", f"/proc/self/fd/{folder}/{_READY}"),
+            ]
+            limits = programs.Limits(cpu=24 * 3600, open_files=256 + 2 * len(files))
+            limited = programs.limited(words, limits, drop_rights=group is not None, group=group or programs.NOBODY)
+            return _listening(_Process(limited, keys, (folder, *handles)), keys / _READY)
+
+
+def _exports(files: Sequence[Served], handles: Sequence[int]) -> Iterator[str]:
+    for number, (file, handle) in enumerate(zip(files, handles, strict=True)):
+        yield from ("--blockdev", f"driver=file,node-name=file{number},filename=/proc/self/fd/{handle},read-only=on")
+        yield from ("--export", f"type=nbd,id=export{number},node-name=file{number},name={file.name},writable=off")
+
+
+def _listening(process: _Process, ready: Path) -> _Process | None:
+    """Returns the program once it is ready; None if its port is taken. Raises HypervisorError if it fails otherwise."""
+    until = time.monotonic() + START_WITHIN
+    while not ready.exists():
+        if not process.runs() or time.monotonic() >= until:
+            complaint = process.end()
+            if _PORT_TAKEN in complaint:
+                return None
+            raise HypervisorError(f"{PROGRAM}: {complaint or f'not ready within {START_WITHIN:g} s'}")
+        time.sleep(POLL)
+    return process

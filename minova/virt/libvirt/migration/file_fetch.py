@@ -1,0 +1,85 @@
+"""Fetches one file that another host serves. It has its final name once it is complete and on the disk."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from oslo_utils import units
+
+from minova.objects.servers.disk_export import DiskExport, ExportedFile, TransferKey
+from minova.virt import programs
+from minova.virt.libvirt.migration import transfer_key
+
+# QEMU counts sizes in sectors.
+_SECTOR = 512
+# A copy takes as long as it takes, as long as `check` agrees.
+_LIMITS = programs.Limits(cpu=24 * 3600, within=24 * 3600.0)
+
+
+def fetch(
+    path: Path,
+    export: DiskExport,
+    file: ExportedFile,
+    key: TransferKey,
+    finish: Callable[[Path], None],
+    check: Callable[[], None],
+) -> None:
+    """Fetch the file, call `finish` with its temporary name, and rename it. Holes stay holes. Raises as
+    `programs.write_with`.
+    """
+    part = path.with_name(f"{path.name}.part")
+    # A program of a process that was killed may still write to the earlier one.
+    part.unlink(missing_ok=True)
+    size = -(-file.size // _SECTOR) * _SECTOR
+    try:
+        with part.open("wb") as made:
+            part.chmod(0o600)
+            made.truncate(size)
+        if size:
+            _copy(part, export, file, key, size, check)
+        os.truncate(part, file.size)
+        finish(part)
+        _sync(part)
+        part.rename(path)
+        _sync(path.parent)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _copy(
+    part: Path, export: DiskExport, file: ExportedFile, key: TransferKey, size: int, check: Callable[[], None]
+) -> None:
+    keys = transfer_key.make_folder(key, as_nobody=os.geteuid() == 0)
+    try:
+        _convert(part, export, file, key, size, keys, check)
+    finally:
+        shutil.rmtree(keys)
+
+
+def _convert(
+    part: Path,
+    export: DiskExport,
+    file: ExportedFile,
+    key: TransferKey,
+    size: int,
+    keys: Path,
+    check: Callable[[], None],
+) -> None:
+    with transfer_key.opened(keys) as folder:
+        server = f"server.type=inet,server.host={export.address},server.port={export.port}"
+        command = [
+            *("qemu-img", "convert", "-q", "-n", "-W", "--target-is-zero"),
+            *("--object", transfer_key.credentials(folder, "client", key)),
+            *("--image-opts", f"driver=nbd,{server},export={file.export},tls-creds=tls", "-O", "raw"),
+        ]
+        limits = programs.Limits(cpu=_LIMITS.cpu, within=_LIMITS.within, file_size=size + units.Mi)
+        programs.write_with(part, command, limits, reading=folder, check=check)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,167 @@
+"""The disks of a guest that moves: what its source serves, how its destination fetches them and makes them its own.
+
+INSTANCES/UUID/owner.json   names this host and attempt before the first byte is fetched, so that the files have an owner
+INSTANCES/UUID/NAME.part    being fetched
+INSTANCES/UUID/NAME         complete
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from minova.errors import HypervisorError, ImageUnacceptable, NotFound, StaleAttempt
+from minova.objects.servers.disk_export import DiskExport, ExportedFile, TransferKey
+from minova.objects.servers.instance import Instance
+from minova.virt import programs
+from minova.virt.disk_space import disk_full, require_room
+from minova.virt.libvirt.guest_files import console_logs, disk_formats
+from minova.virt.libvirt.migration.export_server import Served
+from minova.virt.libvirt.migration.file_fetch import fetch
+from minova.virt.libvirt.storage import disk_images, disk_owner, fitting
+from minova.virt.libvirt.storage.disk_images import Base
+from minova.virt.libvirt.storage.disk_owner import DiskOwner, OwnerFile
+from minova.virt.libvirt.storage.disks import DRIVE, Disks, WriteDrive, named_disks
+
+_LOGS = (console_logs.NAME, console_logs.PREVIOUS)
+
+
+class MovingDisks:
+    def __init__(self, disks: Disks) -> None:
+        self._disks = disks
+
+    # -- source --------------------------------------------------------------------------------------------------------
+
+    def files(self, instance: Instance, more: tuple[Path, ...] = ()) -> tuple[tuple[ExportedFile, Served], ...]:
+        """Returns the files to serve: the disks, except the config drive, the console logs, and `more`."""
+        folder = self._disks.folder(instance.uuid)
+        formats = disk_owner.written_formats(folder)
+        disks = [Path(disk.path) for disk in self._disks.plan(instance) if Path(disk.path).name != DRIVE]
+        logs = [path for path in (folder / name for name in _LOGS) if path.exists()]
+        return tuple(self._files([*disks, *logs, *more], formats))
+
+    def _files(self, paths: list[Path], formats: dict[str, str]) -> Iterator[tuple[ExportedFile, Served]]:
+        for path in paths:
+            self._disks.take_back(path)
+            self._disks.share_written(path)
+            written = formats.get(path.name)
+            based = written == disk_formats.QCOW2 and disk_formats.backing_file(path, written) is not None
+            size = path.stat().st_size
+            yield (
+                ExportedFile(name=path.name, export=path.name, size=size, format=written, based=based),
+                Served(path.name, path),
+            )
+
+    def owner(self, instance_uuid: str) -> DiskOwner:
+        """Raises NotFound if no host is recorded as owner of the disks."""
+        entry = disk_owner.read(self._disks.folder(instance_uuid))
+        if entry is None:
+            raise NotFound(f"Instance {instance_uuid} has no disks with a recorded owner on this host")
+        return entry
+
+    # -- destination ---------------------------------------------------------------------------------------------------
+
+    def shares(self, instance_uuid: str, export: DiskExport) -> bool:
+        """Whether the source's disks are those in the folder here: it has the very same owner record."""
+        entry = disk_owner.read(self._disks.folder(instance_uuid))
+        known = None if entry is None else (entry.host, entry.attempt, entry.disk)
+        return export.root_inode is not None and known == (export.host, export.attempt, export.root_inode)
+
+    def fetch(
+        self,
+        instance: Instance,
+        host: str,
+        attempt: int,
+        export: DiskExport,
+        key: TransferKey,
+        base: Base | None,
+        check: Callable[[], None],
+    ) -> None:
+        """Fetch the files that are not complete. Raises StaleAttempt if a later attempt has the folder, HypervisorError if
+        the folder is another host's, and as `file_fetch.fetch`.
+        """
+        folder = self._disks.folder(instance.uuid)
+        if base is None and any(file.based for file in export.files):
+            raise ImageUnacceptable(f"The disk of instance {instance.uuid} is based on an image that is not here")
+        what = f"Disks of instance {instance.uuid} in {self._disks.path}"
+        with disk_full(what):
+            self._begin(folder, host, attempt, export)
+            for file in export.files:
+                if not (folder / _plain(file.name)).exists():
+                    require_room(self._disks.path, 0, self._disks.reserve, what)
+                    finish = lambda part, file=file: self._finish(part, file, base)  # noqa: E731
+                    fetch(folder / _plain(file.name), export, file, key, finish, check)
+            with disk_owner.locked(folder) as owner:
+                entry = _require_own(owner, host, attempt)
+                owner.write(msgspec.structs.replace(entry, disk=disk_owner.inode(folder / disk_owner.ROOT_DISK)))
+            if base is not None:
+                self._disks.share(folder, base)
+            self._fit(folder, instance)
+
+    def _begin(self, folder: Path, host: str, attempt: int, export: DiskExport) -> None:
+        """Own the folder, and remove what an earlier attempt has left in it."""
+        formats = {file.name: file.format for file in export.files if file.format is not None}
+        with disk_owner.locked(folder, make=True) as owner:
+            entry = owner.read()
+            there = [path for path in folder.iterdir() if path.name != disk_owner.OWNER]
+            if entry is None and there:
+                raise HypervisorError(f"There are files in {folder}, and no host is recorded as their owner")
+            if entry is not None and entry.attempt > attempt:
+                raise StaleAttempt(f"The disks in {folder} are of attempt {entry.attempt} on host {entry.host}")
+            if entry is not None and entry.host != host:
+                raise HypervisorError(f"The disks in {folder} are of host {entry.host}, and not those of this move")
+            if entry is not None and entry.attempt == attempt:
+                return
+            for path in there:
+                path.unlink()
+            owner.write(DiskOwner(host=host, attempt=attempt, formats=formats, drive_is_cd=export.drive_is_cd))
+
+    def _finish(self, part: Path, file: ExportedFile, base: Base | None) -> None:
+        if file.format == disk_formats.QCOW2:
+            disk_formats.require_own_kind(part)
+            based = ["-F", base.disk_format, "-b", str(base.path)] if base is not None and file.based else ["-b", ""]
+            programs.write_with(
+                part,
+                ["qemu-img", "rebase", "-q", "-u", "-f", disk_formats.QCOW2, *based],
+                programs.Limits(file_size=file.size + (64 << 20)),
+            )
+        self._disks.share_written(part)
+
+    def take_over(self, instance: Instance, host: str, attempt: int, write_drive: WriteDrive) -> None:
+        """Make the disks that are here this host's, in this attempt, and fit them to the instance. Idempotent.
+
+        Raises NotFound if there are none, StaleAttempt if a later attempt has made them.
+        """
+        folder = self._disks.folder(instance.uuid)
+        if not (folder / disk_owner.ROOT_DISK).exists():
+            raise NotFound(f"Instance {instance.uuid} has no disks on this host")
+        with disk_full(f"Disks of instance {instance.uuid} in {self._disks.path}"):
+            with disk_owner.locked(folder) as owner:
+                entry = owner.read()
+                if entry is None or not owner.is_of(entry.host):
+                    raise HypervisorError(f"Which host has made the disks in {folder} is not recorded")
+                if entry.attempt > attempt:
+                    raise StaleAttempt(f"The disks in {folder} are of attempt {entry.attempt} on host {entry.host}")
+                taken = msgspec.structs.replace(entry, host=host, attempt=attempt, drive_is_cd=write_drive.is_cd)
+                owner.write(taken)
+            self._fit(folder, instance)
+            if instance.config_drive:
+                disk_images.written(folder / DRIVE, write_drive.write, self._disks.share_written)
+
+    def _fit(self, folder: Path, instance: Instance) -> None:
+        written = disk_owner.written_formats(folder)[disk_owner.ROOT_DISK]
+        fitting.fit(folder, instance, named_disks(instance), written, self._disks.finish)
+
+
+def _require_own(owner: OwnerFile, host: str, attempt: int) -> DiskOwner:
+    entry = owner.read()
+    if entry is None or (entry.host, entry.attempt) != (host, attempt):
+        raise StaleAttempt("The folder of the disks has become another attempt's while they were fetched")
+    return entry
+
+
+def _plain(name: str) -> str:
+    """Returns the name of a file in the folder. Raises HypervisorError for a name that leads elsewhere."""
+    if name in {"", ".", "..", disk_owner.OWNER} or "/" in name or name.endswith(".part"):
+        raise HypervisorError(f"The source serves a file {name!r}, which no guest has")
+    return name

@@ -1,0 +1,272 @@
+"""Guests that are off move between two real hypervisors: all that they have written goes along, and nothing else is left."""
+
+import secrets
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from minova.errors import GuestStateUnexpected, HypervisorError, StaleAttempt
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
+from minova.objects.servers.disk_export import DiskExport, TransferKey
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState
+from minova.virt.driver import Driver
+from minova.virt.driver.domains import RowHost
+from minova.virt.libvirt.guest_files.disk_formats import virtual_size
+from minova.virt.libvirt.storage.disk_owner import DiskOwner
+from tests.cluster import wait_for
+from tests.integration.virt.guest_console import GuestConsole
+from tests.integration.virt.test_guest import instance, load
+from tests.servers.libvirtd import Libvirtd
+
+pytestmark = pytest.mark.timeout(600)
+MOVE = "5f6bbd5a-1f8a-4b5f-8f57-6a1c3a3b9d01"
+
+
+def key() -> TransferKey:
+    return TransferKey(identity=MOVE, secret=secrets.token_hex(32))
+
+
+def never() -> None:
+    """Nothing ends the copy."""
+
+
+class Side:
+    """A host with a libvirtd of its own."""
+
+    def __init__(self, name: str, folder: Path, image: Path) -> None:
+        self.name, self.folder, self.image = name, folder, image
+        self.libvirtd = Libvirtd()
+        self.libvirtd.open()
+        self.driver: Driver = load(folder, self.libvirtd.uri, host=name)
+        (self.node,) = self.driver.available_nodes()
+
+    def disks(self, guest: Instance) -> Path:
+        return self.folder / "instances" / guest.uuid
+
+    def close(self) -> None:
+        self.driver.close()
+        self.libvirtd.close()
+
+
+@contextmanager
+def side(name: str, folder: Path, image: Path) -> Iterator[Side]:
+    folder.mkdir(exist_ok=True)
+    made = Side(name, folder, image)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def sides(tmp_path: Path, guest_image: Path) -> Iterator[tuple[Side, Side]]:
+    """Each host has instances of its own."""
+    with ExitStack() as stack:
+        one, two = (stack.enter_context(side(name, tmp_path / name, guest_image)) for name in ("hv1", "hv2"))
+        yield one, two
+
+
+def move(guest: Instance, source: Side, dest: Side, attempt: int) -> DiskExport:
+    secret = key()
+    export = source.driver.export_disks(guest, MOVE, secret)
+    dest.driver.import_disks(guest, attempt, export, secret, dest.image, never)
+    source.driver.stop_export(MOVE)
+    dest.driver.define_moved(guest, dest.node, attempt)
+    return export
+
+
+def console(side: Side, guest: Instance) -> GuestConsole:
+    return GuestConsole(side.libvirtd.uri, guest.uuid, lambda: log(side, guest))
+
+
+def log(side: Side, guest: Instance) -> str:
+    return (side.disks(guest) / "console.log").read_text(errors="replace").replace("\r", "")
+
+
+def boot(side: Side, guest: Instance, times: int) -> None:
+    side.driver.power_on(guest)
+    wait_for(f"boot {times}", lambda: f"MINOVA-GUEST BOOTS {times}" in log(side, guest), 120)
+    wait_for("READY", lambda: log(side, guest).count("MINOVA-GUEST READY") == times, 120)
+
+
+def test_a_guest_moves_and_returns_with_all_that_it_has_written(sides: tuple[Side, Side]) -> None:
+    one, two = sides
+    guest = instance(config_drive=True)
+    one.driver.prepare(guest, one.node, 1, one.image)
+    boot(one, guest, 1)
+    one.driver.power_off(guest.uuid)
+    swap = (one.disks(guest) / "disk.swap").read_bytes()
+    move(guest, one, two, 2)
+    assert (two.disks(guest) / "disk.swap").read_bytes() == swap
+    boot(two, guest, 2)
+    one.driver.destroy(guest.uuid, RowHost(host="hv2"))
+    assert one.driver.domains() == ()
+    assert not one.disks(guest).exists()
+    two.driver.power_off(guest.uuid)
+    move(guest, two, one, 3)
+    boot(one, guest, 3)
+    assert one.driver.domains()[0].attempt == 3
+
+
+def small(side: Side, **more: Any) -> Instance:
+    """A guest that has never run, so that its test is fast."""
+    guest = instance(**more)
+    side.driver.prepare(guest, side.node, 1, side.image)
+    return guest
+
+
+def write(side: Side, guest: Instance, byte: int) -> None:
+    disk = side.disks(guest) / "disk"
+    subprocess.run(["qemu-io", "-f", "qcow2", "-c", f"write -q -P {byte} 900M 4M", str(disk)], check=True)
+
+
+def holds(side: Side, guest: Instance, byte: int) -> bool:
+    disk = side.disks(guest) / "disk"
+    command = ["qemu-io", "-r", "-U", "-f", "qcow2", "-c", f"read -P {byte} 900M 4M", str(disk)]
+    return "verification failed" not in subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def test_a_copy_that_is_cut_leaves_the_source_whole_and_continues(sides: tuple[Side, Side]) -> None:
+    one, two = sides
+    guest, secret = small(one), key()
+    write(one, guest, 7)
+    export = one.driver.export_disks(guest, MOVE, secret)
+    assert one.driver.export_disks(guest, MOVE, secret) == export
+
+    calls = []
+
+    def cut() -> None:
+        calls.append(1)
+        if (two.disks(guest) / "disk").exists():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        two.driver.import_disks(guest, 2, export, secret, two.image, cut)
+    assert [path.name for path in two.disks(guest).glob("*.part")] == []
+    fetched = (two.disks(guest) / "disk").stat().st_ino
+    assert two.driver.left_disks(()) != ()
+    two.driver.import_disks(guest, 2, export, secret, two.image, never)
+    assert (two.disks(guest) / "disk").stat().st_ino == fetched
+    assert holds(two, guest, 7)
+    # The host of the row decides; here it is still the source.
+    two.driver.destroy(guest.uuid, RowHost(host="hv1"))
+    assert not two.disks(guest).exists()
+    assert holds(one, guest, 7)
+
+
+def test_only_the_key_of_the_move_opens_the_disks_and_only_for_reading(sides: tuple[Side, Side]) -> None:
+    one, two = sides
+    guest, secret = small(one), key()
+    export = one.driver.export_disks(guest, MOVE, secret)
+    with pytest.raises(HypervisorError, match="TLS handshake failed"):
+        two.driver.import_disks(guest, 2, export, key(), two.image, never)
+    plain = ["qemu-img", "info", f"nbd://127.0.0.1:{export.port}/disk"]
+    refused = subprocess.run(plain, capture_output=True, text=True)
+    assert "TLS negotiation required" in refused.stderr
+    one.driver.stop_export(MOVE)
+    with pytest.raises(HypervisorError, match="Connection refused"):
+        two.driver.import_disks(guest, 2, export, secret, two.image, never)
+
+
+def test_no_guest_starts_on_disks_that_are_being_fetched(sides: tuple[Side, Side]) -> None:
+    one, _ = sides
+    guest, secret = small(one), key()
+    one.driver.export_disks(guest, MOVE, secret)
+    with pytest.raises(HypervisorError, match="lock"):
+        one.driver.power_on(guest)
+    one.driver.stop_export(MOVE)
+    assert one.driver.power_on(guest) is PowerState.RUNNING
+    with pytest.raises(GuestStateUnexpected, match="not off"):
+        one.driver.export_disks(guest, MOVE, secret)
+
+
+def test_a_resize_grows_the_disks_and_its_revert_returns_to_the_disks_of_the_source(sides: tuple[Side, Side]) -> None:
+    one, two = sides
+    guest, secret = small(one), key()
+    write(one, guest, 7)
+    large = msgspec.structs.replace(
+        guest, flavor=Flavor(flavorid="2", name="large", vcpus=1, memory_mb=160, root_gb=2, swap=32, ephemeral_gb=1)
+    )
+    export = one.driver.export_disks(guest, MOVE, secret)
+    two.driver.import_disks(large, 2, export, secret, two.image, never)
+    one.driver.stop_export(MOVE)
+    two.driver.define_moved(large, two.node, 2)
+    two.driver.define_moved(large, two.node, 2)
+    folder = two.disks(guest)
+    assert virtual_size(folder / "disk", "qcow2") == 2 << 30
+    assert (folder / "disk.swap").stat().st_size == 32 << 20
+    assert (folder / "disk.eph0").stat().st_size == 1 << 30
+    write(two, guest, 9)
+    two.driver.destroy(guest.uuid, RowHost(host="hv1"))
+    one.driver.define_moved(guest, one.node, 3)
+    assert one.driver.domains()[0].attempt == 3
+    assert holds(one, guest, 7)
+
+
+def test_a_resize_on_the_same_host_keeps_the_disk(sides: tuple[Side, Side]) -> None:
+    one, _ = sides
+    guest = small(one)
+    write(one, guest, 7)
+    large = msgspec.structs.replace(
+        guest, flavor=Flavor(flavorid="2", name="large", vcpus=1, memory_mb=160, root_gb=2, swap=0)
+    )
+    one.driver.define_moved(large, one.node, 2)
+    assert virtual_size(one.disks(guest) / "disk", "qcow2") == 2 << 30
+    with pytest.raises(StaleAttempt):
+        one.driver.define_moved(guest, one.node, 1)
+    assert holds(one, guest, 7)
+
+
+def test_shared_disks_are_handed_over_and_not_copied(tmp_path: Path, guest_image: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    with ExitStack() as stack:
+        one, two = (stack.enter_context(side(name, tmp_path / "shared", guest_image)) for name in ("hv1", "hv2"))
+        guest, secret = small(one), key()
+        inode = (one.disks(guest) / "disk").stat().st_ino
+        export = one.driver.export_disks(guest, MOVE, secret)
+        two.driver.import_disks(guest, 2, export, secret, two.image, never)
+        one.driver.stop_export(MOVE)
+        two.driver.define_moved(guest, two.node, 2)
+        assert (two.disks(guest) / "disk").stat().st_ino == inode
+        with pytest.raises(StaleAttempt, match="now of host hv2"):
+            one.driver.power_on(guest)
+        one.driver.destroy(guest.uuid, RowHost(host="hv2"))
+        assert two.driver.power_on(guest) is PowerState.RUNNING
+
+
+def test_files_of_another_host_are_never_overwritten(sides: tuple[Side, Side]) -> None:
+    """A folder with another owner record may be another instance's view of shared storage."""
+    one, two = sides
+    guest, secret = small(one), key()
+    export = one.driver.export_disks(guest, MOVE, secret)
+    folder = two.disks(guest)
+    folder.mkdir()
+    (folder / "disk").write_bytes(b"unknown")
+    with pytest.raises(HypervisorError, match="no host is recorded"):
+        two.driver.import_disks(guest, 2, export, secret, two.image, never)
+    (folder / "owner.json").write_bytes(msgspec.json.encode(DiskOwner(host="hv3", attempt=1)))
+    with pytest.raises(HypervisorError, match="of host hv3"):
+        two.driver.import_disks(guest, 2, export, secret, two.image, never)
+    assert (folder / "disk").read_bytes() == b"unknown"
+
+
+def test_the_variables_of_uefi_firmware_move(sides: tuple[Side, Side]) -> None:
+    one, two = sides
+    guest = small(one, image=Image(id="i", disk_format="qcow2", properties={"hw_firmware_type": "uefi"}))
+    one.driver.power_on(guest)
+    one.driver.power_off(guest.uuid)
+    name = f"qemu/nvram/instance-{guest.uuid}_VARS.fd"
+    variables = one.libvirtd.directory / "lib" / name
+    with variables.open("r+b") as file:
+        file.seek(400_000)
+        file.write(b"a boot entry of the guest")
+    move(guest, one, two, 2)
+    assert (two.libvirtd.directory / "lib" / name).read_bytes() == variables.read_bytes()
+    assert two.driver.power_on(guest) is PowerState.RUNNING
