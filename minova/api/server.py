@@ -10,8 +10,10 @@ from oslo_config import cfg
 from minova.api.access.origin import is_loopback
 from minova.api.app import App
 from minova.api.image.storage import recovery, store_reports
+from minova.api.listener.bridge import Capacity
 from minova.api.listener.service import HttpService, Listen, limits_of
 from minova.db.recovery.cloud_watch import INTERVAL
+from minova.image_tokens import SCHEME
 from minova.service import PeriodicTask, run_periodic
 
 LOG = logging.getLogger(__name__)
@@ -29,10 +31,14 @@ def listen_of(conf: cfg.ConfigOpts, inherited: socket.socket | None = None) -> L
         port=api.osapi_compute_listen_port,
         host_option="[api] osapi_compute_listen",
         port_option="osapi_compute_listen_port",
-        threads=api.threads,
-        changes=api.change_threads,
-        transfers=api.transfers,
+        capacity=Capacity(
+            reads=api.threads,
+            changes=api.change_threads,
+            transfers=api.transfers,
+            host_transfers=api.host_transfers,
+        ),
         is_transfer=is_image_data,
+        is_of_host=lambda authorization: authorization.startswith(SCHEME),
         limits=limits_of(conf),
         inherited=inherited,
         cert_file=api.ssl_cert_file,

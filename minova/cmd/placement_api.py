@@ -17,6 +17,7 @@ from minova import conf as configuration
 from minova import log
 from minova.api.access.auth import foreign_server_authenticator, placement_authenticator
 from minova.api.access.authenticator import Authenticator
+from minova.api.listener.bridge import Capacity
 from minova.api.listener.service import HttpService, Listen, limits_of
 from minova.api.placement.app import make_app
 from minova.cmd import database
@@ -81,8 +82,7 @@ def _listen(conf: cfg.ConfigOpts) -> Listen:
         port=options.listen_port if conf.port is None else conf.port,
         host_option="[placement] listen",
         port_option="listen_port",
-        threads=conf.api.threads,
-        transfers=conf.api.transfers,
+        capacity=Capacity(reads=conf.api.threads, transfers=conf.api.transfers),
         limits=limits_of(conf),
         cert_file=None if conf.dev else conf.api.ssl_cert_file,
         key_file=None if conf.dev else conf.api.ssl_key_file,

@@ -80,14 +80,22 @@ OPTS: list[cfg.Opt] = [
         default=16,
         min=1,
         help="Requests that change something served at the same time, by each worker, beside `threads`. They wait for conductors and "
-        "the broker; requests that only read do not wait behind them.",
+        "the broker; requests that only read do not wait behind them. One project may use all places. Further projects get their "
+        "share at once, up to four times as many in all.",
     ),
     cfg.IntOpt(
         "transfers",
         default=16,
         min=1,
-        help="Requests with long bodies, uploads and downloads of images served at the same time, by each worker, beside "
-        "`threads`.",
+        help="Requests with long bodies, uploads and downloads of images by users served at the same time, by each worker, beside "
+        "`threads`. Shared as change_threads; while others wait, transfers below 64 KiB/s are ended with 503.",
+    ),
+    cfg.IntOpt(
+        "host_transfers",
+        default=16,
+        min=1,
+        help="Downloads and uploads of images by hosts served at the same time, by each worker. Shared by hosts as `transfers` by "
+        "projects.",
     ),
     cfg.IntOpt(
         "max_connections",

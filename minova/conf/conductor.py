@@ -44,7 +44,8 @@ OPTS: list[cfg.Opt] = [
         default=4,
         min=1,
         help="Dry runs and questions for capacity that one conductor process puts to schedulers at the same time. Each holds "
-        "one of executor_thread_pool_size threads; more are answered 503 at once.",
+        "one of executor_thread_pool_size threads; more are answered 503 at once. One project may use all; further projects get their "
+        "share, up to twice as many in all.",
     ),
     cfg.IntOpt(
         "delete_timeout",

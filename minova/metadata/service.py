@@ -6,6 +6,7 @@ import msgspec
 from oslo_config import cfg
 
 from minova import errors
+from minova.api.listener.bridge import Capacity
 from minova.api.listener.limits import Limits
 from minova.api.listener.service import BACKLOG, HttpService, Listen
 from minova.contracts.conductor import ConductorApi
@@ -36,8 +37,7 @@ def local(conf: cfg.ConfigOpts, conductor: ConductorApi, listening: socket.socke
         port=PORT,
         host_option="",
         port_option="",
-        threads=THREADS,
-        transfers=1,
+        capacity=Capacity(reads=THREADS, transfers=1),
         limits=limits,
         inherited=listening,
     )
@@ -59,8 +59,7 @@ def for_proxy(conf: cfg.ConfigOpts, conductor: ConductorApi) -> HttpService:
         port=conf.metadata_listen_port,
         host_option="metadata_listen",
         port_option="metadata_listen_port",
-        threads=conf.api.threads,
-        transfers=1,
+        capacity=Capacity(reads=conf.api.threads, transfers=1),
         limits=msgspec.structs.replace(_LIMITS, connections_per_address=0),
         cert_file=conf.api.ssl_cert_file,
         key_file=conf.api.ssl_key_file,

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from minova.api.listener.bridge import Capacity
 from minova.api.listener.service import HttpService, Listen
 from tests.functional.api.conftest import Cloud
 
@@ -79,7 +80,9 @@ def test_page_of_another_origin_changes_nothing(tmp_path: Path) -> None:
 
         return cloud.app(env, start)
 
-    api = HttpService("api", app, Listen(host="127.0.0.1", port=0, host_option="a", port_option="b", threads=4))
+    api = HttpService(
+        "api", app, Listen(host="127.0.0.1", port=0, host_option="a", port_option="b", capacity=Capacity(reads=4))
+    )
     api.start()
     try:
         with page_of(PAGE % (f"http://127.0.0.1:{api.port}", json.dumps(json.dumps(FLAVOR)))) as port:

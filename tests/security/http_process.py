@@ -15,11 +15,13 @@ import psutil
 LOOPBACK = "127.0.0.1"
 MB = 1 << 20
 
-# `/401` reads nothing of a body, every other path reads it all and answers its length, `/big` answers 64 MB.
+# `/401` reads nothing of a body, every other path reads it all and answers its length, `/big` answers 64 MB, and `/wait` waits for
+# the file that its query names. `/image` is the path of a transfer, whatever its body. The header Project names the project, and Authorization: Host a host.
 PROGRAM = """
-import json, sys, threading
-from minova import service
+import json, pathlib, sys, threading, time
+from minova import errors, service
 from minova.api.access.addresses import parse_networks
+from minova.api.listener.bridge import Capacity
 from minova.api.listener.limits import Limits
 from minova.api.listener.service import HttpService, Listen
 
@@ -28,6 +30,15 @@ def app(env, start_response):
     if path == "/401":
         start_response("401 Unauthorized", [("Content-Length", "2")])
         return [b"no"]
+    if "HTTP_PROJECT" in env and "minova.enter" in env:
+        try:
+            env["minova.enter"](env["HTTP_PROJECT"])
+        except errors.ServiceUnavailable:
+            start_response("503 Service Unavailable", [("Content-Length", "0")])
+            return [b""]
+    if path == "/wait":
+        while not pathlib.Path(env["QUERY_STRING"]).exists():
+            time.sleep(0.05)
     if path == "/big":
         start_response("200 OK", [("Content-Length", str(64 << 20))])
         return (b"x" * 65536 for _ in range(1024))
@@ -42,17 +53,30 @@ options = json.loads(sys.argv[1])
 limits = Limits(**{k: parse_networks("x", v) if k == "trusted_proxies" else v for k, v in options.pop("limits").items()})
 stopping = threading.Event()
 service.stop_on_signals(stopping)
-listen = Listen(host="127.0.0.1", port=0, host_option="a", port_option="b", limits=limits, **options)
+listen = Listen(
+    host="127.0.0.1", port=0, host_option="a", port_option="b", limits=limits, capacity=Capacity(**options.pop("capacity")),
+    is_transfer=lambda path: path in ("/big", "/image"), is_of_host=lambda authorization: authorization == "Host", **options,
+)
 server = HttpService("api", app, listen)
 service.run([server], stopping, lambda: print(server.port, flush=True))
 """
 
 
 class HttpProcess:
-    """`limits` and `threads` as of a Listen. `certificate`: a folder with cert.pem and key.pem, to serve TLS."""
+    """`limits` as of a Listen, the others as of its Capacity. `certificate`: a folder with cert.pem and key.pem, to serve TLS."""
 
-    def __init__(self, *, certificate: Path | None = None, threads: int = 4, transfers: int = 4, **limits: Any) -> None:
-        options: dict[str, Any] = {"limits": limits, "threads": threads, "transfers": transfers}
+    def __init__(
+        self,
+        *,
+        certificate: Path | None = None,
+        threads: int = 4,
+        transfers: int = 4,
+        changes: int = 0,
+        host_transfers: int = 0,
+        **limits: Any,
+    ) -> None:
+        capacity = {"reads": threads, "transfers": transfers, "changes": changes, "host_transfers": host_transfers}
+        options: dict[str, Any] = {"limits": limits, "capacity": capacity}
         self._tls = None
         if certificate is not None:
             options |= {"cert_file": str(certificate / "cert.pem"), "key_file": str(certificate / "key.pem")}

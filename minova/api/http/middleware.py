@@ -7,7 +7,7 @@ import falcon
 
 from minova import errors
 from minova.api.access.addresses import drop_forged, parse_networks
-from minova.api.access.authenticator import SERVICE_TYPE, Authenticator, Unauthenticated
+from minova.api.access.authenticator import ENTER, SERVICE_TYPE, Authenticator, Unauthenticated
 from minova.api.access.origin import require_own_origin
 from minova.api.access.throttle import TooManyFailures
 from minova.api.http.call import Access
@@ -69,6 +69,8 @@ class Identify:
             request_id=request_id, user_id=caller.user_id, project_id=project_id, is_admin=caller.is_admin
         )
         self._definition.check_request(request)
+        if ENTER in request.env:
+            request.env[ENTER](project_id)
 
     def _access(self, caller: Caller) -> Access:
         return Access(policy=self._policy, caller=caller, refusal=self._definition.refusal)

@@ -16,6 +16,8 @@ from uvicorn.server import ServerState
 from minova.api.listener.limits import Lease, Limits
 
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
+# The key of an ASGI scope that holds the lease of its connection.
+LEASE = "minova.lease"
 # A body may arrive as chunks of one byte each: "1\r
 # x\r
 # ".
@@ -64,6 +66,8 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._lease.evict = transport.abort
+        self._lease.refuse = self.refuse
+        self._lease.is_sending = lambda: transport.get_write_buffer_size() > 0
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -78,6 +82,7 @@ class Connection(HttpToolsProtocol):
             return
         if self._phase is Phase.FIRST_BYTE:
             self._enter(Phase.HEAD)
+            self._lease.waits(True)
         self._unset_keepalive_if_required()
         self._framing += len(data)
         try:
@@ -115,7 +120,10 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self.scope[LEASE] = self._lease  # type: ignore[literal-required]
         self._head = 0
+        if self._phase is Phase.NEXT_REQUEST:
+            self._lease.waits(True)
         self._enter(Phase.HEAD)
 
     def on_url(self, url: bytes) -> None:
@@ -179,7 +187,8 @@ class Connection(HttpToolsProtocol):
                 self.transport.abort()
             return
         self._stalled = 0.0
-        if not self.flow.read_paused:
+        place = self._lease.place
+        if not self.flow.read_paused and not (place is not None and place.queued):
             self._spent += seconds
         if self._spent > self._allowed():
             self._expire()
@@ -195,6 +204,7 @@ class Connection(HttpToolsProtocol):
         self._abandon()
         text = message.encode()
         head = [b"content-type: text/plain; charset=utf-8", b"content-length: %d" % len(text), b"connection: close"]
+        head += [b"retry-after: 1"] if status == 503 else []
         head += [name + b": " + value for name, value in self.server_state.default_headers]
         self.transport.write(STATUS_LINE[status] + b"\r\n".join(head) + b"\r\n\r\n" + text)
         self._enter(Phase.CLOSE)

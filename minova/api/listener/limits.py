@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from minova.api.access.addresses import Network, in_networks, network_of
+from minova.api.listener.places import Place
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,12 +42,20 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Lease:
-    """The place of one connection. `evict` closes the connection."""
+    """One admitted connection.
+
+    `evict` closes it. `refuse` ends its current request with an error. `is_sending`: whether its client has yet to read an answer.
+    `place`: of its current request, if that needs one.
+    """
 
     def __init__(self, admission: "Admission", address: str | None) -> None:
         self._admission = admission
         self.address = address
         self.evict: Callable[[], None] = lambda: None
+        self.refuse: Callable[[int, str], None] = lambda status, text: None
+        self.is_sending: Callable[[], bool] = lambda: False
+        self.place: Place | None = None
+        self.is_released = False
 
     def waits(self, waiting: bool) -> None:
         """Sets whether the connection waits for a complete request head: then it may be closed to make room for another
@@ -95,6 +104,7 @@ class Admission:
 
     def release(self, lease: Lease) -> None:
         """Idempotent."""
+        lease.is_released = True
         if lease not in self._leases:
             return
         self._leases.remove(lease)

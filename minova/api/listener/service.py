@@ -14,7 +14,7 @@ from oslo_config import cfg
 from minova import errors
 from minova.api.access.addresses import parse_networks
 from minova.api.listener.acceptor import Server
-from minova.api.listener.bridge import Bridge
+from minova.api.listener.bridge import Bridge, Capacity
 from minova.api.listener.limits import Limits
 from minova.api.listener.tls import Certificate, certificate
 
@@ -31,9 +31,9 @@ class Listen(msgspec.Struct, frozen=True, kw_only=True):
 
     `port`: 0 selects a free one.
     `cert_file`: None serves plain HTTP.
-    `threads`: for requests.
-    `changes`: threads for requests that change something; 0: they use `threads`.
-    `transfers`: threads for requests with long bodies, and for paths that `is_transfer` accepts.
+    `capacity`: how many requests run at the same time.
+    `is_transfer`: whether requests for a path have long bodies or answers. `is_of_host`: whether the header Authorization of such a
+    request is that of a host.
     `inherited`: a socket that already listens, which this process shares with others.
     """
 
@@ -41,10 +41,9 @@ class Listen(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     host_option: str
     port_option: str
-    threads: int
-    changes: int = 0
-    transfers: int = 16
+    capacity: Capacity
     is_transfer: Callable[[str], bool] = lambda path: False
+    is_of_host: Callable[[str], bool] = lambda authorization: False
     cert_file: str | None = None
     key_file: str | None = None
     limits: Limits = Limits()
@@ -77,7 +76,7 @@ class HttpService:
         limits = within_files(listen.limits)
         listening = listen.inherited or bind(listen)
         self._port = listening.getsockname()[1]
-        self._bridge = Bridge(self._app, limits, listen.threads, listen.transfers, listen.is_transfer, listen.changes)
+        self._bridge = Bridge(self._app, limits, listen.capacity, listen.is_transfer, listen.is_of_host)
         config = uvicorn.Config(
             self._bridge,
             http="httptools",

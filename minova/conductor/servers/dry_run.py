@@ -1,11 +1,10 @@
 """Dry runs: the scheduler reports where a request would go and how often it fits, and nothing is written.
 
 A dry run occupies a message thread until the scheduler has answered. So only a few run at the same time, each for a few
-seconds at most, and further ones are refused at once.
+seconds at most, and further ones are refused at once. A project that uses all of them takes none from others: see FairShares.
 """
 
 import logging
-import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from minova.conductor.servers.create import spec_of
 from minova.context import RequestContext
 from minova.contracts.conductor.api.servers import DryRunsApi
 from minova.contracts.scheduler import SchedulerApi
+from minova.fair_shares import NoPlace, SharedPlaces
 from minova.objects.requests.capacity import Capacity
 from minova.objects.requests.diagnosis import Diagnosis, ScheduleAnswer
 from minova.objects.requests.request_spec import RequestSpec
@@ -35,7 +35,8 @@ class DryRuns(DryRunsApi):
         self._scheduler = scheduler
         self._groups = groups
         self._most = int(conf.conductor.max_concurrent_dry_runs)
-        self._free = threading.BoundedSemaphore(self._most)
+        # With the defaults half of the message threads are left to other messages.
+        self._places = SharedPlaces(self._most, 2 * self._most)
 
     def preview_servers(self, ctx: RequestContext, request: ServerRequest) -> ScheduleAnswer:
         """See the contract."""
@@ -43,7 +44,7 @@ class DryRuns(DryRunsApi):
         placeholders = tuple(str(uuid.uuid4()) for _ in range(request.max_count))
         spec = self._spec(ctx, request)
         try:
-            with self._one_of_few():
+            with self._one_of_few(ctx.project_id):
                 return self._scheduler.preview_destinations(ctx, spec=spec, instance_uuids=placeholders)
         except Exception as error:  # noqa: BLE001  - the caller gets it as text or as an error
             _require_broken(error)
@@ -56,23 +57,25 @@ class DryRuns(DryRunsApi):
         """See the contract."""
         spec = self._spec(ctx, request)
         try:
-            with self._one_of_few():
+            with self._one_of_few(ctx.project_id):
                 return self._scheduler.capacity(ctx, spec=spec, limit=limit)
         except Exception as error:  # noqa: BLE001  - the caller gets it as text or as an error
             _require_broken(error)
             return Capacity(total=0, limit=limit, error=f"Scheduling failed: {error}")
 
     @contextmanager
-    def _one_of_few(self) -> Iterator[None]:
-        """Raises ServiceUnavailable if the allowed number of dry runs is waiting for a scheduler already."""
-        if not self._free.acquire(blocking=False):
+    def _one_of_few(self, project_id: str) -> Iterator[None]:
+        """Raises ServiceUnavailable if the project may have no further dry run now."""
+        try:
+            self._places.take(project_id)
+        except NoPlace:
             raise errors.ServiceUnavailable(
                 f"{self._most} dry runs are under way in this conductor, and more are not begun. Please try again in a moment."
-            )
+            ) from None
         try:
             yield
         finally:
-            self._free.release()
+            self._places.give(project_id)
 
     def _spec(self, ctx: RequestContext, request: ServerRequest) -> RequestSpec:
         """Returns the spec that `create_servers` and `schedule` would make."""

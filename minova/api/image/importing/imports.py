@@ -23,18 +23,19 @@ from minova.api.image.store import Upload
 from minova.api.image.view import ImageAnswer
 from minova.api.policies.base import AUTHENTICATED
 from minova.context import RequestContext
+from minova.fair_shares import NoPlace, SharedPlaces
 from minova.objects.catalogue.image import Image
 
 LOG = logging.getLogger(__name__)
 
 DIRECT, WEB = "glance-direct", "web-download"
-# The most downloads at the same time, per worker of minova-api.
+# Downloads at the same time, per worker of minova-api: as many for one project, some more for several (see FairShares).
 MAX_DOWNLOADS = 4
 # The property with the reason why the last web-download failed. No request may set it.
 FAILURE = "os_glance_import_failure"
 METHODS_HEADER = "OpenStack-image-import-methods"
 
-_places = threading.BoundedSemaphore(MAX_DOWNLOADS)
+_places = SharedPlaces(MAX_DOWNLOADS)
 
 
 def info(api: Collaborators, call: Call) -> dict[str, Any]:
@@ -116,8 +117,11 @@ def _activated(image: Image) -> Image:
 
 def _start_download(api: Collaborators, call: Call, image: Image, uri: str) -> None:
     guard.checked(api.conf, uri)
-    if not _places.acquire(blocking=False):
-        raise errors.ServiceUnavailable("Too many images are being imported. Please try again later.")
+    project_id = call.ctx.project_id
+    try:
+        _places.take(project_id)
+    except NoPlace:
+        raise errors.ServiceUnavailable("Too many images are being imported. Please try again later.") from None
     try:
         # Makes the file first: its lock shows that a process works on the image.
         coming = api.store.begin(image.id)
@@ -132,7 +136,7 @@ def _start_download(api: Collaborators, call: Call, image: Image, uri: str) -> N
             coming.close()
             raise
     except BaseException:
-        _places.release()
+        _places.give(project_id)
         raise
 
 
@@ -159,7 +163,7 @@ def _download(api: Collaborators, ctx: RequestContext, image: Image, uri: str, c
     except Exception:
         LOG.exception("Image %s was not imported", image.id)
     finally:
-        _places.release()
+        _places.give(ctx.project_id)
 
 
 def _reason(error: BaseException) -> dict[str, str]:

@@ -13,7 +13,7 @@ def test_a_project_has_few_places_and_all_projects_together_have_a_bound() -> No
         place.__enter__()
     with pytest.raises(errors.ServiceUnavailable, match="try again later"), waiting.place("a"):
         pass
-    with waiting.place("b"), pytest.raises(errors.ServiceUnavailable), waiting.place("c"):
+    with waiting.place("b"), waiting.place("c"), pytest.raises(errors.ServiceUnavailable), waiting.place("b"):
         pass
     held.pop().__exit__(None, None, None)
     with waiting.place("a"), waiting.place("b"):
