@@ -108,8 +108,8 @@ OPTS: list[cfg.Opt] = [
         "max_connections_per_address",
         default=256,
         min=0,
-        help="Connections of one client address (IPv6: of one /64 network) to each worker; further ones are closed at once. "
-        "trusted_proxies are not counted. 0: no limit.",
+        help="Connections of one client address (IPv6: of one /64 network) to each worker. For a further one, that of them "
+        "is closed which has waited longest without a request. trusted_proxies are not counted. 0: no limit.",
     ),
     cfg.IntOpt(
         "image_size_cap",

@@ -159,12 +159,30 @@ def test_requests_that_wait_for_no_answer_are_bounded(server: HttpProcess) -> No
 def test_connections_of_one_address_are_bounded_but_not_those_of_a_proxy() -> None:
     with HttpProcess(connections_per_address=5, trusted_proxies=["127.0.0.2"]) as server:
         first = [server.connect("127.0.0.3") for _ in range(5)]
+        for client in first:
+            client.sendall(POST % b"/" + b"Content-Length: 3\r\nExpect: 100-continue\r\n\r\n")
+            assert client.recv(100).startswith(b"HTTP/1.1 100"), "its head is read"
         assert ended(server.connect("127.0.0.3")) == b""
         proxy = [server.connect("127.0.0.2") for _ in range(20)]
         proxy[-1].sendall(HEAD + b"\r\n")
         assert proxy[-1].recv(100).startswith(b"HTTP/1.1 200")
         assert server.get("127.0.0.4") < 5
         for client in first + proxy:
+            client.close()
+
+
+def test_idle_connections_of_one_address_leave_room_for_its_other_clients() -> None:
+    """All clients behind one NAT have one address: one of them could take all of its connections."""
+    with HttpProcess(connections_per_address=8) as server:
+        busy = server.connect()
+        busy.sendall(POST % b"/" + b"Content-Length: 3\r\nExpect: 100-continue\r\n\r\n")
+        assert busy.recv(100).startswith(b"HTTP/1.1 100"), "its head is read"
+        idle = [server.connect() for _ in range(8)]
+        assert server.get("127.0.0.1") < 5
+        assert ended(idle[0]) == b"", "the first that waited"
+        busy.sendall(b"abc")
+        assert busy.recv(100).startswith(b"HTTP/1.1 200"), "a request is never given up"
+        for client in [busy, *idle]:
             client.close()
 
 

@@ -81,12 +81,12 @@ class Admission:
         return len(self._leases)
 
     def admit(self, peer: str) -> Lease | None:
-        """Returns None if there is no room. If all places are taken, the connection that has waited longest
-        is closed.
+        """Returns None if there is no room. If all connections are taken, or all of this address, the one of them that has
+        waited longest for a request is closed.
         """
         limit = self._limits.connections_per_address
         counted = None if in_networks(peer, self._limits.trusted_proxies) else network_of(peer)
-        if counted is not None and limit and self._by_address[counted] >= limit:
+        if counted is not None and limit and self._by_address[counted] >= limit and not self._make_room(counted):
             return None
         if len(self._leases) >= self._limits.connections and not self._make_room():
             return None
@@ -114,10 +114,11 @@ class Admission:
             if not self._by_address[lease.address]:
                 del self._by_address[lease.address]
 
-    def _make_room(self) -> bool:
-        if not self._waiting:
-            return False
-        lease = next(iter(self._waiting))
-        self.release(lease)
-        lease.evict()
-        return True
+    def _make_room(self, address: str | None = None) -> bool:
+        """Closes the connection, of this address if one is given, that has waited longest. Returns whether there was one."""
+        for lease in self._waiting:
+            if address in (None, lease.address) and not lease.is_sending():
+                self.release(lease)
+                lease.evict()
+                return True
+        return False

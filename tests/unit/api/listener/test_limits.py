@@ -1,27 +1,47 @@
 """Who gets a place, and who gives one up."""
 
 from minova.api.access.addresses import parse_networks
-from minova.api.listener.limits import Admission, Limits
+from minova.api.listener.limits import Admission, Lease, Limits
+
+
+def busy(admission: Admission, address: str) -> Lease:
+    """A connection in the middle of a request."""
+    lease = admission.admit(address)
+    assert lease is not None
+    lease.waits(False)
+    return lease
 
 
 def test_one_address_gets_no_more_than_its_share() -> None:
     admission = Admission(Limits(connections_per_address=2))
-    first, second = admission.admit("192.0.2.1"), admission.admit("192.0.2.1")
-    assert first is not None
-    assert second is not None
+    first, _ = busy(admission, "192.0.2.1"), busy(admission, "192.0.2.1")
     assert admission.admit("192.0.2.1") is None
     assert admission.admit("192.0.2.2") is not None
     first.release()
     first.release()
-    assert admission.admit("192.0.2.1") is not None
+    busy(admission, "192.0.2.1")
     assert admission.admit("192.0.2.1") is None
 
 
 def test_addresses_of_one_ipv6_network_count_as_one() -> None:
     admission = Admission(Limits(connections_per_address=1))
-    assert admission.admit("2001:db8::1") is not None
+    busy(admission, "2001:db8::1")
     assert admission.admit("2001:db8::2") is None
     assert admission.admit("2001:db8:0:1::2") is not None
+
+
+def test_connection_of_an_address_that_waited_longest_makes_room_for_its_next() -> None:
+    admission = Admission(Limits(connections_per_address=3))
+    others = admission.admit("192.0.2.2")
+    assert others is not None
+    sending, first, second = [admission.admit("192.0.2.1") for _ in range(3)]
+    assert sending is not None
+    assert first is not None
+    assert second is not None
+    sending.is_sending = lambda: True
+    assert admission.admit("192.0.2.1") is not None
+    assert [lease.is_released for lease in (others, sending, first, second)] == [False, False, True, False]
+    assert len(admission) == 4
 
 
 def test_trusted_proxies_are_not_counted() -> None:
