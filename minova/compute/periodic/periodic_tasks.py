@@ -79,9 +79,9 @@ class PeriodicTasks:
         tasks.append(PeriodicTask(name="report_guests", interval=every, work=work, in_safe_mode=True))
         every, work = SNAPSHOTS_INTERVAL, self.end_snapshots
         tasks.append(PeriodicTask(name="end_snapshots", interval=every, work=work, at_once=True))
-        tasks.append(
-            PeriodicTask(name="refresh_interfaces", interval=INTERFACES_INTERVAL, work=self.refresh_interfaces)
-        )
+        # At once, because networks may have changed while this service was away.
+        every, work = INTERFACES_INTERVAL, self.refresh_interfaces
+        tasks.append(PeriodicTask(name="refresh_interfaces", interval=every, work=work, at_once=True))
         if conf.networks.bridge_mappings:
             tasks.append(PeriodicTask(name="watch_bridges", interval=BRIDGES_INTERVAL, work=self.watch_bridges))
         if conf.sync_power_state_interval >= 0:

@@ -1,6 +1,7 @@
-"""Messages to hosts about changes of what their interfaces let through. The rows are already written.
+"""Messages to hosts about changes of their networks, and of what their interfaces let through. The rows are already
+written.
 
-rules, ports: the message only reports a change. The host requests all of its interfaces.
+networks, rules, ports: the message only reports a change. The host requests all of its interfaces.
 members of a group: the message has all members, with a number. The host requests nothing, and a conductor reads the
   members once for all hosts.
 
@@ -18,7 +19,7 @@ from minova.conductor.compute_messages import ComputeClient
 from minova.conductor.tasks.pools import Kind
 from minova.conductor.tasks.worker import Worker
 from minova.context import service_context
-from minova.db.networks import group_members, security_groups
+from minova.db.networks import group_members, networks, security_groups
 
 LOG = logging.getLogger(__name__)
 
@@ -37,9 +38,10 @@ SHARE, LONGEST_MEMBERS_INTERVAL = 0.05, 5.0
 
 
 class _Changes:
-    """Pending changes: rules of groups, members of groups, ports of hosts, and new servers."""
+    """Pending changes: networks, rules of groups, members of groups, ports of hosts, and new servers."""
 
     def __init__(self) -> None:
+        self.networks: set[str] = set()
         self.rules: set[str] = set()
         self.members: set[str] = set()
         self.hosts: set[str] = set()
@@ -47,16 +49,18 @@ class _Changes:
 
     @property
     def is_empty(self) -> bool:
-        return not (self.rules or self.members or self.hosts or self.servers)
+        return not (self.networks or self.rules or self.members or self.hosts or self.servers)
 
     def add(
         self,
         *,
+        networks: Iterable[str] = (),
         rules: Iterable[str] = (),
         members: Iterable[str] = (),
         hosts: Iterable[str] = (),
         servers: Iterable[str] = (),
     ) -> None:
+        self.networks.update(networks)
         self.rules.update(rules)
         self.members.update(members)
         self.hosts.update(hosts)
@@ -74,6 +78,10 @@ class InterfaceNotifier:
         self._worker = worker
         self._rules = _Stream(worker, computes, RULES_INTERVAL, RULES_INTERVAL)
         self._members = _Stream(worker, computes, MEMBERS_INTERVAL, LONGEST_MEMBERS_INTERVAL)
+
+    def network_changed(self, network_id: str) -> None:
+        """Send a hint to the hosts whose servers have ports on the network: it or its subnets have changed."""
+        self._rules.add(networks=[network_id])
 
     def rules_changed(self, group_ids: Collection[str]) -> None:
         """Send a hint to the hosts whose ports have these groups."""
@@ -162,6 +170,7 @@ class _Stream:
         with self._worker.db.read() as session:
             members = changes.members | security_groups.of_instances(session, changes.servers)
             hosts = changes.hosts | security_groups.hosts_of(session, changes.rules)
+            hosts |= networks.hosts_of(session, changes.networks)
         ctx = service_context()
         for host in sorted(hosts):
             self._computes.refresh_interfaces(ctx, host)

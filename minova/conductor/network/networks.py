@@ -6,11 +6,13 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.network.local_ranges import LocalRanges
 from minova.conductor.quotas import Quotas, refused
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.networks import NetworksApi, SubnetsApi
+from minova.db.engine import when_committed
 from minova.db.models import Network as NetworkRow
 from minova.db.networks import networks, subnets
 from minova.db.quotas import OverQuota, give
@@ -19,9 +21,10 @@ from minova.objects.network.network import LOCAL, Network, Subnet
 
 
 class Networks(NetworksApi):
-    def __init__(self, worker: Worker, quotas: Quotas, ranges: LocalRanges) -> None:
+    def __init__(self, worker: Worker, quotas: Quotas, ranges: LocalRanges, hints: InterfaceNotifier) -> None:
         self._worker = worker
         self._quotas = quotas
+        self._hints = hints
         self._ranges = ranges
 
     def create_network(self, ctx: RequestContext, network: Network) -> Network:
@@ -60,6 +63,7 @@ class Networks(NetworksApi):
                 raise errors.InvalidSharedSetting(
                     f"Unable to reconfigure sharing settings for network {network.id}. Multiple tenants are using it."
                 )
+            when_committed(session, lambda: self._hints.network_changed(network.id))
             written = networks.replace(session, network, self._worker.at())
             current = networks.find(session, network.id)
             if current is None:
@@ -87,9 +91,10 @@ class Networks(NetworksApi):
 
 
 class Subnets(SubnetsApi):
-    def __init__(self, worker: Worker, quotas: Quotas, ranges: LocalRanges) -> None:
+    def __init__(self, worker: Worker, quotas: Quotas, ranges: LocalRanges, hints: InterfaceNotifier) -> None:
         self._worker = worker
         self._quotas = quotas
+        self._hints = hints
         self._ranges = ranges
 
     def create_subnet(self, ctx: RequestContext, subnet: Subnet, any_range: bool = False) -> Subnet:
@@ -114,6 +119,7 @@ class Subnets(SubnetsApi):
             if is_exclusive:
                 self._ranges.require(session, row, [subnet.cidr], any_range=any_range)
             self._quotas.take(session, subnet.project_id, {"subnets": 1})
+            when_committed(session, lambda: self._hints.network_changed(network.id))
             return subnets.add(session, subnet, row.id, self._worker.at())
 
         try:
@@ -130,6 +136,7 @@ class Subnets(SubnetsApi):
                 raise errors.IpAddressAlreadyAllocated(
                     f"Gateway ip {subnet.gateway_ip} is allocated to a port of subnet {subnet.id}."
                 )
+            when_committed(session, lambda: self._hints.network_changed(network_id))
             written = subnets.replace(session, subnet, self._worker.at())
             current = subnets.find(session, subnet.id)
             if current is None:
@@ -152,6 +159,7 @@ class Subnets(SubnetsApi):
                 raise errors.SubnetInUse(
                     f"Unable to complete operation on subnet {subnet_id}: One or more ports have an IP allocation from this subnet."
                 )
+            when_committed(session, lambda: self._hints.network_changed(network_id))
             subnets.remove(session, subnet_id)
             give(session, subnet.project_id, {"subnets": 1})
 

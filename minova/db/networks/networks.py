@@ -1,6 +1,6 @@
 """Networks: queries and writes."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -104,6 +104,16 @@ def lock_several(session: Session, uuids: AbstractSet[str]) -> dict[str, LockedN
 def lock_local(session: Session) -> None:
     """Locks all `local` networks."""
     session.execute(select(Row.id).where(Row.network_type == LOCAL).order_by(Row.id).with_for_update()).all()
+
+
+def hosts_of(session: Session, uuids: Collection[str]) -> set[str]:
+    """Returns the hosts of the servers that have ports on these networks."""
+    instance, port = models.Instance, models.Port
+    query = select(instance.host).join(port, port.instance_uuid == instance.uuid).join(Row, Row.id == port.network_id)
+    found: set[str] = set()
+    for chunk in chunked(sorted(uuids)):
+        found |= {host for host in session.scalars(query.where(Row.uuid.in_(chunk)).distinct()) if host}
+    return found
 
 
 def has_ports(session: Session, network_id: int) -> bool:

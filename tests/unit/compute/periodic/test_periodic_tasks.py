@@ -155,8 +155,9 @@ def test_outlived_domain_of_a_removed_node_is_forgotten(
     assert "is still here" not in caplog.text
 
 
-def test_the_clean_up_begins_with_the_service() -> None:
-    (task,) = [one for one in Compute().manager.periodic_tasks() if one.name == "cleanup_running_deleted_instances"]
+@pytest.mark.parametrize("name", ["cleanup_running_deleted_instances", "refresh_interfaces"])
+def test_what_may_have_changed_while_the_service_was_away_is_done_at_its_start(name: str) -> None:
+    (task,) = [one for one in Compute().manager.periodic_tasks() if one.name == name]
     assert task.at_once
 
 
