@@ -27,7 +27,7 @@ LOCAL_PREFIXES = {4: 16, 6: 48}
 # The first three bytes of generated MAC addresses, as in Neutron.
 MAC_PREFIX = (0xFA, 0x16, 0x3E)
 # Ranges in which no subnet and no resolver has addresses: each host has these addresses itself, or none has them.
-_OF_EACH_HOST = tuple(
+OF_EACH_HOST = tuple(
     ipaddress.ip_network(text)
     for text in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "::/16", "fe80::/10", "ff00::/8")
 )
@@ -50,7 +50,7 @@ def parse_cidr(text: str, ip_version: int) -> Block:
     shortest, longest = PREFIXES[block.version]
     if not shortest <= block.prefixlen <= longest:
         raise _invalid("cidr", text, f"the prefix length may be from {shortest} to {longest}")
-    if overlap(str(block), map(str, _OF_EACH_HOST)) is not None:
+    if overlap(str(block), map(str, OF_EACH_HOST)) is not None:
         raise _invalid("cidr", text, "it has multicast, loopback, link-local or unspecified addresses")
     return block
 
@@ -95,7 +95,7 @@ def is_address(text: str) -> bool:
 def is_resolver(text: str) -> bool:
     """Whether hosts may forward DNS requests to this address: not if they would ask themselves, or many."""
     address = ipaddress.ip_address(text)
-    return address != _BROADCAST and not is_within(ipaddress.ip_network(address), _OF_EACH_HOST)
+    return address != _BROADCAST and not is_within(ipaddress.ip_network(address), OF_EACH_HOST)
 
 
 def parse_resolver(field: str, text: str, of_hosts: Collection[str]) -> str:

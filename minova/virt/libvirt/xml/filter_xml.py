@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
+from minova.objects.network.addresses import OF_EACH_HOST, overlap
 from minova.objects.network.network import EGRESS, INGRESS, LOCAL
 from minova.objects.network.vif import Vif, VifRule, filter_name, within_bound
 from minova.objects.servers.guest_metadata import ADDRESS, PORT
@@ -22,6 +23,8 @@ _NEW = "NEW,ESTABLISHED"
 _ICMP = {4: "icmp", 6: "icmpv6"}
 # Broadcast and multicast ranges, which every host receives.
 _BROADCAST = ("255.255.255.255/32", "224.0.0.0/4")
+# The kernel takes what comes from 0.0.0.0 to 0.0.0.0 for a broadcast, and so for itself.
+_THIS_HOST = "0.0.0.0/8"
 # Link-local addresses. If the host itself is a guest of a cloud, that cloud's metadata service would answer there as to
 # the host.
 _LINK_LOCAL = "169.254.0.0/16"
@@ -106,10 +109,11 @@ def _own_addresses(vif: Vif, own: Sequence[tuple[str, str]], versions: set[int])
     """Yields rules that let the guest send only from these addresses, and no answers of DHCP servers or routers."""
     ports = {"protocol": "udp", "srcportstart": "67", "dstportstart": "68"}
     yield Rule("drop", "out", _L2 - 10, "ip", ports)
+    # Comes before what an address pair as large as 0.0.0.0/0 would let the guest send as a host.
     yield Rule(
         "accept",
         "out",
-        _L2,
+        _L2 - 20,
         "ip",
         {
             "srcmacaddr": vif.mac_address,
@@ -120,6 +124,11 @@ def _own_addresses(vif: Vif, own: Sequence[tuple[str, str]], versions: set[int])
             "dstportstart": "67",
         },
     )
+    for block in OF_EACH_HOST:
+        # On a flat network or VLAN, guests may agree on link-local addresses.
+        is_free = block.version != 4 or (str(block) == _LINK_LOCAL and vif.network_type != LOCAL)
+        if not is_free and overlap(str(block), (address for _, address in own)) is not None:
+            yield Rule("drop", "out", _L2 - 10, "ip", _range("src", str(block)))
     # An ARP probe, which checks whether an address is free, has no sender address.
     yield _arp(vif.mac_address, "0.0.0.0")
     if 6 in versions:
@@ -189,7 +198,7 @@ def _host(vif: Vif, host_addresses: Sequence[str], *, metadata: bool) -> Iterato
         yield Rule("accept", "out", _GATEWAY, "udp", {"state": _NEW, **answers})
     for address in sorted({*gateways, *_broadcasts(vif), *host_addresses}):
         yield Rule("drop", "out", _HOST, "all", {"dstipaddr": address})
-    for block in (*_BROADCAST, _LINK_LOCAL):
+    for block in (*_BROADCAST, _LINK_LOCAL, _THIS_HOST):
         yield Rule("drop", "out", _HOST, "all", _range("dst", block))
 
 

@@ -36,7 +36,6 @@ def rules(host: tuple[str, ...] = (), *, metadata: bool = False, **values: Any) 
 
 def test_guest_sends_from_its_own_addresses_alone() -> None:
     assert rules() == [
-        ("drop", "out", "ip", {"protocol": "udp", "srcportstart": "67", "dstportstart": "68"}),
         (
             "accept",
             "out",
@@ -50,6 +49,7 @@ def test_guest_sends_from_its_own_addresses_alone() -> None:
                 "dstportstart": "67",
             },
         ),
+        ("drop", "out", "ip", {"protocol": "udp", "srcportstart": "67", "dstportstart": "68"}),
         ("accept", "out", "arp", {"srcmacaddr": MAC, "arpsrcmacaddr": MAC, "arpsrcipaddr": "0.0.0.0"}),
         ("accept", "out", "arp", {"srcmacaddr": MAC, "arpsrcmacaddr": MAC, "arpsrcipaddr": "10.1.0.5"}),
         ("accept", "out", "ip", {"srcmacaddr": MAC, "srcipaddr": "10.1.0.5"}),
@@ -63,6 +63,24 @@ def test_pairs_allow_more_and_no_security_allows_all() -> None:
     assert {"srcmacaddr": "02:00:00:00:00:01", "srcipaddr": "10.1.0.64", "srcipmask": "28"} in allowed
     assert rules(port_security_enabled=False) == []
     assert rules(port_security_enabled=False, rules=()) == []
+
+
+def test_bug_pair_of_all_addresses_sends_as_no_host() -> None:
+    """From 0.0.0.0 to 0.0.0.0 a guest reached services of its host."""
+    pairs = (AddressPair(ip_address="0.0.0.0/0"), AddressPair(ip_address="::/0"))
+    found = rules(network_type="local", allowed_address_pairs=pairs)
+    sent = [row for row in found if row[1:3] == ("out", "ip") and "srcipaddr" in row[3]]
+    dropped = [f"{row[3]['srcipaddr']}/{row[3]['srcipmask']}" for row in sent if row[0] == "drop"]
+    assert dropped == ["0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4"]
+    # A guest asks for its address before that, and sends from all others after it.
+    accepted = [(number, row[3].get("dstportstart")) for number, row in enumerate(sent) if row[0] == "accept"]
+    assert accepted == [(0, "67"), (5, None), (6, None)]
+
+
+def test_bug_broadcast_to_this_host() -> None:
+    """A guest without port security, too."""
+    found = rules(network_type="local", port_security_enabled=False)
+    assert ("drop", "out", "all", {"dstipaddr": "0.0.0.0", "dstipmask": "8"}) in found
 
 
 def test_ipv6_is_for_ports_that_have_such_an_address() -> None:
@@ -140,6 +158,7 @@ def test_local_guest_reaches_dhcp_dns_and_a_ping_of_its_host_alone() -> None:
         ("drop", "out", "all", {"dstipaddr": "255.255.255.255"}),
         ("drop", "out", "all", {"dstipaddr": "224.0.0.0", "dstipmask": "4"}),
         ("drop", "out", "all", {"dstipaddr": "169.254.0.0", "dstipmask": "16"}),
+        ("drop", "out", "all", {"dstipaddr": "0.0.0.0", "dstipmask": "8"}),
     ]
 
 
