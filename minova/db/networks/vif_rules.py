@@ -29,6 +29,7 @@ class ServerPort(NamedTuple):
     admin_state_up: bool
     port_security_enabled: bool
     allowed_address_pairs: list[Any] | None
+    project_id: str
     network_id: int
     network_uuid: str
     network_name: str
@@ -37,6 +38,8 @@ class ServerPort(NamedTuple):
     segmentation_id: int | None
     mtu: int
     reachable: bool
+    network_owner: str
+    shared: bool
 
 
 def pairs_of(port: Port | ServerPort) -> tuple[AddressPair, ...]:

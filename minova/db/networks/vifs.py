@@ -14,6 +14,7 @@ from minova.db.networks import neutron_ports, ports, vif_rules
 from minova.db.networks.vif_rules import ServerPort
 from minova.db.sql import chunked, in_list
 from minova.objects.network.addresses import is_resolver
+from minova.objects.network.guest_names import domain_of
 from minova.objects.network.physical_networks import segment_of
 from minova.objects.network.vif import Vif, VifAddress, VifRule, VifSubnet
 
@@ -35,6 +36,7 @@ _PORTS = (
         _PORT.admin_state_up,
         _PORT.port_security_enabled,
         _PORT.allowed_address_pairs,
+        _PORT.project_id,
         _NETWORK.id,
         _NETWORK.uuid,
         _NETWORK.name,
@@ -43,6 +45,8 @@ _PORTS = (
         _NETWORK.segmentation_id,
         _NETWORK.mtu,
         _NETWORK.reachable,
+        _NETWORK.project_id,
+        _NETWORK.shared,
         _ADDRESS.subnet_id,
         _ADDRESS.address,
     )
@@ -174,6 +178,7 @@ def _vifs(
             port_security_enabled=port.port_security_enabled,
             allowed_address_pairs=vif_rules.pairs_of(port),
             rules=rules.get(port.id),
+            dns_domain=domain_of(port.project_id, port.network_owner, is_shared=port.shared),
             pending_delete=port.status == PENDING_DELETE,
             tag=port.tag,
         )

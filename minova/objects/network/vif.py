@@ -106,6 +106,7 @@ class Vif(msgspec.Struct, frozen=True, kw_only=True):
     `reachable`: the host has routes to the subnets of the `local` network.
     `rules`: of the port's security groups; None: no security group restricts it.
     `hostname`: of the instance, if nothing else gives it.
+    `dns_domain`: in which the resolver of the network knows the instance: see `guest_names`.
     `pending_delete`: the port was taken from the instance, but its guest may still have it.
     `vif_type`, `vif_details`, `active`: of a port in Neutron, as Neutron has bound it. `active`: its agent has wired it
     on the host.
@@ -128,6 +129,7 @@ class Vif(msgspec.Struct, frozen=True, kw_only=True):
     allowed_address_pairs: tuple[AddressPair, ...] = ()
     rules: tuple[VifRule, ...] | None = None
     hostname: str = ""
+    dns_domain: str = ""
     pending_delete: bool = False
     vif_type: str = ""
     vif_details: dict[str, Any] = {}
