@@ -10,6 +10,8 @@ from minova.db.models import Instance, Migration, TaskStep
 from minova.db.servers import migrations, tasks
 from minova.db.sql import chunked
 from minova.objects.hosts.compute_node import DomainView
+from minova.objects.servers.migration import ENDED
+from minova.objects.servers.migration import Migration as MigrationObject
 from minova.objects.servers.states import VmState
 from minova.objects.unexpected.guest_record import GuestMark
 from minova.objects.unexpected.removal_rules import DomainRow, Verdict, verdict
@@ -57,7 +59,9 @@ def _rows(session: Session, host: str, uuids: Iterable[str]) -> dict[str, Domain
                 is_here=at == host,
             )
     away = [uuid for uuid, row in rows.items() if not row.is_here and not row.deleted]
-    return {**rows, **_away(session, host, {uuid: rows[uuid] for uuid in away})} if away else rows
+    rows |= _away(session, host, {uuid: rows[uuid] for uuid in away}) if away else {}
+    leaving = {migration.instance_uuid for migration in migrations.evacuated_from(session, host)}
+    return rows | {uuid: msgspec.structs.replace(rows[uuid], is_leaving=True) for uuid in leaving & rows.keys()}
 
 
 def _away(session: Session, host: str, rows: Mapping[str, DomainRow]) -> dict[str, DomainRow]:
@@ -65,6 +69,7 @@ def _away(session: Session, host: str, rows: Mapping[str, DomainRow]) -> dict[st
     working = tasks.locations(session, rows)
     moving = migrations.in_progress_of(session, rows)
     moved = _moved(session, host, list(rows))
+    nowhere = Moved()
     completed = {}
     for uuid, row in rows.items():
         task = working.get(uuid, tasks.Location())
@@ -75,18 +80,38 @@ def _away(session: Session, host: str, rows: Mapping[str, DomainRow]) -> dict[st
             idle=row.idle and uuid not in working and uuid not in moving,
             is_here=task.host == host or is_moving,
             schedules=task.step == TaskStep.SCHEDULE,
-            was_moved=uuid in moved,
+            left_before=moved.get(uuid, nowhere).left_before,
+            given_up=moved.get(uuid, nowhere).given_up,
         )
     return completed
 
 
-def _moved(session: Session, host: str, uuids: Collection[str]) -> set[str]:
-    """Returns the instances that an ended migration took from this host or did not bring to it."""
-    moved: set[str] = set()
-    model = Migration
+class Moved(msgspec.Struct, frozen=True):
+    """What ended migrations of an instance say about a host: see `DomainRow`."""
+
+    left_before: int = 0
+    given_up: frozenset[int] = frozenset()
+
+
+def _moved(session: Session, host: str, uuids: Collection[str]) -> dict[str, Moved]:
+    """Migrations of a release that gave them no attempts prove nothing."""
+    found: dict[str, Moved] = {}
     for chunk in chunked(list(uuids)):
-        query = select(model.instance_uuid).where(
-            model.instance_uuid.in_(chunk), (model.source_compute == host) | (model.dest_compute == host)
-        )
-        moved.update(session.scalars(query))
+        query = select(Migration.value).where(Migration.instance_uuid.in_(chunk)).order_by(Migration.id)
+        for migration in session.scalars(query):
+            uuid = migration.instance_uuid
+            found[uuid] = _with_ended(found.get(uuid, Moved()), migration, host)
+    return found
+
+
+def _with_ended(moved: Moved, migration: MigrationObject, host: str) -> Moved:
+    """Returns what is known after this migration, too, which is later."""
+    if migration.succeeded:
+        given_up = moved.given_up - {migration.attempt}
+        has_left = migration.source_compute == host != migration.dest_compute
+        return Moved(max(moved.left_before, migration.attempt if has_left else 0), given_up)
+    if migration.status in ENDED:
+        tried = range(migration.old_attempt + 1, migration.attempt + 1) if migration.is_evacuation else ()
+        brought = {migration.attempt} if migration.attempt and migration.dest_compute == host else set()
+        return Moved(moved.left_before, moved.given_up | brought | {*tried})
     return moved

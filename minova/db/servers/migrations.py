@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from minova.db.clock import for_insert
 from minova.db.models import ComputeNode, Instance, Migration, Task
 from minova.db.sql import chunked
-from minova.objects.servers.migration import ENDED, NOT_IN_PROGRESS, UNTOUCHED
+from minova.objects.servers.migration import ENDED, NOT_IN_PROGRESS, UNTOUCHED, MigrationType
 from minova.objects.servers.migration import Migration as MigrationObject
 
 _SEARCHED = (
@@ -83,6 +83,34 @@ def lock_open(session: Session, instance_uuid: str) -> list[MigrationObject]:
     """Locks and returns the migrations of a locked instance that have not ended."""
     query = select(Migration.value).where(Migration.instance_uuid == instance_uuid, _OPEN)
     return list(session.scalars(query.order_by(Migration.id).with_for_update()))
+
+
+def lock_evacuations(session: Session, instance_uuids: Iterable[str]) -> dict[str, MigrationObject]:
+    """Locks and returns the open evacuation of each of these locked instances that has one, by instance uuid."""
+    locked: dict[str, MigrationObject] = {}
+    for chunk in chunked(sorted(instance_uuids)):
+        query = select(Migration.value).where(
+            Migration.instance_uuid.in_(chunk), Migration.migration_type == MigrationType.EVACUATION, _OPEN
+        )
+        found = session.scalars(query.order_by(Migration.id).with_for_update())
+        locked.update({migration.instance_uuid: migration for migration in found})
+    return locked
+
+
+def evacuated_from(session: Session, host: str) -> list[MigrationObject]:
+    """Returns the evacuations from this host that are open, or whose remains are not removed there yet."""
+    query = select(Migration.value).where(
+        Migration.source_compute == host,
+        Migration.migration_type == MigrationType.EVACUATION,
+        _OPEN | (Migration.cleanup_host == host),
+    )
+    return list(session.scalars(query.order_by(Migration.id)))
+
+
+def last_attempt(session: Session, instance_uuid: str) -> int:
+    """Returns the highest attempt that any migration of the instance has had; 0 if there is none."""
+    found = session.scalars(select(Migration.value).where(Migration.instance_uuid == instance_uuid))
+    return max((migration.attempt for migration in found), default=0)
 
 
 def to_clean(session: Session, hosts: Iterable[str] | None = None, limit: int = 100) -> list[MigrationObject]:

@@ -18,7 +18,7 @@ from minova.objects.catalogue.flavor import Flavor
 from minova.objects.hosts.numa import InstanceNUMATopology
 from minova.objects.hosts.pci import InstancePCIRequest
 from minova.objects.servers.instance import Instance
-from minova.objects.servers.states import State, TaskState, VmState
+from minova.objects.servers.states import EVACUABLE, State, TaskState, VmState
 
 
 class MigrationType(StrEnum):
@@ -41,7 +41,7 @@ MOVABLE: Mapping[MigrationType, frozenset[VmState]] = {
     MigrationType.RESIZE: frozenset({VmState.ACTIVE, VmState.STOPPED}),
     MigrationType.MIGRATION: frozenset({VmState.ACTIVE, VmState.STOPPED}),
     MigrationType.LIVE_MIGRATION: frozenset({VmState.ACTIVE, VmState.PAUSED}),
-    MigrationType.EVACUATION: frozenset({VmState.ACTIVE, VmState.STOPPED, VmState.ERROR}),
+    MigrationType.EVACUATION: frozenset(EVACUABLE),
 }
 
 
@@ -101,6 +101,9 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
     `old_vm_state`: the instance's vm_state before the move.
     `attempt`: of the instance at the destination, and from the switch on in its row: each destination that is tried has
     the next number. 0: of a release before moves were tasks.
+    `old_attempt`: of the guest at the source. After a failed evacuation the instance's row has it again; the attempts
+    from there to `attempt` were given up.
+    `stops`: an evacuated server is stopped at its destination, even if it was not before.
     `has_switched`: the instance's row has the destination, whatever the status says.
     `cleanup_host`: the host that has still to remove what this move left there, after the end of the migration. Until
     then the migration keeps its allocation of that host.
@@ -121,6 +124,8 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
     new_numa_topology: InstanceNUMATopology | None = None
     new_pci_requests: tuple[InstancePCIRequest, ...] = ()
     attempt: int = 0
+    old_attempt: int = 0
+    stops: bool = False
     has_switched: bool = False
     cleanup_host: str | None = None
     created_at: datetime | None = None
@@ -131,6 +136,10 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
         return self.status not in NOT_IN_PROGRESS
 
     @property
+    def is_evacuation(self) -> bool:
+        return self.migration_type is MigrationType.EVACUATION
+
+    @property
     def succeeded(self) -> bool:
         """Whether it has ended with the instance at its destination."""
         return self.status in {"confirmed", "completed", "done"}
@@ -138,7 +147,7 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def new_vm_state(self) -> VmState:
         """Returns the instance's vm_state after a successful move. A stopped instance stays stopped, as in Nova."""
-        return VmState.STOPPED if self.old_vm_state is VmState.STOPPED else VmState.ACTIVE
+        return VmState.STOPPED if self.stops or self.old_vm_state is VmState.STOPPED else VmState.ACTIVE
 
     @property
     def switched(self) -> bool:

@@ -95,6 +95,9 @@ RESOURCE_FREE = frozenset({VmState.DELETED, VmState.SHELVED_OFFLOADED})
 # The task states of an instance that is being built on a host from the image of a shelved server: see `unshelve` in
 # `objects/actions/table.py`.
 UNSHELVING_STEPS = (TaskState.UNSHELVING, TaskState.SPAWNING)
+# The vm_states in which a server may be evacuated, and its task states meanwhile: it is built on another host.
+EVACUABLE = (VmState.ACTIVE, VmState.STOPPED, VmState.ERROR)
+EVACUATION_STEPS = (TaskState.REBUILDING, TaskState.REBUILD_BLOCK_DEVICE_MAPPING, TaskState.REBUILD_SPAWNING)
 
 
 def is_being_built(vm_state: VmState) -> bool:
@@ -105,12 +108,17 @@ def is_being_built(vm_state: VmState) -> bool:
 
 
 def build_state(vm_state: VmState, step: TaskState) -> State:
-    """Returns the state of an instance whose build is at this step. A shelved server stays shelved; as in Nova it is
-    `unshelving` until `spawning`.
+    """Returns the state of an instance whose build is at this step. As in Nova, a shelved server stays shelved and is
+    `unshelving` until `spawning`, and a server that is evacuated keeps its vm_state while it is rebuilt.
     """
     if vm_state is VmState.SHELVED_OFFLOADED:
         return (vm_state, step if step is TaskState.SPAWNING else TaskState.UNSHELVING)
+    if vm_state in EVACUABLE:
+        return (vm_state, _REBUILD_STEPS.get(step, TaskState.REBUILD_BLOCK_DEVICE_MAPPING))
     return (VmState.BUILDING, step)
+
+
+_REBUILD_STEPS = {TaskState.SCHEDULING: TaskState.REBUILDING, TaskState.SPAWNING: TaskState.REBUILD_SPAWNING}
 
 
 def is_resource_free(vm_state: VmState, task_state: TaskState | None) -> bool:

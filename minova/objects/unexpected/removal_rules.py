@@ -9,7 +9,10 @@ know it: the database may be older than the domain (a restored backup, a replica
     the last attempt was given up (its task schedules again,    this attempt: remove
     or the instance is in ERROR on no host)
     the instance left its host (SHELVED_OFFLOADED)              this attempt, and off: remove
-    an ended migration took it from or to this host             this attempt: remove
+    an ended migration took it from this host, by a later       an earlier attempt: remove
+    attempt that the other host has confirmed
+    an ended migration did not bring it to this host            the attempts that it gave up: remove
+    it is evacuated, or to be removed after its evacuation      EXPECTED: its host removes it when it may
     anything else                                               this attempt: MISPLACED, left as it is
     a later attempt, or that this one was given up, and its     MISPLACED, too
     host knows that the report of its success was accepted
@@ -54,7 +57,11 @@ class DomainRow(msgspec.Struct, frozen=True, kw_only=True):
     `attempt`: the last one that was committed, by the row or by the task.
     `is_here`: the row or the task names the domain's host, or a migration in progress does.
     `schedules`: a task looks for a host now, so that every earlier attempt was given up.
-    `was_moved`: an ended migration took the instance from the domain's host, or did not bring it there.
+    `is_leaving`: an evacuation takes the instance from the domain's host, or has done so, and the host still has to
+    remove what it has.
+    `left_before`: ended migrations took every attempt below this one from the domain's host, and the other host has
+    confirmed its own copy.
+    `given_up`: attempts of ended migrations that did not bring the instance to their destinations.
     `knows_action`: the last action that ended on the domain's host is recorded.
     """
 
@@ -65,7 +72,9 @@ class DomainRow(msgspec.Struct, frozen=True, kw_only=True):
     deleted: bool = False
     is_here: bool = False
     schedules: bool = False
-    was_moved: bool = False
+    is_leaving: bool = False
+    left_before: int = 0
+    given_up: frozenset[int] = frozenset()
     knows_action: bool = True
 
 
@@ -80,17 +89,23 @@ def verdict(attempt: int | None, power_state: int, row: DomainRow | None, *, acc
     if not row.deleted and not row.knows_action:
         return Verdict.NEWER
     if attempt is not None and attempt > row.attempt:
-        return Verdict.NEWER
+        return Verdict.REMOVE if _was_not_brought(attempt, row) and not accepted else Verdict.NEWER
     if row.deleted:
         return Verdict.REMOVE
+    if row.is_leaving:
+        return Verdict.EXPECTED
     if row.is_here:
         # A guest in use, and a row that has it built a second time.
         return Verdict.NEWER if accepted and attempt is not None and attempt < row.attempt else Verdict.EXPECTED
     if attempt is None:
         return Verdict.MISPLACED
-    has_left = row.was_moved or _was_offloaded(power_state, row)
-    was_given_up = not accepted and (attempt < row.attempt or _was_given_up(row))
+    has_left = attempt < row.left_before or _was_offloaded(power_state, row)
+    was_given_up = not accepted and (attempt < row.attempt or _was_not_brought(attempt, row) or _was_given_up(row))
     return Verdict.REMOVE if has_left or was_given_up else Verdict.MISPLACED
+
+
+def _was_not_brought(attempt: int, row: DomainRow) -> bool:
+    return attempt in row.given_up and not row.is_here
 
 
 def _was_offloaded(power_state: int, row: DomainRow) -> bool:

@@ -1,5 +1,7 @@
 """Which domains may be removed: a table of sentences, and the law that no domain is removed without proof."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,7 @@ from minova.objects.unexpected.removal_rules import DomainRow, Verdict, verdict
 EXPECTED, REMOVE, NO_ROW, NEWER, MISPLACED, _ = Verdict
 
 
-def row(vm_state: VmState = VmState.ACTIVE, host: str | None = "other", **more: bool) -> DomainRow:
+def row(vm_state: VmState = VmState.ACTIVE, host: str | None = "other", **more: Any) -> DomainRow:
     return DomainRow(attempt=2, host=host, vm_state=vm_state, **more)
 
 
@@ -27,7 +29,13 @@ CASES: list[tuple[str, int | None, bool, DomainRow | None, Verdict]] = [
     ("a later attempt is being built elsewhere", 1, True, row(VmState.BUILDING, idle=False), REMOVE),
     ("the same attempt runs elsewhere, as the row says", 2, True, row(), MISPLACED),
     ("an action goes on elsewhere", 2, True, row(idle=False), MISPLACED),
-    ("a migration took it away", 2, True, row(was_moved=True), REMOVE),
+    ("a migration took it away by a later attempt", 1, True, row(left_before=2), REMOVE),
+    ("a migration took it away, and another one brought it back", 2, True, row(left_before=2), MISPLACED),
+    ("an evacuation gave up this attempt", 3, True, row(given_up=frozenset({3})), REMOVE),
+    ("the last of the attempts that were given up", 2, True, row(given_up=frozenset({2})), REMOVE),
+    ("an attempt that was given up elsewhere", 2, True, row(is_here=True, given_up=frozenset({2})), EXPECTED),
+    ("it is being evacuated", 1, True, row(is_leaving=True), EXPECTED),
+    ("it was evacuated, and deleted since", 1, True, row(is_leaving=True, deleted=True), REMOVE),
     ("the mark names no attempt", None, True, row(), MISPLACED),
     ("building, and never tried when the row was written", 3, True, row(VmState.BUILDING, None, idle=False), NEWER),
     ("building elsewhere by the same attempt", 2, True, row(VmState.BUILDING, None, idle=False), MISPLACED),
@@ -84,7 +92,9 @@ ACCEPTED: list[tuple[str, int, bool, DomainRow, Verdict]] = [
     ("the row was restored to an error", 2, True, row(VmState.ERROR, None), MISPLACED),
     ("deleted", 1, True, row(deleted=True), REMOVE),
     ("offloaded since", 2, False, row(VmState.SHELVED_OFFLOADED, None), REMOVE),
-    ("a migration took it away", 2, True, row(was_moved=True), REMOVE),
+    ("a migration took it away by a later attempt", 1, True, row(left_before=2), REMOVE),
+    ("a migration took it away, and another one brought it back", 2, True, row(left_before=2), MISPLACED),
+    ("an evacuation gave up this attempt", 2, True, row(given_up=frozenset({2})), MISPLACED),
 ]
 
 
@@ -107,14 +117,16 @@ ROWS = st.builds(
     deleted=st.booleans(),
     is_here=st.booleans(),
     schedules=st.booleans(),
-    was_moved=st.booleans(),
+    is_leaving=st.booleans(),
+    left_before=st.integers(0, 4),
+    given_up=st.frozensets(st.integers(0, 4)),
     knows_action=st.booleans(),
 )
 
 
 @given(attempt=st.integers(0, 3), state=st.sampled_from(list(PowerState)), row=ROWS)
 def test_a_domain_that_is_newer_than_its_row_is_never_removed(attempt: int, state: PowerState, row: DomainRow) -> None:
-    if attempt > row.attempt:
+    if attempt > row.attempt and attempt not in row.given_up:
         assert verdict(attempt, state, row) is NEWER
 
 
