@@ -27,6 +27,7 @@ from minova.objects.network.vif import NewInterface
 from minova.objects.requests.capacity import Capacity
 from minova.objects.requests.diagnosis import Diagnosis, ScheduleAnswer
 from minova.objects.requests.server_request import CreatedServers, CreateServers, ServerRequest
+from minova.objects.servers.evacuation import EvacuationRequest
 from minova.objects.servers.failures import Failure
 from tests.fakes.running_conductor import running
 
@@ -65,6 +66,7 @@ class RowConductor:
         self.deleted: list[str] = []
         self.forced: list[str] = []
         self.actions: list[tuple[str, str, dict[str, Any]]] = []
+        self.evacuated: list[tuple[str, EvacuationRequest]] = []
         self.network_changes: list[tuple[str, str]] = []
         self.expected_ports: list[tuple[str, str]] = []
         self.previewed: list[ServerRequest] = []
@@ -137,6 +139,15 @@ class RowConductor:
             quotas.give_server(session, instance_uuid, {"ports": gone_ports})
 
         self._do("delete_server", lambda: self._db.run(work))
+
+    def evacuate_server(
+        self, ctx: RequestContext, instance_uuid: str, request: EvacuationRequest, override_lock: bool = False
+    ) -> None:
+        self.evacuated.append((instance_uuid, request))
+
+    def preview_evacuation(self, ctx: RequestContext, instance_uuid: str, request: EvacuationRequest) -> ScheduleAnswer:
+        self.evacuated.append((instance_uuid, request))
+        return self.preview
 
     def start_action(
         self,

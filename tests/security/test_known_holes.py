@@ -21,7 +21,6 @@ NOT_SERVED = {
     "resize": {"flavorRef": "1"},
     "migrate": None,
     "os-migrateLive": {"host": None, "block_migration": "auto"},
-    "evacuate": {"host": None},
 }
 
 

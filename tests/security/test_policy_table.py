@@ -69,6 +69,8 @@ POST /v2.1/servers/{server_id}/action trigger_crash_dump  202 202 403 404 403 40
 POST /v2.1/servers/{server_id}/action forceDelete         202 202 403 404 403 403 401
 POST /v2.1/servers/{server_id}/action shelve              202 202 403 404 403 403 401
 POST /v2.1/servers/{server_id}/action shelveOffload       202 403 403 403 403 403 401
+POST /v2.1/servers/{server_id}/action evacuate            200 403 403 403 403 403 401
+POST /v2.1/servers/{server_id}/action/dry-run evacuate    200 403 403 403 403 403 401
 POST /v2.1/servers/{server_id}/action unshelve            202 202 403 404 403 403 401
 POST /v2.1/servers/{server_id}/action restore             202 202 403 404 403 403 401
 POST /v2.1/servers/{server_id}/action changePassword      202 202 403 404 403 403 401
@@ -558,6 +560,8 @@ BODIES: dict[str, Callable[[Site], Any]] = {
     },
     "POST /v2.1/servers/{server_id}/action createImage": lambda _: {"createImage": {"name": "shot"}},
     "POST /v2.1/servers/{server_id}/action reboot": lambda _: {"reboot": {"type": "HARD"}},
+    "POST /v2.1/servers/{server_id}/action evacuate": lambda _: {"evacuate": {"onSharedStorage": False}},
+    "POST /v2.1/servers/{server_id}/action/dry-run evacuate": lambda _: {"evacuate": {"onSharedStorage": False}},
     "POST /v2.1/servers/dry-run": body_of_server,
     "POST /v2.1/servers/capacity": lambda site: {"server": {"flavorRef": site.flavor}},
     "POST /v2.1/servers/{server_id}/action os-getVNCConsole": lambda _: {"os-getVNCConsole": {"type": "novnc"}},

@@ -41,6 +41,7 @@ RULES: tuple[Rule, ...] = (
         ("os-pause-server:unpause", MEMBER, "Unpause a server."),
         ("os-rescue", MEMBER, "Rescue a server."),
         ("os-unrescue", MEMBER, "Unrescue a server."),
+        ("os-evacuate", ADMIN, "Evacuate a server from a host that is down."),
         ("os-shelve:shelve", MEMBER, "Shelve a server."),
         ("os-shelve:shelve_offload", ADMIN, "Remove a shelved server from its host."),
         ("os-shelve:unshelve", MEMBER, "Unshelve a server."),

@@ -116,7 +116,7 @@ def test_volumes_of_a_server_are_refused_with_the_reason(stocked: Cloud) -> None
 
 def test_an_action_on_a_missing_server_is_404_even_if_it_is_not_served(stocked: Cloud) -> None:
     for server, status in (("4a4a4a4a-4a4a-4a4a-4a4a-4a4a4a4a4a4a", 404), (stocked.make_server()["id"], 400)):
-        assert stocked.ask("POST", f"/v2.1/servers/{server}/action", {"evacuate": None})[0] == status
+        assert stocked.ask("POST", f"/v2.1/servers/{server}/action", {"levitate": None})[0] == status
 
 
 def test_private_flavors_are_listed_only_by_those_who_may_and_ask(cloud: Cloud) -> None:

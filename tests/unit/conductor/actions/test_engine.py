@@ -16,7 +16,7 @@ ROOMS = {
     "objects/actions": {"action", "host_arguments", "power_rules", "table", "transitions"},
     "conductor/actions/kinds": set[str](),
     "compute/actions": {"action_run", "image_fetch", "operations", "results", "runner"},
-    "api/compute/servers/actions": {"completion", "dispatch"},
+    "api/compute/servers/actions": {"completion", "dispatch", "evacuate"},
     "cli/commands/server/actions": {"action"},
 }
 FAMILY_NAMES = {family.__name__.rpartition(".")[2] for family in FAMILIES}

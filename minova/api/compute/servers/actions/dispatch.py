@@ -2,7 +2,9 @@
 
 - Actions of `objects/actions/table.py`: the conductor starts them, and the request is answered before they end. The
   exception is `changePassword`.
-- Actions of `consoles.py` and `attributes/locks.py`, and `forceDelete`, which is a deletion: answered at once.
+- Actions of `consoles.py` and `attributes/locks.py`, `forceDelete`, which is a deletion, and `evacuate`: answered at once.
+
+minova's own: `POST /servers/{id}/action/dry-run` returns where an action that moves the server would take it.
 """
 
 from collections.abc import Mapping
@@ -14,7 +16,7 @@ import msgspec
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import consoles, security_groups, servers
-from minova.api.compute.servers.actions import images, interfaces, password, rebuild, rescue, shelving
+from minova.api.compute.servers.actions import evacuate, images, interfaces, password, rebuild, rescue, shelving
 from minova.api.compute.servers.actions.completion import Complete, as_they_are
 from minova.api.compute.servers.attributes import locks
 from minova.api.http.call import Call
@@ -31,6 +33,7 @@ POLICIES = {
     **locks.POLICIES,
     **security_groups.POLICIES,
     **interfaces.POLICIES,
+    **evacuate.POLICIES,
     FORCE_DELETE: "os_compute_api:os-deferred-delete:force",
     **{action.key: f"os_compute_api:{action.policy}" for action in ACTIONS if action.key},
 }
@@ -48,6 +51,7 @@ _AT_ONCE = {
     **locks.ACTIONS,
     **security_groups.ACTIONS,
     **interfaces.ACTIONS,
+    **evacuate.ACTIONS,
     FORCE_DELETE: servers.force_delete,
 }
 # Actions for which Nova answers 410 Gone.
@@ -81,6 +85,14 @@ def act(api: Collaborators, call: Call) -> Any:
         served = ", ".join([*_AT_ONCE, *BY_KEY])
         raise errors.BadRequest(f"There is no such action: {name[:64]}. minova serves {served} so far.")
     return _AT_ONCE[name](api, call, arguments)
+
+
+def dry_run(api: Collaborators, call: Call) -> Any:
+    """Raises BadRequest if the body does not hold exactly one action that moves the server."""
+    name = next(iter(call.body)) if len(call.body) == 1 else ""
+    if name not in evacuate.DRY_RUNS:
+        raise errors.BadRequest(f"Malformed request body: it must hold one of {', '.join(evacuate.DRY_RUNS)}.")
+    return evacuate.DRY_RUNS[name](api, call, call.body[name])
 
 
 def start(api: Collaborators, call: Call, key: str, body: Any) -> Any:
@@ -126,5 +138,12 @@ ROUTES: tuple[Route, ...] = (
         handler=act,
         body=dict[str, Any],
         set_by_handler={202: "", 200: "for `rescue` and consoles"},
+    ),
+    Route(
+        method="POST",
+        path="/v2.1/servers/{server_id}/action/dry-run",
+        actions=evacuate.POLICIES,
+        handler=dry_run,
+        body=dict[str, Any],
     ),
 )
