@@ -243,6 +243,10 @@ class SavedMemoryKept(HypervisorError):
     """The operation would lose the guest's saved memory, and its user has not asked for that."""
 
 
+class InvalidSharedStorage(HypervisorError):
+    """The disks of an evacuated server are not, or must not be, on storage that its new host shares with the old one."""
+
+
 class DiskFull(MinovaError):
     """The file system of the instances or images has no space left."""
 

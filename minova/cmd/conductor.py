@@ -37,6 +37,7 @@ from minova.conductor.hosts.placement_audit import PlacementAudit
 from minova.conductor.hosts.services import Services
 from minova.conductor.hosts.witnesses import Witnesses
 from minova.conductor.manager import BINARY, ConductorCollaborators, ConductorManager
+from minova.conductor.moves.evacuate import Evacuations
 from minova.conductor.network.attachments import Attachments
 from minova.conductor.network.backend import NetworkBackend, NetworkBackends
 from minova.conductor.network.interface_notifier import InterfaceNotifier
@@ -249,6 +250,7 @@ def make_manager(
         guest_metadata=GuestMetadatas(worker),
         attributes=ServerAttributes(worker, quotas, ends.abandon, conf.scheduler.default_availability_zone),
         migrations=Migrations(worker),
+        evacuations=Evacuations(conf, worker, builds, groups, ends.abandon, dry_runs or scheduler, levels),
         flavors=Flavors(worker),
         images=images,
         aggregates=Aggregates(worker),

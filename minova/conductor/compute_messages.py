@@ -26,6 +26,7 @@ from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.network.vif import GroupMembers
 from minova.objects.requests.request_spec import HostLimits, RequestSpec, Retry, Selection
 from minova.objects.servers.build import BuildMessage
+from minova.objects.servers.evacuation import Evacuation
 from minova.objects.servers.instance import Instance as InstanceObject
 from minova.objects.servers.states import VmState
 
@@ -52,6 +53,7 @@ class BuildExtras(msgspec.Struct, frozen=True, kw_only=True):
     block_device_mapping: tuple[dict[str, Any], ...] = ()
     injected_files: tuple[dict[str, str], ...] = ()
     admin_password: str | None = None
+    evacuation: Evacuation | None = None
 
 
 _BUILD_PLAN, _BUILD_EXTRAS = Decoder(BuildPlan), Decoder(BuildExtras)

@@ -26,6 +26,7 @@ from minova.conductor.hosts.compute_nodes import ComputeNodes
 from minova.conductor.hosts.placement_audit import PlacementAudit
 from minova.conductor.hosts.services import FLUSH_INTERVAL, Services
 from minova.conductor.hosts.witnesses import END_INTERVAL, Witnesses
+from minova.conductor.moves.evacuate import Evacuations
 from minova.conductor.network import attachments
 from minova.conductor.network.networks import Networks, Subnets
 from minova.conductor.network.neutron_interfaces import NeutronInterfaces
@@ -87,6 +88,7 @@ class ConductorCollaborators(msgspec.Struct, frozen=True, kw_only=True):
     guest_metadata: GuestMetadatas
     attributes: ServerAttributes
     migrations: Migrations
+    evacuations: Evacuations
     flavors: Flavors
     images: Images
     aggregates: Aggregates

@@ -380,6 +380,7 @@ class FakeConductor:
         host: str,
         power_state: int,
         node: ComputeNode | None = None,
+        rebuilt: bool = False,
     ) -> None:
         def work() -> None:
             self._succeed(instance_uuid, attempt, host, power_state)

@@ -139,7 +139,14 @@ class Hypervisor(Immovable):
         return self.wants_image
 
     def prepare(
-        self, instance: Instance, node: str, attempt: int, image_path: Path | None, data: GuestData = NO_DATA
+        self,
+        instance: Instance,
+        node: str,
+        attempt: int,
+        image_path: Path | None,
+        data: GuestData = NO_DATA,
+        *,
+        with_disks: bool = True,
     ) -> None:
         self._note("prepare")
         self.images[instance.uuid] = image_path
@@ -166,6 +173,9 @@ class Hypervisor(Immovable):
 
     def left_disks(self, with_domain: Container[str]) -> tuple[LeftDisks, ...]:
         return tuple(disks for disks in self.disks_left if disks.uuid not in with_domain)
+
+    def take_over(self, instance_uuid: str, attempt: int) -> bool:
+        return False
 
     def own_disks(self, instance_uuids: Iterable[str]) -> None:
         self.owned.update(instance_uuids)

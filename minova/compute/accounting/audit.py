@@ -51,6 +51,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     - `restored`: allocations that were corrected.
     - `unexpected_domains`: domains to destroy; they count as in use until they are gone.
     - `purged`: our domains of purged instances.
+    - `evacuated`: see `AuditInputs`.
     - `outlived`: our domains of deleted instances, with the seconds since the deletion.
     - `power_states`: the rows' states of instances for which the hypervisor reports another state.
     - `to_stop`: domains of instances that must not run (`objects.power_rules`), with the states of their rows.
@@ -64,6 +65,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     unexpected_domains: tuple[DomainView, ...]
     outlived: tuple[tuple[DomainView, float], ...] = ()
     purged: tuple[DomainView, ...] = ()
+    evacuated: dict[str, int] = {}
     attempts: tuple[BuildMessage, ...]
     power_states: dict[str, PowerState]
     to_stop: tuple[tuple[DomainView, VmState], ...] = ()
@@ -137,6 +139,7 @@ def audit_node(
             if domain.ours and domain.uuid in inputs.deleted
         ),
         purged=tuple(domain for domain in view.domains if domain.ours and domain.uuid in inputs.purged),
+        evacuated=inputs.evacuated,
         attempts=inputs.attempts,
         power_states=differing(settled, view.domains),
         to_stop=to_stop(settled, view.domains),

@@ -7,6 +7,7 @@ claim -> image -> disks and domain -> domain runs -> build_succeeded
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -33,7 +34,13 @@ from minova.objects.hosts.compute_node import DomainView
 from minova.objects.servers.build import BuildMessage
 from minova.objects.servers.failures import CAUSED_BY_REQUEST, kind_of
 from minova.objects.servers.instance import Instance
-from minova.objects.servers.states import PowerState, TaskState, VmState, is_being_built
+from minova.objects.servers.states import (
+    EVACUATION_STEPS,
+    PowerState,
+    TaskState,
+    VmState,
+    is_being_built,
+)
 from minova.objects.unexpected.guest_record import GuestRecord
 from minova.virt.driver import Driver
 from minova.virt.driver.domains import GuestData, RowHost
@@ -89,6 +96,8 @@ class Builder:
         self._check = check
         # {instance uuid: its last attempt when its removal was requested}
         self._cancelled: dict[str, int] = {}
+        # Evacuated servers whose disks were made anew, until that is reported.
+        self._rebuilt: set[str] = set()
         self.domains = Domains(driver, records)
         self._reports = ReportQueue(host, conductor, repeat)
         self._host = host
@@ -164,12 +173,13 @@ class Builder:
         self._require_wanted(message)
         tracker = self._nodes.tracker(message.node)
         known = tracker.holds(message.instance.uuid)
-        if known is not None and not is_being_built(known.vm_state):
+        if known is not None and not _is_built_by(message, known):
             raise errors.StaleAttempt(f"instance {known.uuid} is {known.vm_state} here")
         found = self._found(message)
         # Use the requested topology: an earlier attempt may have fitted it to another host.
         wanted = msgspec.structs.replace(message.instance, numa_topology=message.request_spec.numa_topology)
         step = self._first_step(message.instance.image)
+        self._rebuilt.discard(message.instance.uuid)
         asked_at = self._clock()
         with tracker.instance_claim(ctx, wanted, message.attempt, message.limits, step) as claim:
             if found is not None:
@@ -184,7 +194,7 @@ class Builder:
                 raise
             except BaseException:
                 # Clean up before the claim is given back: the domain's resources must be free by then.
-                self.clean_up(ctx, message.instance.uuid)
+                self.undo(ctx, message)
                 raise
 
     def _found(self, message: BuildMessage) -> PowerState | None:
@@ -218,23 +228,48 @@ class Builder:
 
     def _spawn(self, ctx: RequestContext, message: BuildMessage, instance: Instance, claimed_at: float) -> PowerState:
         # The claim has recorded the first step, and that this attempt belongs to this host.
-        token = ImageToken(message.image_token, lambda: self._fresh_token(ctx, instance))
-        path = self._image_path(instance, lambda: self._require_wanted(message), token)
-        self._require_wanted(message)
-        instance = self.vif_plug_waiter.bound(ctx, instance, message.attempt, lambda: self._require_wanted(message))
+        check = partial(self._require_wanted, message)
+        path, has_disks = None, self._take_over(message)
+        if not has_disks:
+            token = ImageToken(message.image_token, lambda: self._fresh_token(ctx, instance))
+            path = self._image_path(instance, check, token)
+        check()
+        instance = self.vif_plug_waiter.bound(ctx, instance, message.attempt, check)
         self.domains.reused(instance.uuid)
-        self._driver.prepare(instance, message.node, message.attempt, path, data_of(message))
-        self._require_wanted(message)
+        self._driver.prepare(instance, message.node, message.attempt, path, data_of(message), with_disks=not has_disks)
+        check()
         fresh = self._clock() - claimed_at < self._fresh_claim
-        if not (fresh and instance.task_state is TaskState.SPAWNING):
+        if not (fresh and instance.task_state in _SPAWNING):
             self._reports.begin(ctx, message.instance.uuid, message.attempt, TaskState.SPAWNING)
+        if message.evacuation is not None and message.evacuation.stops:
+            return PowerState.SHUTDOWN
         if not self.vif_plug_waiter.must_wait(instance):
             return self._driver.power_on(instance)
         # The interfaces exist once the domain does, and then an agent of Neutron wires them: the guest must not run
         # before.
         self._driver.power_on(instance, paused=True)
-        self.vif_plug_waiter.wait(ctx, instance, message.attempt, lambda: self._require_wanted(message))
+        self.vif_plug_waiter.wait(ctx, instance, message.attempt, check)
         return self._driver.unpause(instance.uuid)
+
+    def _take_over(self, message: BuildMessage) -> bool:
+        """Returns whether the disks of an evacuated server are here, on storage that its old host shares.
+
+        Raises InvalidSharedStorage if that is not as the request says.
+        """
+        if message.evacuation is None:
+            return False
+        uuid, expected = message.instance.uuid, message.evacuation.shared_disks
+        if expected is not False:
+            found = self._driver.take_over(uuid, message.attempt)
+            if expected and not found:
+                raise errors.InvalidSharedStorage(
+                    f"The disks of instance {uuid} are not on storage that this host shares"
+                )
+            if found:
+                return True
+        LOG.warning("The disks of instance %s are made anew from its image: those of its old host are not here", uuid)
+        self._rebuilt.add(uuid)
+        return False
 
     def _fresh_token(self, ctx: RequestContext, instance: Instance) -> str:
         assert instance.image is not None
@@ -268,14 +303,18 @@ class Builder:
                 LOG.warning("Instance %s was built before and is left to the audit: %s", message.instance.uuid, error)
                 return
             LOG.info("Instance %s was given up meanwhile and is removed: %s", message.instance.uuid, error)
-            if self.clean_up(ctx, message.instance.uuid):
+            if self.undo(ctx, message):
                 self._nodes.release(ctx, message.instance.uuid)
         except Exception as error:  # noqa: BLE001  - whatever came back, the audit goes on from here
             LOG.warning("An audit will report again how the build of %s ended: %s", message.instance.uuid, error)
 
     def _succeeded(self, ctx: RequestContext, message: BuildMessage, outcome: Outcome) -> None:
         tracker = self._nodes.tracker(message.node)
-        self._reports.succeed(ctx, message.instance.uuid, message.attempt, outcome.power_state, tracker)
+        rebuilt = message.instance.uuid in self._rebuilt
+        self._reports.succeed(
+            ctx, message.instance.uuid, message.attempt, outcome.power_state, tracker, rebuilt=rebuilt
+        )
+        self._rebuilt.discard(message.instance.uuid)
         self.domains.records.accepted(message.instance.uuid, message.attempt)
 
     def _failed(self, ctx: RequestContext, message: BuildMessage, outcome: Outcome) -> None:
@@ -346,6 +385,27 @@ class Builder:
             if self.clean_up(ctx, instance_uuid):
                 self._nodes.release(ctx, instance_uuid)
 
+    def remove_evacuated(self, ctx: RequestContext, instance_uuid: str, attempt: int) -> None:
+        """Remove what is left here of a server that was evacuated and runs elsewhere by this attempt, and report that.
+        Disks that the other host has taken over stay. A guest of this or a later attempt stays, too: it has come back.
+        """
+        with self.domains.locked(instance_uuid):
+            latest = self.attempts.latest(instance_uuid)
+            here = next((domain for domain in self._driver.domains() if domain.uuid == instance_uuid), None)
+            if here is not None and not here.ours:
+                LOG.warning("Domain %s has the UUID of an evacuated instance, but is not ours", here.name)
+                return
+            is_back = max(latest or 0, (here.attempt or 0) if here is not None else 0) >= attempt
+            if not is_back:
+                LOG.info("Removing what is left of instance %s, which was evacuated", instance_uuid)
+                if not self.clean_up(ctx, instance_uuid):
+                    return
+                self._nodes.release(ctx, instance_uuid)
+            self._repeat(
+                "evacuation_cleaned",
+                lambda: self._conductor.evacuation_cleaned(ctx, instance_uuid=instance_uuid, host=self._host),
+            )
+
     def remove_purged(self, ctx: RequestContext, domain: DomainView) -> None:
         """Remove the domain of an instance that was purged, if the database still has no row of it."""
         with self.domains.locked(domain.uuid):
@@ -353,6 +413,14 @@ class Builder:
                 LOG.error("Instance %s counts as purged and has a row: its domain is left as it is", domain.uuid)
             elif self.clean_up(ctx, domain.uuid):
                 self._nodes.release(ctx, domain.uuid)
+
+    def undo(self, ctx: RequestContext, message: BuildMessage) -> bool:
+        """Remove what an attempt has made that did not succeed. An evacuation is no owner of the disks that it has found:
+        its row names this host, and the disks are all that is left of the server.
+        """
+        if message.evacuation is None:
+            return self.clean_up(ctx, message.instance.uuid)
+        return self.domains.try_destroy(message.instance.uuid, RowHost(undone=True))
 
     def clean_up(self, ctx: RequestContext, instance_uuid: str) -> bool:
         """Remove domain and disks, or only the domain if the disks belong to another host. Returns whether it is done.
@@ -410,10 +478,22 @@ class Builder:
                 self.stops.ask(domain.uuid, f"it runs, and its instance is {row.vm_state}", row)
 
 
+_SPAWNING = frozenset({TaskState.SPAWNING, TaskState.REBUILD_SPAWNING})
+
+
+def _is_built_by(message: BuildMessage, known: Instance) -> bool:
+    """Whether an instance that counts on this host is still being built, as the message says."""
+    if message.evacuation is not None:
+        return known.task_state in EVACUATION_STEPS
+    return is_being_built(known.vm_state)
+
+
 def record_of(message: BuildMessage, instance: Instance, power_state: PowerState) -> GuestRecord:
     """Returns the record of a guest that was just built."""
+    stops = message.evacuation is not None and message.evacuation.stops
+    vm_state = VmState.STOPPED if stops else VmState.ACTIVE
     built = msgspec.structs.replace(
-        instance, vm_state=VmState.ACTIVE, task_state=None, power_state=power_state, attempt=message.attempt
+        instance, vm_state=vm_state, task_state=None, power_state=power_state, attempt=message.attempt
     )
     carried = {
         "requested_networks": message.requested_networks,

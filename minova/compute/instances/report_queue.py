@@ -50,10 +50,19 @@ class ReportQueue:
         self._queue.ask(Report(BuildReport(ctx=ctx, instance_uuid=instance_uuid, attempt=attempt, step=step)))
 
     def succeed(
-        self, ctx: RequestContext, instance_uuid: str, attempt: int, power_state: PowerState, tracker: ResourceTracker
+        self,
+        ctx: RequestContext,
+        instance_uuid: str,
+        attempt: int,
+        power_state: PowerState,
+        tracker: ResourceTracker,
+        *,
+        rebuilt: bool = False,
     ) -> None:
-        """Report that the domain runs. Afterwards the instance is active in the tracker."""
-        report = BuildReport(ctx=ctx, instance_uuid=instance_uuid, attempt=attempt, power_state=int(power_state))
+        """Report that the domain runs. Afterwards the instance is active in the tracker. `rebuilt`: see `BuildReport`."""
+        report = BuildReport(
+            ctx=ctx, instance_uuid=instance_uuid, attempt=attempt, power_state=int(power_state), rebuilt=rebuilt
+        )
         self._queue.ask(Report(report, tracker))
 
     def send(self, queued: Sequence[QueuedRequest[Report, None]]) -> None:
@@ -137,6 +146,7 @@ class ReportQueue:
                     host=self._host,
                     power_state=report.power_state,
                     node=node,
+                    rebuilt=report.rebuilt,
                 ),
             )
 

@@ -136,6 +136,12 @@ class Auditor:
                 (f"unexpected {domain.attempt}", domain.uuid),
                 partial(self._builder.remove_unexpected, ctx, domain.uuid, domain.attempt),
             )
+        for instance_uuid, attempt in finding.evacuated.items():
+            self._background.run(
+                ctx,
+                (f"evacuated {attempt}", instance_uuid),
+                partial(self._builder.remove_evacuated, ctx, instance_uuid, attempt),
+            )
         self._power_states.compare(finding.power_states, self._driver.power_state)
         self.stop_domains(ctx, finding.to_stop)
         return audited

@@ -278,7 +278,7 @@ class ResourceTracker:
             pci_requests=instance.pci_requests,
         )
         fit = check_claim(free.node, instance.uuid, demand, request.limits, packing=self._settings.packing)
-        if instance.host or instance.node:
+        if (instance.host or instance.node) and not instance.is_evacuated:
             LOG.warning(
                 "Instance %s already has host %s and node %s when it is claimed",
                 instance.uuid,
@@ -475,9 +475,15 @@ def _with_active(node_usage: NodeUsage, active: Mapping[str, PowerState]) -> Nod
         held = node_usage.instances.get(instance_uuid)
         if held is not None:
             node_usage = steps.with_updated_instance(
-                node_usage, replace(held.instance, vm_state=VmState.ACTIVE, task_state=None, power_state=power_state)
+                node_usage,
+                replace(held.instance, vm_state=_built(power_state), task_state=None, power_state=power_state),
             )
     return replace(node_usage, node=usage.with_failed_builds(node_usage.node, 0))
+
+
+def _built(power_state: PowerState) -> VmState:
+    """A build leaves a guest off only if its server was evacuated and is to be stopped."""
+    return VmState.STOPPED if power_state is PowerState.SHUTDOWN else VmState.ACTIVE
 
 
 def node_uuid(host: str, nodename: str) -> str:

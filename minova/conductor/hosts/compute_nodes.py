@@ -127,6 +127,11 @@ class ComputeNodes(AuditsApi):
                 deleted={uuid: (at - since).total_seconds() for uuid, since in deleted_at.items()},
                 host_nodes=compute_nodes.names_of(session, host),
                 purged=purged,
+                evacuated={
+                    migration.instance_uuid: migration.attempt
+                    for migration in migrations.to_clean(session, [host])
+                    if migration.is_evacuation and migration.source_node == nodename
+                },
                 newer=judged.of(Verdict.NEWER),
                 conflicts=tuple(
                     f"the domain of instance {uuid} bears the mark of this host, and the database has no record of it: it is left "

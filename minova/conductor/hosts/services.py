@@ -22,7 +22,7 @@ from minova.contracts.conductor.api.services import ServiceSettingsApi
 from minova.contracts.conductor.services import ServicesApi
 from minova.db.hosts import services
 from minova.db.models import Service
-from minova.db.servers import tasks
+from minova.db.servers import migrations, tasks
 from minova.objects.hosts import service as objects
 from minova.objects.hosts.cloud import CloudState, Seen
 from minova.placement import changes
@@ -194,12 +194,16 @@ class Services(ServicesApi, ServiceSettingsApi):
         disabled_reason: str | None = None,
         forced_down: bool | None = None,
     ) -> objects.Service:
-        """Raises NotFound if there is no such service."""
+        """Raises NotFound if there is no such service. Raises BadRequest if it is to be forced up while it still has
+        servers that were evacuated from its host.
+        """
 
         def work(session: Session) -> objects.Service:
             row = services.by_uuid(session, service_uuid)
             if row is None:
                 raise errors.NotFound(f"Service {service_uuid} could not be found.")
+            if forced_down is False and row.forced_down and row.binary == COMPUTE:
+                _require_cleaned(session, row.host)
             if disabled is not None:
                 row.disabled = disabled
             if disabled is False:
@@ -366,4 +370,13 @@ class Services(ServicesApi, ServiceSettingsApi):
             audit_interval=self._count / (MAX_AUDITS * self._conductors),
             levels=dict(self._levels()),
             cloud=cloud,
+        )
+
+
+def _require_cleaned(session: Session, host: str) -> None:
+    left = migrations.evacuated_from(session, host)
+    if left:
+        raise errors.BadRequest(
+            f"Unable to force up the compute service of {host}: {len(left)} evacuations from it are not completed. Start it, "
+            "so that it removes what it still has of these servers, and try again."
         )

@@ -19,6 +19,7 @@ from minova.backoff import Backoff
 from minova.conductor.catalogue.server_groups import Groups
 from minova.conductor.compute_messages import Build, BuildPlan, ComputeClient, builds_of
 from minova.conductor.notifications.instances import CREATE_START, note
+from minova.conductor.servers import evacuations
 from minova.conductor.servers.finish import fail_builds
 from minova.conductor.tasks.batches import together_or_alone
 from minova.conductor.tasks.group_commit import GroupCommit
@@ -32,6 +33,7 @@ from minova.log import level_of
 from minova.objects.actions.shelving import UNSHELVE
 from minova.objects.requests.diagnosis import Diagnosis, ScheduleAnswer
 from minova.objects.requests.request_spec import RequestSpec, Selection
+from minova.objects.servers import evacuation
 from minova.objects.servers.failures import TEXTS, Failure, text_of
 from minova.placement.allocations import claims
 
@@ -241,8 +243,8 @@ class BuildInstances:
                 changed_meanwhile += self._committed(session, result.reservation)
         new = {uuid: task for held in helds for uuid, task in held.tasks.items()}
         if new:
-            unshelving = {uuid for held in helds for uuid in held.tasks if held.instances[uuid].unshelving}
-            self._write_intents(session, new, chosen, unshelving)
+            events = {uuid: event_of(held.instances[uuid]) for held in helds for uuid in held.tasks}
+            self._write_intents(session, new, chosen, events)
             diagnosed = [
                 (result.answer.diagnosis, [*held.tasks]) for result, held in zip(scheduled, helds, strict=True)
             ]
@@ -263,11 +265,11 @@ class BuildInstances:
         session: Session,
         new: Mapping[str, Task],
         chosen: Mapping[str, Sequence[Selection]],
-        unshelving: Collection[str],
+        events: Mapping[str, str],
     ) -> None:
         now, at = self._worker.now(), self._worker.at()
-        # Attempts of a server that is unshelved continue the earlier numbers, so that reports on earlier attempts are
-        # stale.
+        # Attempts of a server that is unshelved or evacuated continue the earlier numbers, so that reports on earlier
+        # attempts are stale.
         by_attempt: dict[int, list[str]] = defaultdict(list)
         for uuid, task in new.items():
             by_attempt[task.attempt + 1].append(uuid)
@@ -275,15 +277,18 @@ class BuildInstances:
         tasks.change(session, intents, float(self._conf.conductor.build_timeout), now)
         for attempt, uuids in by_attempt.items():
             instances.begin_attempt(session, uuids, attempt, at)
-        for uuid in new:
-            if uuid not in unshelving:
+        for uuid, event in events.items():
+            if event == actions.BUILD_EVENT:
                 note(session, CREATE_START, [uuid], chosen[uuid][0].host)
+        evacuated = {uuid: chosen[uuid][0] for uuid, event in events.items() if event == evacuation.EVENT}
+        if evacuated:
+            evacuations.chosen(session, evacuated, {uuid: new[uuid].attempt for uuid in evacuated}, at, now)
         started = [
             {
                 "action_id": task.action_id,
                 "host": chosen[uuid][0].host,
                 "start_time": at,
-                "event": UNSHELVE.event if uuid in unshelving else actions.BUILD_EVENT,
+                "event": events[uuid],
             }
             for uuid, task in new.items()
             if task.action_id is not None
@@ -312,6 +317,13 @@ class BuildInstances:
         ]
         if ended:
             claims.release(session, ended, self._worker.now(), claim_number=reservation.claim_number)
+
+
+def event_of(locked: LockedInstance) -> str:
+    """Returns the name of the event of an attempt to build this instance."""
+    if locked.evacuating:
+        return evacuation.EVENT
+    return UNSHELVE.event if locked.unshelving else actions.BUILD_EVENT
 
 
 def intent(selections: Sequence[Selection], attempt: int, tried: tuple[tuple[str, str], ...] = ()) -> dict[str, Any]:

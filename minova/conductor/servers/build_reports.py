@@ -12,15 +12,16 @@ from typing import Any
 
 import msgspec
 from oslo_config import cfg
-from sqlalchemy import bindparam, select
+from sqlalchemy import bindparam, or_, select
 from sqlalchemy.orm import Session
 
 from minova import errors, metrics
 from minova.conductor.compute_messages import Build, ComputeClient, build_plan_of, builds_of
 from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.notifications.instances import CREATE_ERROR, CREATE_START, note
-from minova.conductor.servers.build import intent, retries
-from minova.conductor.servers.finish import BUILDING, UNSHELVING, announce_hosts, fail_builds
+from minova.conductor.servers import evacuations
+from minova.conductor.servers.build import event_of, intent, retries
+from minova.conductor.servers.finish import BUILDING, EVACUATING, UNSHELVING, announce_hosts, fail_builds
 from minova.conductor.servers.server_images import forget_shelved_image
 from minova.conductor.tasks.group_commit import GroupCommit
 from minova.conductor.tasks.worker import Worker
@@ -34,11 +35,13 @@ from minova.objects.actions.shelving import UNSHELVE
 from minova.objects.hosts.compute_node import ComputeNode
 from minova.objects.hosts.numa import InstanceNUMATopology
 from minova.objects.requests.request_spec import Selection
+from minova.objects.servers import evacuation
 from minova.objects.servers import instance as objects
 from minova.objects.servers.build import BuildReport, InstanceClaim, ReportAnswer
 from minova.objects.servers.failures import CAUSED_BY_REQUEST, Failure, attempts_text
 from minova.objects.servers.states import (
     BUILD_STEPS,
+    EVACUABLE,
     PowerState,
     State,
     TaskState,
@@ -66,15 +69,28 @@ _COMMITTED = (
 )
 
 
+# The vm_states of instances that hosts build.
+_BUILT = (VmState.BUILDING, VmState.SHELVED_OFFLOADED, *EVACUABLE)
+# A rebuild on its own host has the states of an evacuation: there is no build to report on.
+_IS_BUILT = or_(
+    Instance.vm_state.in_([VmState.BUILDING.value, VmState.SHELVED_OFFLOADED.value]),
+    select(Task.id)
+    .where(Task.instance_uuid == Instance.uuid, Task.step == "build", Task.attempt == bindparam("b_attempt"))
+    .exists(),
+)
+
+
 def _at(step: TaskState) -> dict[VmState, State]:
     """Returns, by the earlier vm_state, the state of an instance whose build is at this step."""
-    return {vm_state: build_state(vm_state, step) for vm_state in (VmState.BUILDING, VmState.SHELVED_OFFLOADED)}
+    return {vm_state: build_state(vm_state, step) for vm_state in _BUILT}
 
 
+# By the event of an attempt.
+_STATES = {actions.BUILD_EVENT: BUILDING, UNSHELVE.event: UNSHELVING, evacuation.EVENT: EVACUATING}
 # By the step with which the build begins.
 _CLAIM: dict[TaskState | None, instances.PreparedTransition] = {
     step: instances.PreparedTransition(
-        (*BUILDING, *UNSHELVING),
+        (*BUILDING, *UNSHELVING, *EVACUATING),
         _at(step),
         Instance.attempt == bindparam("b_attempt"),
         _COMMITTED,
@@ -89,13 +105,16 @@ _CLAIM: dict[TaskState | None, instances.PreparedTransition] = {
 BEGUN = (TaskState.SCHEDULING, *BUILD_STEPS)
 # By the step that a report names; None: the build has succeeded.
 _PROGRESS: dict[TaskState | None, instances.PreparedTransition] = {
-    step: instances.PreparedTransition((*BUILDING, *UNSHELVING), _at(step), *_MINE, updated_at=bindparam("b_at"))
+    step: instances.PreparedTransition(
+        (*BUILDING, *UNSHELVING, *EVACUATING), _at(step), *_MINE, _IS_BUILT, updated_at=bindparam("b_at")
+    )
     for step in BEGUN
 }
 _PROGRESS[None] = instances.PreparedTransition(
-    (*BUILDING, *UNSHELVING),
-    dict.fromkeys((VmState.BUILDING, VmState.SHELVED_OFFLOADED), (VmState.ACTIVE, None)),
+    (*BUILDING, *UNSHELVING, *EVACUATING),
+    dict.fromkeys(_BUILT, (VmState.ACTIVE, None)) | {VmState.STOPPED: (VmState.STOPPED, None)},
     *_MINE,
+    _IS_BUILT,
     power_state=bindparam("b_power_state"),
     launched_at=bindparam("b_at"),
     updated_at=bindparam("b_at"),
@@ -119,6 +138,7 @@ class AttemptReport(msgspec.Struct, frozen=True, kw_only=True):
     step: TaskState | None = None
     nodes: tuple[ComputeNode, ...] = ()
     values: dict[str, Any] = {}
+    rebuilt: bool = False
 
     def row(self, at: datetime) -> dict[str, Any]:
         return {
@@ -182,9 +202,12 @@ class BuildReports(BuildReportsApi):
         host: str,
         power_state: int,
         node: ComputeNode | None = None,
+        rebuilt: bool = False,
     ) -> None:
         """The instance becomes ACTIVE, and its task ends."""
-        outcome = BuildReport(ctx=ctx, instance_uuid=instance_uuid, attempt=attempt, power_state=power_state)
+        outcome = BuildReport(
+            ctx=ctx, instance_uuid=instance_uuid, attempt=attempt, power_state=power_state, rebuilt=rebuilt
+        )
         count_active(self._progress.run(progress_report(outcome, host, (node,) if node is not None else ())))
 
     def report_builds(
@@ -204,7 +227,10 @@ class BuildReports(BuildReportsApi):
         for report in reports:
             require_pinned(report.instance_uuid, report.host, report.values["b_numa_topology"])
         claimed = instances.by_uuids(session, [report.instance_uuid for report in reports])
+        left = evacuations.claimed(session, claimed.values(), at, self._worker.now())
         self._write_nodes(session, reports, at)
+        if left:
+            announce_hosts(session, left, self._worker.now())
         return [claimed[report.instance_uuid] for report in reports]
 
     def _write_nodes(self, session: Session, reports: Sequence[AttemptReport], at: datetime) -> None:
@@ -235,6 +261,8 @@ class BuildReports(BuildReportsApi):
                 forget_shelved_image(session, instance.uuid, instance.image_id, at)
             if unshelved:
                 request_specs.remove(session, [instance.reservation_id for instance in unshelved])
+            rebuilt = [report.instance_uuid for report in reports if report.rebuilt]
+            evacuations.arrived(session, succeeded, at, self._worker.now(), rebuilt=rebuilt)
             actions.end(session, tasks.remove(session, succeeded), at)
             self._write_nodes(session, [report for report in reports if report.step is None], at)
         return [report.step is None for report in reports]
@@ -287,7 +315,7 @@ class BuildReports(BuildReportsApi):
             LOG.info("Attempt %d of instance %s on %s is not open: %s", attempt, instance_uuid, host, reason)
             return []
         LOG.warning("Attempt %d of instance %s on %s failed: %s", attempt, instance_uuid, host, reason)
-        if not locked_instances[instance_uuid].unshelving:
+        if event_of(locked_instances[instance_uuid]) == actions.BUILD_EVENT:
             note(session, CREATE_ERROR, [instance_uuid], host, "RescheduledException", reason)
         at, now = self._worker.at(), self._worker.now()
         if task.action_id is not None:
@@ -315,24 +343,26 @@ class BuildReports(BuildReportsApi):
         own = {"claim_number": claim_number, "worker_id": self._worker.id, "epoch": task.epoch + 1}
         announce_hosts(session, [locked.host], now)
         tasks.change(session, [(task, wanted | own)], self._build_timeout, now)
-        unshelving = locked.unshelving
-        if not unshelving:
+        event = event_of(locked)
+        place: dict[str, Any] = {"host": None, "node": None}
+        if event == actions.BUILD_EVENT:
             note(session, CREATE_START, [locked.uuid], left[0].host)
+        elif event == evacuation.EVENT:
+            source = evacuations.back_to_source(session, locked, at, now).source
+            place = {"host": source.host, "node": source.node}
+            evacuations.chosen(session, {locked.uuid: left[0]}, {locked.uuid: task.attempt}, at, now)
         instances.transition(
             session,
             [locked.uuid],
-            UNSHELVING if unshelving else BUILDING,
+            _STATES[event],
             build_state(locked.state[0], TaskState.SCHEDULING),
-            host=None,
-            node=None,
             attempt=task.attempt,
             updated_at=at,
+            **place,
         )
         if task.action_id is not None:
-            event = UNSHELVE.event if unshelving else actions.BUILD_EVENT
-            actions.begin_events(
-                session, [{"action_id": task.action_id, "host": task.host, "start_time": at}], event=event
-            )
+            begun = {"action_id": task.action_id, "host": task.host, "start_time": at}
+            actions.begin_events(session, [begun], event=event)
         return builds_of(session, [task])
 
     def _claimed(self, session: Session, locked: LockedInstance, where: Selection, claim_number: int) -> bool:
@@ -381,7 +411,7 @@ def follows(task: Task, locked: LockedInstance, attempt: int, host: str) -> bool
     """Returns whether this failure was already handled and the host of the next attempt has not claimed it. If the
     connection broke at the commit, that host got no message.
     """
-    if (task.step, task.attempt) != ("build", attempt + 1) or locked.host is not None:
+    if (task.step, task.attempt) != ("build", attempt + 1) or locked.host == task.host:
         return False
     tried = build_plan_of(task).tried
     return bool(tried) and tried[-1][0] == host
@@ -437,6 +467,7 @@ def progress_report(report: BuildReport, host: str, nodes: tuple[ComputeNode, ..
         step=step,
         nodes=nodes if step is None else (),
         values=values,
+        rebuilt=report.rebuilt,
     )
 
 

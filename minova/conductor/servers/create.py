@@ -154,7 +154,13 @@ class Servers(CreateServersApi):
             epochs={str(uuid.uuid4()): 1 for _ in range(request.max_count)},
             claim_number=FIRST_CLAIM,
             spec=spec,
-            build_extras=msgspec.to_builtins({name: getattr(request, name) for name in BuildExtras.__struct_fields__}),
+            build_extras=msgspec.to_builtins(
+                {
+                    name: getattr(request, name)
+                    for name in BuildExtras.__struct_fields__
+                    if name in request.__struct_fields__
+                }
+            ),
         )
         return Creation(ctx, request, reservation, spec, key_pair)
 

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from minova import metrics
 from minova.conductor.notifications.instances import BUILD_FAILED, note
+from minova.conductor.servers import evacuations
 from minova.conductor.servers.server_images import remove_image
 from minova.db import quotas
 from minova.db.engine import when_committed
@@ -19,12 +20,22 @@ from minova.db.networks import vifs
 from minova.db.servers import actions, instances, migrations, request_specs, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.objects.servers.failures import Failure
-from minova.objects.servers.states import BUILD_STEPS, UNSHELVING_STEPS, State, TaskState, VmState
+from minova.objects.servers.states import (
+    BUILD_STEPS,
+    EVACUABLE,
+    EVACUATION_STEPS,
+    UNSHELVING_STEPS,
+    State,
+    TaskState,
+    VmState,
+)
 from minova.placement import changes
 from minova.placement.allocations import claims
 
 # The states of an instance that is being built.
 BUILDING: tuple[State, ...] = tuple((VmState.BUILDING, step) for step in (TaskState.SCHEDULING, *BUILD_STEPS))
+# The states of an instance that is being evacuated.
+EVACUATING: tuple[State, ...] = tuple((vm_state, step) for vm_state in EVACUABLE for step in EVACUATION_STEPS)
 # The states of an instance that is being built from the image of a shelved server.
 UNSHELVING: tuple[State, ...] = tuple((VmState.SHELVED_OFFLOADED, step) for step in UNSHELVING_STEPS)
 
@@ -49,7 +60,7 @@ def fail_builds(
     now: ColumnElement[float],
 ) -> None:
     """End these locked build tasks and instances in ERROR with the reason, and release what they hold. A server that
-    could not be unshelved stays shelved.
+    could not be unshelved stays shelved, and one that could not be evacuated is as it was, on its host.
 
     The release has the claim number, so that it also refuses claims that arrive later.
     """
@@ -59,7 +70,10 @@ def fail_builds(
     when_committed(session, lambda: metrics.BUILDS.labels("error").inc(len(uuids)))
     unshelving = [task for task in ended if locked_instances[task.instance_uuid].unshelving]
     shelved = {task.instance_uuid for task in unshelving}
-    built = [uuid for uuid in uuids if uuid not in shelved]
+    for task in (evacuating := [task for task in ended if locked_instances[task.instance_uuid].evacuating]):
+        evacuations.failed(session, locked_instances[task.instance_uuid], task, at, now)
+    as_before = shelved | {task.instance_uuid for task in evacuating}
+    built = [uuid for uuid in uuids if uuid not in as_before]
     off: dict[str, Any] = {"host": None, "node": None, "updated_at": at}
     if built:
         instances.transition(session, built, BUILDING, (VmState.ERROR, None), power_state=0, **off)
@@ -71,7 +85,8 @@ def fail_builds(
     actions.add_faults(session, uuids, at, failure)
     tasks.remove(session, uuids)
     announce_hosts(session, {locked_instances[uuid].host for uuid in uuids}, now)
-    claims.release(session, uuids, now, claim_number=max(task.claim_number for task in ended))
+    if released := [uuid for uuid in uuids if uuid in shelved or uuid in built]:
+        claims.release(session, released, now, claim_number=max(task.claim_number for task in ended))
 
 
 def finish_delete(

@@ -264,7 +264,7 @@ class Terminate(RemovalReportsApi):
 
     def _interrupt(self, session: Session, locked: LockedInstance, task: Task) -> None:
         self._abandon(session, task, TaskState.DELETING, _interrupted(task))
-        if locked.unshelving:
+        if locked.unshelving or (locked.evacuating and task.kind == "build"):
             request_specs.remove(session, [task.reservation_id])
         if locked.state in _RESTORING:
             # The restore has taken the quota at its start.

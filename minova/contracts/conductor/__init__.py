@@ -10,6 +10,7 @@ from typing import ClassVar, Protocol
 
 from minova.contracts.base import contract
 from minova.contracts.conductor.api.catalogue import AggregatesApi, FlavorsApi, KeyPairsApi, ServerGroupsApi
+from minova.contracts.conductor.api.evacuation import EvacuationsApi
 from minova.contracts.conductor.api.images import ImageReportsApi, ImagesApi
 from minova.contracts.conductor.api.networks import DeletePortsApi, NetworksApi, PortsApi, SecurityGroupsApi, SubnetsApi
 from minova.contracts.conductor.api.neutron import NeutronEventsApi
@@ -27,6 +28,7 @@ from minova.contracts.conductor.api.services import SeenByApisApi, ServiceSettin
 from minova.contracts.conductor.computes.actions import ActionReportsApi
 from minova.contracts.conductor.computes.audits import AuditsApi
 from minova.contracts.conductor.computes.builds import BuildReportsApi, RemovalReportsApi
+from minova.contracts.conductor.computes.evacuation import EvacuationReportsApi
 from minova.contracts.conductor.computes.guests import GuestReportsApi
 from minova.contracts.conductor.computes.images import ImageTokensApi
 from minova.contracts.conductor.computes.interfaces import BindInterfacesApi, DetachedInterfacesApi, HostInterfacesApi
@@ -42,6 +44,7 @@ class ConductorApi(
     DryRunsApi,
     DeleteServersApi,
     StartActionsApi,
+    EvacuationsApi,
     ServerAttributesApi,
     ServerPasswordsApi,
     ConsoleTokensApi,
@@ -64,6 +67,7 @@ class ConductorApi(
     BuildReportsApi,
     RemovalReportsApi,
     MoveReportsApi,
+    EvacuationReportsApi,
     ActionReportsApi,
     HostInterfacesApi,
     BindInterfacesApi,
@@ -77,7 +81,7 @@ class ConductorApi(
     Protocol,
 ):
     TOPIC: ClassVar[str] = "conductor"
-    VERSION: ClassVar[str] = "1.8"
+    VERSION: ClassVar[str] = "1.9"
     HISTORY: ClassVar[dict[str, str]] = {
         "1.0": "first",
         "1.1": "aggregates, server groups, extra specs of flavors",
@@ -88,4 +92,5 @@ class ConductorApi(
         "1.6": "versions of services; hosts of instances; the end of a process; failed removals; several claims; removing services",
         "1.7": "server actions; changes of servers and flavors; kinds of failures; the topic conductor_api; quotas; key pairs; tokens, changes and members of images; networks, subnets, ports and security groups; consoles; config drives; metadata of guests; what services have seen of their cloud",
         "1.8": "reports of all guests and images that hosts and image stores hold",
+        "1.9": "evacuations",
     }

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from minova.db.models import Instance, InstanceAction, InstanceActionEvent, InstanceFault, Task
@@ -25,7 +25,11 @@ _EVENTS: Any = InstanceActionEvent.__table__
 _END = (
     update(_ACTIONS)
     .where(in_list(_ACTIONS.c.id), _ACTIONS.c.finish_time.is_(None))
-    .values(finish_time=bindparam("b_at"), result=bindparam("b_result"), message=bindparam("b_text"))
+    .values(
+        finish_time=bindparam("b_at"),
+        result=bindparam("b_result"),
+        message=func.coalesce(bindparam("b_text", type_=_ACTIONS.c.message.type), _ACTIONS.c.message),
+    )
 )
 _END_EVENTS = (
     update(_EVENTS)
@@ -166,6 +170,12 @@ def begin_events(session: Session, rows: Sequence[Mapping[str, Any]], event: str
     Each row holds action_id, host, start_time, and its own `event` if it has one.
     """
     session.connection().execute(_INSERT_EVENTS, [{"event": event, **row} for row in rows])
+
+
+def add_message(session: Session, action_ids: Collection[int], text: str) -> None:
+    """Tells users something about actions that succeed. Ending them keeps it."""
+    if action_ids:
+        session.connection().execute(update(_ACTIONS).where(_ACTIONS.c.id.in_(action_ids)).values(message=text))
 
 
 def end_events(session: Session, action_ids: Collection[int], at: datetime, *, error: Failure | None = None) -> None:

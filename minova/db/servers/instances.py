@@ -34,7 +34,16 @@ from minova.db.sql import chunked, in_list
 from minova.objects.actions.transitions import allowed
 from minova.objects.catalogue.image import Image
 from minova.objects.servers import instance as objects
-from minova.objects.servers.states import RESOURCE_FREE, UNSHELVING_STEPS, PowerState, State, TaskState, VmState
+from minova.objects.servers.states import (
+    EVACUABLE,
+    EVACUATION_STEPS,
+    RESOURCE_FREE,
+    UNSHELVING_STEPS,
+    PowerState,
+    State,
+    TaskState,
+    VmState,
+)
 
 _PLAIN_COLUMNS = (
     "uuid",
@@ -177,6 +186,13 @@ class LockedInstance(NamedTuple):
     def unshelving(self) -> bool:
         """Whether it is being built from the image of a shelved server."""
         return self.state[0] is VmState.SHELVED_OFFLOADED and self.state[1] in UNSHELVING_STEPS
+
+    @property
+    def evacuating(self) -> bool:
+        """Whether it is being built on another host than the one that is down. A rebuild on its own host has the same
+        states, but no task of kind `build`.
+        """
+        return self.state[0] in EVACUABLE and self.state[1] in EVACUATION_STEPS
 
 
 def insert_rows(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:

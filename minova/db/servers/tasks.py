@@ -236,7 +236,9 @@ def unclaimed(session: Session, worker_id: str, instance_uuids: Collection[str] 
     """Returns the worker's tasks, all or those of these instances, that wait for a host that may not have received
     them: builds that the host has not claimed, deletions and server actions.
     """
-    waiting = select(Instance.uuid).where(Instance.uuid == Task.instance_uuid, Instance.host.is_(None)).exists()
+    # The row of a server that is evacuated names the host that is down until the next one claims it.
+    elsewhere = Instance.host.is_(None) | (Instance.host != Task.host)
+    waiting = select(Instance.uuid).where(Instance.uuid == Task.instance_uuid, elsewhere).exists()
     own_tasks = select(Task).where(
         Task.worker_id == worker_id, Task.step.in_(_UNTIL_REPORTED) | ((Task.step == TaskStep.BUILD) & waiting)
     )

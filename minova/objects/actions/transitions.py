@@ -7,6 +7,7 @@
           v               (ACTIVE, None) --> (STOPPED, None)   the guest has shut itself down
     (ERROR, None)         (idle, None) <--> (idle, action's task_states) --> (action's end, None)
     (SHELVED_OFFLOADED, None) --> (SHELVED_OFFLOADED, UNSHELVING | SPAWNING) --> (ACTIVE, None), or back
+    (ACTIVE | STOPPED | ERROR, any) --> (same, rebuilding steps of an evacuation) --> (ACTIVE | STOPPED, None), or back
     (idle, None) --> (idle, migration's task_state) --> (RESIZED, None) --> (idle, None)
                           (any, any) --> (any, DELETING) --> (DELETED, None)
 """
@@ -15,7 +16,15 @@ from collections.abc import Iterable, Mapping
 
 from minova.objects.actions.table import ACTIONS
 from minova.objects.servers import migration
-from minova.objects.servers.states import BUILD_STEPS, UNSHELVING_STEPS, State, TaskState, VmState
+from minova.objects.servers.states import (
+    BUILD_STEPS,
+    EVACUABLE,
+    EVACUATION_STEPS,
+    UNSHELVING_STEPS,
+    State,
+    TaskState,
+    VmState,
+)
 
 # A build step may repeat or begin again on the next alternate. Deletion may be requested at any time.
 _BUILD = {(VmState.BUILDING, step) for step in (TaskState.SCHEDULING, *BUILD_STEPS)}
@@ -28,6 +37,17 @@ _UNSHELVING = {(VmState.SHELVED_OFFLOADED, step) for step in UNSHELVING_STEPS}
 _OF_UNSHELVING: dict[State, set[State]] = {
     (VmState.SHELVED_OFFLOADED, None): {(VmState.SHELVED_OFFLOADED, TaskState.UNSHELVING)},
     **{state: _UNSHELVING | {(VmState.ACTIVE, None), (VmState.SHELVED_OFFLOADED, None)} for state in _UNSHELVING},
+}
+# As `_BUILD`, on another host than the one that is down.
+_OF_EVACUATIONS: dict[State, set[State]] = {
+    (vm_state, step): {
+        *((vm_state, other) for other in EVACUATION_STEPS),
+        (VmState.ACTIVE, None),
+        (VmState.STOPPED, None),
+        (vm_state, None),
+    }
+    for vm_state in EVACUABLE
+    for step in EVACUATION_STEPS
 }
 # Changes of idle instances by the hypervisor, and failures.
 _OF_IDLE: dict[State, set[State]] = {
@@ -51,7 +71,14 @@ def _merged(tables: Iterable[Mapping[State, set[State]]]) -> dict[State, set[Sta
 
 
 ALLOWED = _merged(
-    [_OF_BUILDS, _OF_UNSHELVING, _OF_IDLE, migration.transitions(), *(action.transitions for action in ACTIONS)]
+    [
+        _OF_BUILDS,
+        _OF_UNSHELVING,
+        _OF_EVACUATIONS,
+        _OF_IDLE,
+        migration.transitions(),
+        *(action.transitions for action in ACTIONS),
+    ]
 )
 
 
@@ -63,4 +90,6 @@ def allowed(before: State, after: State) -> bool:
         return after[0] is before[0]
     if before[1] is TaskState.DELETING:
         return after in {(VmState.DELETED, None), (VmState.ERROR, None)}
+    if after[1] is TaskState.REBUILDING and after[0] in EVACUABLE and after[0] is before[0]:
+        return True  # a server in any task state may be evacuated
     return after in ALLOWED.get(before, set())

@@ -10,6 +10,7 @@ from minova.objects.hosts.compute_node import ComputeNode
 from minova.objects.hosts.node_audit import ENCODED, Drift
 from minova.objects.hosts.numa import InstanceNUMATopology
 from minova.objects.requests.request_spec import HostLimits, RequestSpec, Selection
+from minova.objects.servers.evacuation import Evacuation
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.migration import Migration
 
@@ -21,6 +22,7 @@ class BuildMessage(msgspec.Struct, frozen=True, kw_only=True):
     `image_token`: for the download of the instance's image soon after; None: the host requests one
     (`ConductorApi.image_token`).
     `availability_zone`: of the host, for a guest with a config drive; empty: the default zone.
+    `evacuation`: the server existed on a host that is down; None: it is built for the first time, or unshelved.
     """
 
     instance: Instance
@@ -36,6 +38,7 @@ class BuildMessage(msgspec.Struct, frozen=True, kw_only=True):
     admin_password: str | None = None
     image_token: str | None = None
     availability_zone: str = ""
+    evacuation: Evacuation | None = None
 
 
 class InstanceClaim(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +59,7 @@ class BuildReport(msgspec.Struct, frozen=True, kw_only=True):
     has succeeded.
 
     `ctx`: of the request that the build belongs to.
+    `rebuilt`: the disks of an evacuated server were made anew from its image.
     """
 
     ctx: RequestContext
@@ -63,6 +67,7 @@ class BuildReport(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     step: str | None = None
     power_state: int = 0
+    rebuilt: bool = False
 
 
 class ReportAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +114,8 @@ class AuditInputs(msgspec.Struct, frozen=True, kw_only=True, rename=ENCODED):
     `newer`: domains of the view that are newer than their rows: the host leaves them as they are.
     `restored`: corrected allocations.
     `conflicts`: what is wrong and stays so.
+    `evacuated`: {instance uuid: attempt} of servers that were evacuated from this node and run elsewhere, by that
+    attempt. The host removes what it has of them from earlier attempts, and reports that.
     """
 
     node: ComputeNode | None = None
@@ -123,3 +130,4 @@ class AuditInputs(msgspec.Struct, frozen=True, kw_only=True, rename=ENCODED):
     conflicts: tuple[str, ...] = ()
     purged: tuple[str, ...] = ()
     newer: tuple[str, ...] = ()
+    evacuated: dict[str, int] = {}

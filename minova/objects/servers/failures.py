@@ -31,6 +31,7 @@ TEXTS: Mapping[str, str] = {
     "GuestBusy": "Another operation on the guest has not ended yet.",
     "GuestStateUnexpected": "The guest is not in a state in which this is possible.",
     "BaseImageLost": "The image on which the disk of the server is based is gone from its host and from the image service.",
+    "InvalidSharedStorage": "The disks of the server are not on storage that its new host shares with the old one.",
     "SavedMemoryKept": "The memory of the guest is saved, and this would lose it. Start or unshelve the server first.",
     "ServiceUnavailable": "Another service did not answer the host.",
     "NotFound": "The host does not know the server.",

@@ -9,7 +9,7 @@ from minova.objects.catalogue.image import Image
 from minova.objects.hosts.numa import InstanceNUMATopology
 from minova.objects.hosts.pci import InstancePCIRequest, PciDevice
 from minova.objects.network.vif import Vif
-from minova.objects.servers.states import PowerState, TaskState, VmState
+from minova.objects.servers.states import EVACUABLE, EVACUATION_STEPS, PowerState, TaskState, VmState
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,3 +64,8 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     terminated_at: datetime | None = None
     deleted: bool = False
     fault: Fault | None = None
+
+    @property
+    def is_evacuated(self) -> bool:
+        """Whether it is in a state of an evacuation. A rebuild on its own host has the same states."""
+        return self.vm_state in EVACUABLE and self.task_state in EVACUATION_STEPS

@@ -24,6 +24,15 @@ class DiskDriver(Protocol):
         """Returns the disks that this host owns of instances that are not in `with_domain`."""
         ...
 
+    def take_over(self, instance_uuid: str, attempt: int) -> bool:
+        """Make the disks of an evacuated server this host's, if they are on storage that this host shares with the one
+        that is down. Returns False if there are none: they are to be made anew. Idempotent.
+
+        Raises StaleAttempt if a later attempt has them. Raises HypervisorError if there are disks and it is not known
+        whose they are, or a hypervisor has them open.
+        """
+        ...
+
     def own_disks(self, instance_uuids: Iterable[str]) -> None:
         """Record this host as owner of the disks of these instances, whose rows and domains are here."""
         ...

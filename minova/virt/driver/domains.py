@@ -15,10 +15,14 @@ from minova.objects.servers.states import PowerState
 class RowHost(msgspec.Struct, frozen=True, kw_only=True):
     """The host in an instance's row, as the conductor has just answered. `known` is False if the conductor did not
     answer.
+
+    `undone`: an attempt to evacuate did not succeed, so only what this host has made itself is removed, whatever the
+    row says.
     """
 
     host: str | None = None
     known: bool = True
+    undone: bool = False
 
 
 NO_ROW = RowHost()
@@ -53,9 +57,17 @@ class DomainDriver(Protocol):
         ...
 
     def prepare(
-        self, instance: Instance, node: str, attempt: int, image_path: Path | None, data: GuestData = NO_DATA
+        self,
+        instance: Instance,
+        node: str,
+        attempt: int,
+        image_path: Path | None,
+        data: GuestData = NO_DATA,
+        *,
+        with_disks: bool = True,
     ) -> None:
-        """Make disks and define the domain, marked with its attempt; nothing runs yet. Idempotent.
+        """Make disks and define the domain, marked with its attempt; nothing runs yet. Idempotent. `with_disks` False:
+        the disks are there, as `take_over` has found them.
 
         Raises StaleAttempt if a later attempt on another host has made the disks on shared storage. Raises GuestIsNewer
         if a later attempt has made the domain; then nothing is changed.

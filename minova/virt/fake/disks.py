@@ -14,6 +14,10 @@ class FakeDisks:
         """Returns nothing: fake guests have no disks."""
         return ()
 
+    def take_over(self, instance_uuid: str, attempt: int) -> bool:
+        """Returns False: fake guests have no disks."""
+        return False
+
     def own_disks(self, instance_uuids: Iterable[str]) -> None:
         """Does nothing: fake guests have no disks."""
 

@@ -37,7 +37,14 @@ class FakeDomains(FakeRecords):
         return False
 
     def prepare(
-        self, instance: Instance, node: str, attempt: int, image_path: Path | None, data: GuestData = NO_DATA
+        self,
+        instance: Instance,
+        node: str,
+        attempt: int,
+        image_path: Path | None,
+        data: GuestData = NO_DATA,
+        *,
+        with_disks: bool = True,
     ) -> None:
         with self._lock:
             self._begin("prepare")

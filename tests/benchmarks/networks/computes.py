@@ -46,8 +46,8 @@ class TellingDriver(fake.FakeDriver):
         self._rules = PortRules()
         self._vifs: dict[str, Vif] = {}
 
-    def prepare(self, instance: Instance, *words: Any) -> None:
-        super().prepare(instance, *words)
+    def prepare(self, instance: Instance, *words: Any, **more: Any) -> None:
+        super().prepare(instance, *words, **more)
         with self._lock:
             self._vifs.update({vif.port_id: self._rules.define(vif) for vif in instance.network_info})
 

@@ -46,11 +46,23 @@ class HostOnStorage(Hypervisor):
         disk_owner.register_host(self.disks.path, host)
 
     def prepare(
-        self, instance: Instance, node: str, attempt: int, image_path: Path | None, data: GuestData = NO_DATA
+        self,
+        instance: Instance,
+        node: str,
+        attempt: int,
+        image_path: Path | None,
+        data: GuestData = NO_DATA,
+        *,
+        with_disks: bool = True,
     ) -> None:
         self.frozen()
-        super().prepare(instance, node, attempt, image_path, data)
-        self.disks.make(instance, Base(path=self.base, disk_format="raw", virtual_size=1 << 20), self.host, attempt)
+        super().prepare(instance, node, attempt, image_path, data, with_disks=with_disks)
+        if with_disks:
+            base = Base(path=self.base, disk_format="raw", virtual_size=1 << 20)
+            self.disks.make(instance, base, self.host, attempt)
+
+    def take_over(self, instance_uuid: str, attempt: int) -> bool:
+        return self.disks.take_over(instance_uuid, self.host, attempt)
 
     def destroy(self, instance_uuid: str, row: RowHost = NO_ROW) -> None:
         super().destroy(instance_uuid, row)

@@ -59,7 +59,7 @@ class BuildReportsApi(Protocol):
         """
         ...
 
-    @call(added={"node": "1.6"})
+    @call(added={"node": "1.6", "rebuilt": "1.9"})
     def build_succeeded(
         self,
         ctx: RequestContext,
@@ -69,8 +69,10 @@ class BuildReportsApi(Protocol):
         host: str,
         power_state: int,
         node: ComputeNode | None = None,
+        rebuilt: bool = False,
     ) -> None:
-        """The domain runs. `node`: the new usage of its node, written as by `save_compute_node`. Idempotent.
+        """The domain runs. `node`: the new usage of its node, written as by `save_compute_node`. `rebuilt`: the disks of
+        an evacuated server were made anew from its image. Idempotent.
 
         Raises StaleAttempt if the domain must be removed.
         """

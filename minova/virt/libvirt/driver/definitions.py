@@ -82,12 +82,14 @@ class DomainDefinitions(LibvirtBase):
             connection.defineXML(xml)
             return attempt
 
-    def _destroy(self, domain: Any, instance_uuid: str, row: RowHost) -> None:
+    def _destroy(self, domain: Any, instance_uuid: str, row: RowHost | None) -> None:
+        """`row` None: the disks stay."""
         with suppress(libvirt.libvirtError):  # it may end by itself at any time; the state is checked below
             domain.destroy()
         if exists(domain) and domain.isActive():
             domain.destroy()
-        self._remove_disks(instance_uuid, row)
+        if row is not None:
+            self._remove_disks(instance_uuid, row)
         if not exists(domain):
             return
         xml, connection = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), domain.connect()

@@ -53,12 +53,21 @@ class LibvirtDomains(DomainDefinitions):
         return self._real
 
     def prepare(
-        self, instance: Instance, node: str, attempt: int, image_path: Path | None, data: GuestData = NO_DATA
+        self,
+        instance: Instance,
+        node: str,
+        attempt: int,
+        image_path: Path | None,
+        data: GuestData = NO_DATA,
+        *,
+        with_disks: bool = True,
     ) -> None:
         name = domain_name(instance.uuid)
-        disks = self._disks.plan(instance, drive_is_cd=self._drives.is_cd) if self._real else ()
+        # Disks that are there have the formats in which they were made.
+        drive_is_cd = self._drives.is_cd if with_disks else None
+        disks = self._disks.plan(instance, drive_is_cd=drive_is_cd) if self._real else ()
         xml = self._xml_of(instance, node, attempt, disks)
-        base = Base.of(instance, image_path) if self._real else None
+        base = Base.of(instance, image_path) if self._real and with_disks else None
         with self._host.connection("Preparing", name) as connection:
             domain = lookup(connection, instance.uuid)
             if domain is not None:
@@ -69,7 +78,7 @@ class LibvirtDomains(DomainDefinitions):
                     return
                 if mark.attempt > attempt:
                     raise errors.GuestIsNewer(f"Domain {domain.name()} is of attempt {mark.attempt}, not {attempt}")
-                self._destroy(domain, instance.uuid, NO_ROW)
+                self._destroy(domain, instance.uuid, NO_ROW if with_disks else None)
             connection.defineXML(xml)
             self._plug(connection, instance)
         if base is not None:

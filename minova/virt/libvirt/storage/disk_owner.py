@@ -36,6 +36,13 @@ class FormerDisk(msgspec.Struct, frozen=True, kw_only=True):
     format: str | None
 
 
+class FormerOwner(msgspec.Struct, frozen=True, kw_only=True):
+    """The host and build attempt that made disks which another host has taken over."""
+
+    host: str
+    attempt: int
+
+
 class DiskOwner(msgspec.Struct, frozen=True, kw_only=True):
     """The content of an owner file.
 
@@ -43,6 +50,7 @@ class DiskOwner(msgspec.Struct, frozen=True, kw_only=True):
     `formats`: {file name: format}; empty from releases that recorded none.
     `drive_is_cd`: whether the config drive was made as a CD.
     `former`: the root disk that existed when this one was begun.
+    `taken_from`: an evacuation has brought the server here, with its disks. They go back to this host if it fails.
     """
 
     host: str
@@ -51,6 +59,7 @@ class DiskOwner(msgspec.Struct, frozen=True, kw_only=True):
     formats: dict[str, str] = {}
     drive_is_cd: bool = True
     former: FormerDisk | None = None
+    taken_from: FormerOwner | None = None
 
 
 _OWNER = Decoder(DiskOwner)
@@ -93,6 +102,37 @@ class OwnerFile:
             entry = msgspec.structs.replace(entry, former=FormerDisk(inode=there, format=formats.get(ROOT_DISK)))
         self.write(entry)
         return entry
+
+    def take_over(self, host: str, attempt: int) -> bool:
+        """Record that this attempt of an evacuated server uses the disks as they are. Returns False if there is no root
+        disk, or one that this host has made itself for an earlier attempt.
+
+        Raises StaleAttempt if a later attempt has them, HypervisorError if it is not known whose they are.
+        """
+        if inode(self._folder / ROOT_DISK) is None:
+            return False
+        owner = self.read()
+        if owner is None or not _made(self._folder, owner):
+            raise HypervisorError(f"Whose the disks in {self._folder} are is not recorded: they are left as they are")
+        if owner.host == host and owner.taken_from is None:
+            return False
+        if owner.attempt > attempt or (owner.attempt == attempt and owner.host != host):
+            raise StaleAttempt(f"The disks in {self._folder} are of attempt {owner.attempt} on host {owner.host}")
+        former = owner.taken_from or FormerOwner(host=owner.host, attempt=owner.attempt)
+        self.write(msgspec.structs.replace(owner, host=host, attempt=attempt, taken_from=former))
+        return True
+
+    def is_taken_over(self, host: str) -> bool:
+        """Whether this host has the disks from another one, with an evacuation."""
+        owner = self.read()
+        return owner is not None and owner.host == host and owner.taken_from is not None
+
+    def give_back(self) -> None:
+        """Undo `take_over`."""
+        owner = self.read()
+        if owner is not None and owner.taken_from is not None:
+            former = {"host": owner.taken_from.host, "attempt": owner.taken_from.attempt}
+            self.write(msgspec.structs.replace(owner, **former, taken_from=None))
 
     def is_of(self, host: str) -> bool:
         """Whether this host made the existing disks."""

@@ -33,7 +33,7 @@ from minova.virt import programs
 from minova.virt.disk_space import disk_full, require_room
 from minova.virt.driver.disks import LeftDisks
 from minova.virt.driver.domains import RowHost
-from minova.virt.libvirt.guest_files import console_logs, disk_formats
+from minova.virt.libvirt.guest_files import console_logs, disk_formats, image_locks
 from minova.virt.libvirt.guest_files.qemu_access import QemuAccess, QemuUser, folders_above
 from minova.virt.libvirt.storage import disk_images, disk_owner
 from minova.virt.libvirt.storage.disk_images import Base
@@ -301,6 +301,23 @@ class Disks:
             if entry is not None and entry.host != host:
                 raise StaleAttempt(f"The disks of instance {instance_uuid} are now of host {entry.host}")
 
+    def take_over(self, instance_uuid: str, host: str, attempt: int) -> bool:
+        """See `DiskDriver.take_over`."""
+        folder = self.folder(instance_uuid)
+        root = folder / disk_owner.ROOT_DISK
+        try:
+            with disk_owner.locked(folder) as owner:
+                entry = owner.read()
+                self._qemu.take_back(root)
+                if entry is not None and entry.host != host and image_locks.is_open(root):
+                    raise HypervisorError(f"A QEMU on another host still has {root} open: the guest is not down")
+                taken = owner.take_over(host, attempt)
+        except FileNotFoundError:
+            return False
+        if taken:
+            self.share_written(root)
+        return taken
+
     def remove(self, instance_uuid: str, host: str, row: RowHost) -> None:
         """Remove the folder with all its files, if it belongs to this host. Idempotent.
 
@@ -310,6 +327,10 @@ class Disks:
         try:
             with disk_owner.locked(folder) as owner:
                 kept = self._kept(instance_uuid, owner, host, row)
+                if owner.is_taken_over(host) and (row.undone or row.host != host):
+                    LOG.info("The files in %s go back to the host of the evacuated server", folder)
+                    owner.give_back()
+                    return
                 if kept:
                     LOG.warning("The files in %s are not removed: %s", folder, kept)
                     return
@@ -325,6 +346,8 @@ class Disks:
         now.
         """
         entry, own = owner.read(), owner.is_of(host)
+        if row.undone:
+            return None if own else f"host {host} has not made them"
         if row.known and row.host == host:
             return None
         if row.known and row.host is not None:

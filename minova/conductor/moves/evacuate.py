@@ -1,0 +1,288 @@
+"""Evacuates servers: builds them again, on another host than their own, which is down and does not run them any more.
+
+evacuate_server      the server's allocation goes to the migration; migration, task (schedule), action and task state are
+                     written in the same transaction
+                     the task goes the way of every build (`servers/build.py`); `servers/evacuations.py` has what else changes
+evacuation_cleaned   the old host is back and has removed what it had: its allocation is released
+
+A host is down in this sense if an operator, or a monitor that has fenced it, has forced it down. A host that is only
+silent may still run its guests.
+"""
+
+import logging
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+from oslo_config import cfg
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.conductor.catalogue.server_groups import Groups
+from minova.conductor.hosts.liveness import COMPUTE
+from minova.conductor.servers import evacuations
+from minova.conductor.servers.build import SCHEDULE_WAIT, BuildInstances
+from minova.conductor.servers.locks import require_unlocked
+from minova.conductor.servers.terminate import Abandon
+from minova.conductor.tasks.pools import Kind
+from minova.conductor.tasks.worker import Worker
+from minova.context import RequestContext
+from minova.contracts.base import numbers
+from minova.contracts.conductor.api.evacuation import EvacuationsApi
+from minova.contracts.conductor.computes.evacuation import EvacuationReportsApi
+from minova.contracts.scheduler import SchedulerApi
+from minova.db.hosts import services
+from minova.db.models import Service, TaskStep
+from minova.db.networks import vifs
+from minova.db.servers import actions as action_rows
+from minova.db.servers import instances, migrations, request_specs, tasks
+from minova.db.servers.actions import Begun
+from minova.db.servers.instances import LockedInstance
+from minova.hardware.demands import demands_of
+from minova.objects.network.physical_networks import require_segments
+from minova.objects.requests.diagnosis import ScheduleAnswer
+from minova.objects.requests.request_spec import Destination, RequestSpec
+from minova.objects.servers.evacuation import ACTION, Evacuation, EvacuationRequest
+from minova.objects.servers.failures import Failure
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.migration import Migration, MigrationType
+from minova.objects.servers.states import EVACUABLE, State, TaskState, VmState
+from minova.placement.allocations import claims
+from minova.placement.allocations.transfers import transfer
+
+LOG = logging.getLogger(__name__)
+FIRST_CLAIM, EPOCH = 1, 1
+# The versions from which on services know evacuations.
+SINCE = {"conductor": "1.9", "compute": "1.3"}
+
+
+class _Built(NamedTuple):
+    """What an evacuation builds: the request of this one build, and what goes with it to the host."""
+
+    spec: RequestSpec
+    carried: dict[str, Any]
+
+
+class Evacuations(EvacuationsApi, EvacuationReportsApi):
+    """`abandon` ends an action in progress. `levels`: the version of each contract that every service serves, by topic.
+    `dry_runs`: a client of the schedulers with a short time-out.
+    """
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        worker: Worker,
+        builds: BuildInstances,
+        groups: Groups,
+        abandon: Abandon,
+        dry_runs: SchedulerApi,
+        levels: Callable[[], Mapping[str, str]] = dict,
+    ) -> None:
+        self._conf = conf
+        self._worker = worker
+        self._builds = builds
+        self._groups = groups
+        self._abandon = abandon
+        self._dry_runs = dry_runs
+        self._levels = levels
+
+    def evacuate_server(
+        self, ctx: RequestContext, instance_uuid: str, request: EvacuationRequest, override_lock: bool = False
+    ) -> None:
+        self._require_levels()
+        reservation_id = self._worker.run(
+            lambda session: self._begin(session, ctx, instance_uuid, request, override_lock)
+        )
+        if reservation_id is None:
+            return
+        epochs = {instance_uuid: EPOCH}
+        self._worker.in_background(
+            ctx,
+            Kind.SCHEDULE,
+            (reservation_id, frozenset(epochs.values())),
+            lambda: self._builds.reschedule(ctx, reservation_id, epochs),
+        )
+
+    def preview_evacuation(self, ctx: RequestContext, instance_uuid: str, request: EvacuationRequest) -> ScheduleAnswer:
+        self._require_levels()
+        with self._worker.db.read() as session:
+            instance = instances.by_uuids(session, [instance_uuid]).get(instance_uuid)
+            if instance is None or instance.deleted:
+                raise errors.NotFound(f"Instance {instance_uuid} could not be found.")
+            _require_evacuable(instance.uuid, instance.host, (instance.vm_state, instance.task_state), request)
+            _require_fenced(services.find(session, str(instance.host), COMPUTE), instance.host)
+            spec = self._built(session, instance, request).spec
+        spec = self._groups.read_into(spec, instance_uuid)
+        return self._dry_runs.preview_destinations(ctx, spec=spec, instance_uuids=(instance_uuid,))
+
+    def evacuation_cleaned(self, ctx: RequestContext, instance_uuid: str, host: str) -> None:
+        def work(session: Session) -> None:
+            instances.lock(session, [instance_uuid])
+            for seen in migrations.evacuated_from(session, host):
+                migration = migrations.lock(session, seen.uuid) if seen.instance_uuid == instance_uuid else None
+                if migration is not None and migration.cleanup_host == host:
+                    LOG.info("Host %s has removed instance %s, which was evacuated from it", host, instance_uuid)
+                    evacuations.cleaned(session, migration, self._worker.at(), self._worker.now())
+
+        self._worker.run(work)
+
+    def _require_levels(self) -> None:
+        """Raises PeerTooOld if a service that runs would not know what an evacuation is."""
+        levels = self._levels()
+        for topic, needed in SINCE.items():
+            if topic in levels and numbers(levels[topic]) < numbers(needed):
+                raise errors.PeerTooOld(
+                    f"{ACTION} needs {topic} {needed}, and the oldest {topic} service that runs has {levels[topic]}"
+                )
+
+    # -- the transaction that begins it ------------------------------------------------------------------------------
+
+    def _begin(
+        self,
+        session: Session,
+        ctx: RequestContext,
+        instance_uuid: str,
+        request: EvacuationRequest,
+        override_lock: bool,
+    ) -> str | None:
+        """Returns the reservation of the build; None if this is a second delivery of the request."""
+        locked = instances.lock(session, [instance_uuid]).get(instance_uuid)
+        if action_rows.begun(session, [Begun(instance_uuid, ctx.request_id, ACTION)]):
+            return None
+        if locked is None or locked.deleted:
+            raise errors.NotFound(f"Instance {instance_uuid} could not be found.")
+        require_unlocked(locked, override=override_lock)
+        _require_evacuable(instance_uuid, locked.host, locked.state, request)
+        _require_still(session, locked)
+        _require_fenced(_locked_service(session, locked.host), locked.host)
+        self._interrupt(session, locked)
+        instance = instances.by_uuids(session, [instance_uuid])[instance_uuid]
+        at, now = self._worker.at(), self._worker.now()
+        reservation_id = f"r-{uuid.uuid4().hex[:16]}"
+        request_specs.add(session, [(reservation_id, *self._built(session, instance, request))], at)
+        action = {
+            "instance_uuid": instance_uuid,
+            "action": ACTION,
+            "request_id": ctx.request_id,
+            "user_id": ctx.user_id,
+            "project_id": ctx.project_id,
+            "start_time": at,
+        }
+        action_id = action_rows.begin(session, [action])[instance_uuid]
+        last = max(locked.attempt, migrations.last_attempt(session, instance_uuid))
+        self._hand_over(session, instance, request, last)
+        after = (locked.state[0], TaskState.REBUILDING)
+        instances.transition(session, [instance_uuid], [locked.state], after, updated_at=at, progress=0)
+        row = {
+            "kind": "build",
+            "instance_uuid": instance_uuid,
+            "reservation_id": reservation_id,
+            "action_id": action_id,
+            "worker_id": self._worker.id,
+            "epoch": EPOCH,
+            "step": TaskStep.SCHEDULE.value,
+            "attempt": last,
+            "claim_number": claims.release(session, [instance_uuid], now).get(instance_uuid, FIRST_CLAIM),
+            "payload": {},
+            "request_id": ctx.request_id,
+            "wake_at": SCHEDULE_WAIT,
+            "deadline": float(self._conf.conductor.schedule_timeout),
+            "created_at": at,
+        }
+        tasks.insert_rows(session, [row], now)
+        return reservation_id
+
+    def _interrupt(self, session: Session, locked: LockedInstance) -> None:
+        """End the action in progress: its host does not answer any more."""
+        task = tasks.lock(session, [locked.uuid]).get(locked.uuid)
+        if task is None:
+            return
+        interrupted = Failure(kind="Interrupted", details=f"{ACTION} was requested meanwhile")
+        self._abandon(session, task, locked.state[1], interrupted)
+        tasks.remove(session, [locked.uuid])
+
+    def _hand_over(self, session: Session, instance: Instance, request: EvacuationRequest, last: int) -> None:
+        """Give what the server holds on its host to the migration, before the scheduler claims elsewhere."""
+        at, now = self._worker.at(), self._worker.now()
+        migration = Migration(
+            uuid=str(uuid.uuid4()),
+            instance_uuid=instance.uuid,
+            migration_type=MigrationType.EVACUATION,
+            source_compute=str(instance.host),
+            source_node=instance.node or "",
+            old_flavor=instance.flavor,
+            new_flavor=instance.flavor,
+            old_vm_state=instance.vm_state,
+            old_numa_topology=instance.numa_topology,
+            attempt=last,
+            old_attempt=instance.attempt,
+            stops=request.stops,
+        )
+        transfer(session, instance.uuid, migration.uuid, now)
+        migrations.add(session, migration, at, now)
+
+    def _built(self, session: Session, instance: Instance, request: EvacuationRequest) -> _Built:
+        """Returns the server's first request as it is now, for any host but its own. The host forced at its creation
+        does not count, as in Nova.
+        """
+        first, carried = request_specs.load(session, [instance.reservation_id])[instance.reservation_id]
+        demands = demands_of(instance.flavor, instance.image, self._conf.pci.alias)
+        forced = (request.host,) if request.force and request.host is not None else ()
+        wanted = None if forced or request.host is None else Destination(host=request.host)
+        spec = msgspec.structs.replace(
+            first,
+            instance_uuid=instance.uuid,
+            flavor=instance.flavor,
+            image=instance.image,
+            num_instances=1,
+            availability_zone=instances.pinned_zone(session, instance.uuid),
+            ignore_hosts=(str(instance.host),),
+            force_hosts=forced,
+            force_nodes=(),
+            requested_destination=wanted,
+            numa_topology=demands.numa_topology,
+            pci_requests=demands.pci_requests,
+            # Its interfaces may have changed since.
+            placement=require_segments(first.placement, vifs.segments_of(session, instance.uuid)),
+        )
+        stops = request.stops or instance.vm_state is VmState.STOPPED
+        build = Evacuation(stops=stops, shared_disks=request.shared_disks)
+        secrets = {} if request.admin_password is None else {"admin_password": request.admin_password}
+        extras = {**request_specs.without_secrets(carried), **secrets, "evacuation": msgspec.to_builtins(build)}
+        return _Built(spec, extras)
+
+
+def _require_evacuable(uuid: str, host: str | None, state: State, request: EvacuationRequest) -> None:
+    """Raises Conflict if the server's state does not allow it. Raises BadRequest if it is to go to its own host."""
+    vm_state, task_state = state
+    if vm_state not in EVACUABLE or host is None:
+        where = "" if host is not None else " and on no host"
+        raise errors.Conflict(f"Cannot '{ACTION}' instance {uuid} while it is in vm_state {vm_state}{where}")
+    if task_state is TaskState.DELETING:
+        raise errors.Conflict(f"Cannot '{ACTION}' instance {uuid} while it is in task_state {task_state}")
+    if request.host == host:
+        raise errors.BadRequest("The target host can't be the same one.")
+
+
+def _require_still(session: Session, locked: LockedInstance) -> None:
+    """Raises Conflict if the server is on its way already."""
+    for migration in migrations.lock_open(session, locked.uuid):
+        raise errors.Conflict(
+            f"Cannot '{ACTION}' instance {locked.uuid} while its {migration.migration_type} {migration.uuid} is in status "
+            f"{migration.status}"
+        )
+
+
+def _locked_service(session: Session, host: str | None) -> Service | None:
+    """Returns the compute service of the host, which stays forced down until the transaction ends."""
+    found = services.find(session, str(host), COMPUTE)
+    return services.by_uuid(session, found.uuid) if found is not None else None
+
+
+def _require_fenced(service: Service | None, host: str | None) -> None:
+    """Raises BadRequest if the host was not forced down."""
+    if service is None or not service.forced_down:
+        raise errors.BadRequest(
+            f"Compute service of {host} is still in use. Force it down (forced_down) once its guests cannot run any more."
+        )
