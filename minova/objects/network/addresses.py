@@ -29,9 +29,8 @@ MAC_PREFIX = (0xFA, 0x16, 0x3E)
 # Ranges in which no subnet and no resolver has addresses: each host has these addresses itself, or none has them.
 OF_EACH_HOST = tuple(
     ipaddress.ip_network(text)
-    for text in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "::/16", "fe80::/10", "ff00::/8")
+    for text in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3", "::/16", "fe80::/10", "ff00::/8")
 )
-_BROADCAST = ipaddress.ip_address("255.255.255.255")
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 
 
@@ -51,7 +50,7 @@ def parse_cidr(text: str, ip_version: int) -> Block:
     if not shortest <= block.prefixlen <= longest:
         raise _invalid("cidr", text, f"the prefix length may be from {shortest} to {longest}")
     if overlap(str(block), map(str, OF_EACH_HOST)) is not None:
-        raise _invalid("cidr", text, "it has multicast, loopback, link-local or unspecified addresses")
+        raise _invalid("cidr", text, "it has multicast, loopback, link-local, reserved or unspecified addresses")
     return block
 
 
@@ -94,8 +93,7 @@ def is_address(text: str) -> bool:
 
 def is_resolver(text: str) -> bool:
     """Whether hosts may forward DNS requests to this address: not if they would ask themselves, or many."""
-    address = ipaddress.ip_address(text)
-    return address != _BROADCAST and not is_within(ipaddress.ip_network(address), OF_EACH_HOST)
+    return not is_within(ipaddress.ip_network(text), OF_EACH_HOST)
 
 
 def parse_resolver(field: str, text: str, of_hosts: Collection[str]) -> str:

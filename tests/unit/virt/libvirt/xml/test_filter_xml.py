@@ -71,7 +71,7 @@ def test_bug_pair_of_all_addresses_sends_as_no_host() -> None:
     found = rules(network_type="local", allowed_address_pairs=pairs)
     sent = [row for row in found if row[1:3] == ("out", "ip") and "srcipaddr" in row[3]]
     dropped = [f"{row[3]['srcipaddr']}/{row[3]['srcipmask']}" for row in sent if row[0] == "drop"]
-    assert dropped == ["0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4"]
+    assert dropped == ["0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3"]
     # A guest asks for its address before that, and sends from all others after it.
     accepted = [(number, row[3].get("dstportstart")) for number, row in enumerate(sent) if row[0] == "accept"]
     assert accepted == [(0, "67"), (5, None), (6, None)]
