@@ -247,6 +247,17 @@ def list_images(http: Handler, query: Json, body: Any) -> tuple[int, Json | None
     return 200, http.api.page("images", found, query, "/v2/images")
 
 
+@route("GET v2.1/servers/*/os-interface")
+def interfaces(http: Handler, query: Json, body: Any, identity: str) -> tuple[int, Json | None]:
+    """The id of a network is its name."""
+    addresses = http.api.server(identity)["addresses"]
+    attachments = [
+        {"net_id": name, "fixed_ips": [{"ip_address": entry["addr"]} for entry in entries]}
+        for name, entries in addresses.items()
+    ]
+    return 200, {"interfaceAttachments": attachments}
+
+
 @route("GET v2.1/os-keypairs/*")
 def show_keypair(http: Handler, query: Json, body: Any, name: str) -> tuple[int, Json | None]:
     if name not in http.api.keypairs:

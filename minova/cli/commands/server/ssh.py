@@ -14,6 +14,7 @@ from pathlib import Path
 from minova.cli import find
 from minova.cli.base import Command
 from minova.cli.client import COMPUTE, IMAGE, Client, Json, part
+from minova.cli.commands.server.reach import HELPER, way_to
 from minova.cli.errors import ApiError, CliError
 from minova.cli.parser import Parser
 
@@ -80,7 +81,8 @@ class ServerSsh(Command):
         _require_running(server)
         address = address_of(server, parsed_args.address_type, parsed_args.version)
         given = own_options(parsed_args.ssh_args)
-        command = ["ssh", "-o", f"HostKeyAlias={server['id']}"]
+        way = way_to(self.client, server, address)
+        command = [*way.before, "ssh", *way.options, "-o", f"HostKeyAlias={server['id']}"]
         if "l" not in given:
             command += ["-l", parsed_args.login or user_of(self.client, server)]
         if "i" not in given:
@@ -289,6 +291,7 @@ def _hint(server: Json, address: str) -> str:
     where = f" ({host})" if host else ""
     return (
         f"minova: ssh did not log in to {address}. Has the guest booted (minova server console log {server['name']})? On a network of the "
-        f"kind `local` only its host{where} reaches it. On others a security group must let ssh in: minova security group rule create "
-        "--protocol tcp --dst-port 22 GROUP\n"
+        f"kind `local` only its host{where} reaches it: root there, users who may open {HELPER}, and everyone if the network is "
+        "reachable (minova network set --reachable NETWORK, for administrators). On others a security group must let ssh in: "
+        "minova security group rule create --protocol tcp --dst-port 22 GROUP\n"
     )

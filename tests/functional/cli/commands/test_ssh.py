@@ -2,12 +2,18 @@
 
 import json
 import os
+import socket
+import struct
+import subprocess
+import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from minova.cli.commands.server import reach
 from minova.cli.commands.server.ssh import own_options
 from tests.fakes.api_server import ApiServer
 from tests.fakes.compute_api import ACTIVE, STOPPED
@@ -47,6 +53,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     )
     ssh.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setattr(reach, "NAMESPACES", tmp_path / "netns")
     return noted
 
 
@@ -245,3 +252,108 @@ def test_list_shows_addresses_by_network(api: ApiServer, cli: Cli) -> None:
     assert f"back={BACK}; front={SIX}, {FRONT}" in cli("server", "list").out
     (row,) = json.loads(cli("server", "list", "-f", "json").out)
     assert row["Networks"] == {"front": [SIX, FRONT], "back": [BACK]}
+
+
+# -- networks that the host has no route to -------------------------------------------------------------------------------
+
+HIDDEN = "5f705771-3aa9-4f4c-8660-0d9522ffdbea"
+ON_HIDDEN = {HIDDEN: [{"addr": FRONT, "version": 4, "OS-EXT-IPS:type": "fixed"}]}
+
+
+class Helper:
+    """In the place of minova-network-helper: connects to `target`, whatever the address, or refuses."""
+
+    def __init__(self, path: Path, target: tuple[str, int] | None = None) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self._target = target
+        self._listening = socket.socket(socket.AF_UNIX)
+        self._listening.bind(str(path))
+        self._listening.listen()
+        self._thread = threading.Thread(target=self._answer)
+        self._thread.start()
+
+    def _answer(self) -> None:
+        asking, _ = self._listening.accept()
+        with asking:
+            (length,) = struct.unpack("!I", asking.recv(4))
+            self.asked.append(json.loads(asking.recv(length)))
+            answer = json.dumps({} if self._target else {"failed": "no route"}).encode()
+            made = [socket.create_connection(self._target)] if self._target else []
+            socket.send_fds(asking, [struct.pack("!I", len(answer))], [one.fileno() for one in made])
+            asking.sendall(answer)
+            for one in made:
+                one.close()
+
+    def close(self) -> None:
+        self._thread.join(30)
+        self._listening.close()
+
+
+@pytest.fixture
+def host(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A host with the network HIDDEN, for a user who is not root. Returns the path of the helper's socket."""
+    (home / "netns").mkdir()
+    (home / "netns" / f"minova-{HIDDEN}").touch()
+    for name, value in (("NAMESPACES", home / "netns"), ("HELPER", home / "helper")):
+        monkeypatch.setattr(reach, name, value)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    return home / "helper"
+
+
+def test_helper_connects_ssh_inside_the_network(
+    api: ApiServer, cli: Cli, home: Path, program: Path, image: Any, host: Path
+) -> None:
+    """With the options that the command gives, the real ssh talks to the address inside the network."""
+    api.add_server("web", addresses=ON_HIDDEN)
+    guest = socket.create_server(("127.0.0.1", 0))
+    helper = Helper(host, guest.getsockname()[:2])
+    assert cli("server", "ssh", "web", "-p", "2222").code == 0
+    words = ran(program)
+    assert words[:3:2] == ["-o", "-o"]
+    assert words[1] == "ProxyUseFdpass=yes"
+    real = subprocess.Popen(["/usr/bin/ssh", "-F", "none", "-o", "BatchMode=yes", *words], stdin=subprocess.DEVNULL)
+    try:
+        guest.settimeout(30)
+        connection, _ = guest.accept()
+        with connection:
+            connection.settimeout(30)
+            assert connection.recv(8).startswith(b"SSH-2.0-")
+    finally:
+        real.kill()
+        real.wait()
+        helper.close()
+        guest.close()
+    assert helper.asked == [{"type": "Connect", "network_id": HIDDEN, "address": FRONT, "port": 2222}]
+
+
+def test_refusal_of_the_helper_is_shown(host: Path) -> None:
+    helper = Helper(host)
+    words = [sys.executable, "-m", reach.__name__, str(host), HIDDEN, FRONT, "22"]
+    ended = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
+    helper.close()
+    assert (ended.returncode, f"{FRONT} is not reached by {host}: no route" in ended.stderr) == (1, True), ended.stderr
+
+
+def test_root_enters_the_network(
+    api: ApiServer, cli: Cli, home: Path, program: Path, image: Any, host: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.add_server("web", addresses=ON_HIDDEN)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    noted = program.with_name("entered")
+    nsenter = program.with_name("nsenter")
+    nsenter.write_text(f'#!/bin/sh\necho "$1" > {noted}\nshift\nexec "$@"\n')
+    nsenter.chmod(0o755)
+    assert cli("server", "ssh", "web").code == 0
+    assert noted.read_text() == f"--net={home}/netns/minova-{HIDDEN}\n"
+    assert ran(program)[-1] == FRONT
+
+
+@pytest.mark.parametrize("network", ["front", "../etc", f"{HIDDEN[:-1]}0"])
+def test_other_networks_are_reached_directly(
+    api: ApiServer, cli: Cli, home: Path, program: Path, image: Any, host: Path, network: str
+) -> None:
+    """Also if this user may not open the helper's socket, which does not exist here."""
+    for name, addresses in (("web", {network: ON_HIDDEN[HIDDEN]}), ("hidden", ON_HIDDEN)):
+        api.add_server(name, addresses=addresses)
+        assert cli("server", "ssh", name).code == 0
+        assert ran(program)[2:] == ["-l", "debian", FRONT]
