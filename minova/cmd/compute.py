@@ -34,6 +34,8 @@ from minova.compute.instances.vif_plug_waiter import VifPlugWaiter
 from minova.compute.instances.workers import Spawn, Workers
 from minova.compute.manager import ComputeCollaborators, ComputeManager
 from minova.compute.membership import Membership
+from minova.compute.moves.phases import ColdPhases
+from minova.compute.moves.runner import MoveRunner
 from minova.compute.periodic.auditor import Auditor
 from minova.compute.periodic.guest_reports import GuestReports
 from minova.compute.periodic.periodic_tasks import PeriodicTasks
@@ -177,6 +179,8 @@ def make_manager(
         results=results,
         clock=ticks,
     )
+    phases = ColdPhases(conf, host, guarded, guarded_conductor, images, nodes, records, builder.vif_plug_waiter)
+    moves = MoveRunner(host, guarded_conductor, builder.domains, phases.phases(), clock=ticks, repeat=repeat)
     guest_starts = GuestStarts(
         guarded,
         workers,
@@ -211,6 +215,7 @@ def make_manager(
         power_states=power_states,
         builder=builder,
         actions=actions,
+        moves=moves,
         snapshots=snapshots,
         auditor=auditor,
         adoptions=adoptions,

@@ -38,6 +38,10 @@ from minova.conductor.hosts.services import Services
 from minova.conductor.hosts.witnesses import Witnesses
 from minova.conductor.manager import BINARY, ConductorCollaborators, ConductorManager
 from minova.conductor.moves.evacuate import Evacuations
+from minova.conductor.moves.changes import MoveChanges
+from minova.conductor.moves.start import StartMoves
+from minova.conductor.moves.steps import MoveSteps
+from minova.conductor.moves.task_handler import MoveTasks
 from minova.conductor.network.attachments import Attachments
 from minova.conductor.network.backend import NetworkBackend, NetworkBackends
 from minova.conductor.network.interface_notifier import InterfaceNotifier
@@ -214,7 +218,10 @@ def make_manager(
     reports = BuildReports(conf, worker, computes, liveness)
     images = Images(worker, quotas)
     attachments = Attachments(ports, security_groups, hints, quotas, worker.at)
-    kinds = action_kinds(conf, worker, quotas, images, attachments, builds, dry_runs or scheduler)
+    move_changes = MoveChanges(conf, worker)
+    moves = MoveSteps(conf, worker, computes, liveness, move_changes)
+    start_moves = StartMoves(conf, worker, scheduler, computes, liveness, groups, quotas, move_changes, moves)
+    kinds = action_kinds(conf, worker, quotas, images, attachments, builds, start_moves, dry_runs or scheduler)
     begins = BeginActions(conf, worker, computes, kinds)
     ends = EndActions(worker, kinds, attachments, begins)
     action_reports = ActionReports(worker, begins, ends)
@@ -222,7 +229,14 @@ def make_manager(
     terminate = Terminate(conf, worker, computes, liveness, hints, ends.abandon)
     action_tasks = ActionTasks(worker, actions)
     registry = task_registry(
-        conf, worker, computes, builds=builds, reports=reports, terminate=terminate, actions=action_tasks
+        conf,
+        worker,
+        computes,
+        builds=builds,
+        reports=reports,
+        terminate=terminate,
+        actions=action_tasks,
+        moves=MoveTasks(worker, start_moves, moves),
     )
     audit_results = AuditResults(worker)
     ranges = LocalRanges(levels, conf.networks.local_ranges)
@@ -251,6 +265,7 @@ def make_manager(
         attributes=ServerAttributes(worker, quotas, ends.abandon, conf.scheduler.default_availability_zone),
         migrations=Migrations(worker),
         evacuations=Evacuations(conf, worker, builds, groups, ends.abandon, dry_runs or scheduler, levels),
+        moves=moves,
         flavors=Flavors(worker),
         images=images,
         aggregates=Aggregates(worker),

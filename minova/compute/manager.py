@@ -24,6 +24,7 @@ from minova.compute.instances.interfaces import Interfaces
 from minova.compute.instances.power_states import PowerStates
 from minova.compute.instances.workers import Workers
 from minova.compute.membership import Membership
+from minova.compute.moves.runner import MoveRunner
 from minova.compute.periodic.auditor import Auditor
 from minova.compute.periodic.guest_reports import GuestReports
 from minova.compute.periodic.periodic_tasks import PeriodicTasks
@@ -42,6 +43,7 @@ from minova.objects.servers.console import ConsoleAddress, ConsoleType
 from minova.objects.servers.diagnostics import GuestDiagnostics
 from minova.objects.servers.failures import kind_of
 from minova.objects.servers.instance import Instance
+from minova.objects.servers.moves import MoveMessage
 from minova.objects.servers.states import PowerState
 from minova.safe_mode import SafeMode
 from minova.service import PeriodicTask, until_available
@@ -73,6 +75,7 @@ class ComputeCollaborators(msgspec.Struct, frozen=True, kw_only=True):
     power_states: PowerStates
     builder: Builder
     actions: InstanceActions
+    moves: MoveRunner
     snapshots: Snapshots
     auditor: Auditor
     adoptions: Adoptions
@@ -194,6 +197,12 @@ class ComputeManager(ComputeApi):
         """Does not wait for the work on the instance."""
         work = lambda: self._actions.give_up(ctx, instance_uuid, action_id)  # noqa: E731
         self._background.run(ctx, ("cancel", f"action {action_id}"), work)
+
+    def run_move(self, ctx: RequestContext, move: MoveMessage) -> None:
+        """Run the phase in the background. The same phase runs only once at a time."""
+        self._builder.stops.cancel(move.instance.uuid)
+        work = lambda: self.collaborators.moves.run(ctx, move)  # noqa: E731
+        self._background.run(ctx, (f"{move.phase} of attempt {move.migration.attempt}", move.instance.uuid), work)
 
     def get_console(self, ctx: RequestContext, instance_uuid: str, console_type: str) -> ConsoleAddress:
         try:

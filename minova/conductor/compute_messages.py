@@ -28,6 +28,7 @@ from minova.objects.requests.request_spec import HostLimits, RequestSpec, Retry,
 from minova.objects.servers.build import BuildMessage
 from minova.objects.servers.evacuation import Evacuation
 from minova.objects.servers.instance import Instance as InstanceObject
+from minova.objects.servers.moves import MoveMessage
 from minova.objects.servers.states import VmState
 
 LOG = logging.getLogger(__name__)
@@ -222,6 +223,10 @@ class ComputeClient:
         self._cast(host, [instance.uuid], send)
         if too_old:
             raise too_old[0]
+
+    def move(self, ctx: RequestContext, host: str, message: MoveMessage) -> None:
+        work = lambda client: client.run_move(ctx, move=message)  # noqa: E731
+        self._cast(host, [message.instance.uuid], work)
 
     def cancel_action(self, ctx: RequestContext, host: str, instance_uuid: str, action_id: int) -> None:
         """A failed message is not sent again, because the action is looked at again."""

@@ -27,6 +27,7 @@ from minova.conductor.hosts.placement_audit import PlacementAudit
 from minova.conductor.hosts.services import FLUSH_INTERVAL, Services
 from minova.conductor.hosts.witnesses import END_INTERVAL, Witnesses
 from minova.conductor.moves.evacuate import Evacuations
+from minova.conductor.moves.steps import MoveSteps
 from minova.conductor.network import attachments
 from minova.conductor.network.networks import Networks, Subnets
 from minova.conductor.network.neutron_interfaces import NeutronInterfaces
@@ -58,6 +59,8 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 BINARY = "minova-conductor"
 ORPHANS_INTERVAL = 60.0
+# Seconds between two requests to hosts to remove what ended moves have left there.
+CLEANUPS_INTERVAL = 15.0
 # Seconds between two rounds that remove in Neutron the interfaces that servers no longer have.
 CLEAN_INTERVAL = 2.0
 
@@ -89,6 +92,7 @@ class ConductorCollaborators(msgspec.Struct, frozen=True, kw_only=True):
     attributes: ServerAttributes
     migrations: Migrations
     evacuations: Evacuations
+    moves: MoveSteps
     flavors: Flavors
     images: Images
     aggregates: Aggregates
@@ -181,6 +185,7 @@ class ConductorManager:
                 work=work.process_due_tasks,
             ),
             PeriodicTask(name="end_stale_migrations", interval=ORPHANS_INTERVAL, work=self._end_stale_migrations),
+            PeriodicTask(name="clean_after_moves", interval=CLEANUPS_INTERVAL, work=self.collaborators.moves.collect),
             PeriodicTask(
                 name="refresh_token_keys", interval=REFRESH_INTERVAL, work=self.collaborators.image_tokens.refresh
             ),

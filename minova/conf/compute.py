@@ -69,6 +69,19 @@ OPTS: list[cfg.Opt] = [
         help="At the start of minova-compute, run guests again that are off and ran when they were last seen, as after a reboot of "
         "the host. Otherwise their servers become SHUTOFF. A guest that shut itself down while minova-compute was away runs again, too.",
     ),
+    cfg.BoolOpt(
+        "allow_resize_to_same_host",
+        default=False,
+        mutable=True,
+        help="A resize may leave the server on its host. Read by minova-conductor.",
+    ),
+    cfg.IntOpt(
+        "resize_confirm_window",
+        default=0,
+        min=0,
+        mutable=True,
+        help="Seconds after which a finished resize or migration is confirmed without its owner; 0: never. Read by minova-conductor.",
+    ),
     cfg.IntOpt(
         "max_concurrent_guest_starts",
         default=4,

@@ -11,6 +11,7 @@ from minova.objects.servers.build import BuildMessage
 from minova.objects.servers.console import ConsoleAddress
 from minova.objects.servers.diagnostics import GuestDiagnostics
 from minova.objects.servers.instance import Instance
+from minova.objects.servers.moves import MoveMessage
 
 
 @called_by(Role.CONDUCTOR)
@@ -70,6 +71,14 @@ class ForConductor(Protocol):
         """
         ...
 
+    @cast(since="1.4")
+    def run_move(self, ctx: RequestContext, *, move: MoveMessage) -> None:
+        """Do this host's part of one phase of a move. Idempotent.
+
+        The host first calls the conductor's `begin_phase`, and reports the end by `phase_ended`.
+        """
+        ...
+
 
 @called_by(Role.API)
 class ForApi(Protocol):
@@ -116,10 +125,11 @@ class ForConsoles(Protocol):
 @contract
 class ComputeApi(ForConductor, ForApi, ForConsoles, Protocol):
     TOPIC: ClassVar[str] = "compute"
-    VERSION: ClassVar[str] = "1.3"
+    VERSION: ClassVar[str] = "1.4"
     HISTORY: ClassVar[dict[str, str]] = {
         "1.0": "first",
         "1.1": "audit_node",
         "1.2": "several builds at once",
         "1.3": "server actions; consoles; config drives; changes of interfaces; diagnostics",
+        "1.4": "moves",
     }

@@ -17,6 +17,7 @@ from minova.db.models import (
     Image,
     Instance,
     InstanceGroup,
+    Migration,
     Network,
     Port,
     Quota,
@@ -29,6 +30,8 @@ from minova.db.models import (
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image as ImageRecord
 from minova.objects.catalogue.quota import COUNTED, DEFAULT_CLASS, RESOURCES, UNLIMITED, Overrun, overruns, refusal
+from minova.objects.servers.migration import ENDED
+from minova.objects.servers.migration import Migration as MigrationObject
 from minova.objects.servers.states import TaskState, VmState
 
 
@@ -182,6 +185,14 @@ def of_servers(flavor: Flavor, count: int = 1) -> dict[str, int]:
     return {"instances": count, "cores": count * flavor.vcpus, "ram": count * flavor.memory_mb}
 
 
+def more_than(flavor: Flavor, other: Flavor) -> dict[str, int]:
+    """Returns what a server of this flavor takes beyond one of the other. A server that is moved counts with the larger
+    of both sizes, so that it can go back.
+    """
+    sizes, others = of_servers(flavor), of_servers(other)
+    return {name: amount - others[name] for name, amount in sizes.items() if amount > others[name]}
+
+
 # -- counting ----------------------------------------------------------------------------------------------------------
 
 
@@ -241,7 +252,17 @@ def _count_servers(session: Session, project_id: str) -> dict[str, int]:
     )
     for flavor in session.scalars(query):
         total.update(of_servers(flavor))
+    moving = select(Instance.flavor, Migration.value).join(Migration, Migration.instance_uuid == Instance.uuid)
+    of_project = (Instance.project_id == project_id, Instance.deleted_at.is_(None))
+    for flavor, migration in session.execute(moving.where(*of_project, Migration.status.not_in(sorted(ENDED)))).all():
+        total.update(_beside(flavor, migration))
     return dict(total)
+
+
+def _beside(flavor: Flavor, migration: MigrationObject) -> dict[str, int]:
+    """Returns what the server takes beside its own flavor while it is moved."""
+    other = migration.old_flavor if flavor == migration.new_flavor else migration.new_flavor
+    return more_than(other, flavor)
 
 
 def _count_groups(session: Session, project_id: str) -> dict[str, int]:
@@ -304,5 +325,11 @@ def give_server(session: Session, instance_uuid: str, more: Mapping[str, int] = 
     `counted` False: it was soft-deleted and no longer counts.
     """
     query = select(Instance.project_id, Instance.flavor).where(Instance.uuid == instance_uuid)
+    moves = select(Migration.value).where(
+        Migration.instance_uuid == instance_uuid, Migration.status.not_in(sorted(ENDED))
+    )
     for project_id, flavor in session.execute(query).all():
-        give(session, project_id, {**(of_servers(flavor) if counted else {}), **more})
+        total = Counter({**(of_servers(flavor) if counted else {}), **more})
+        for migration in session.scalars(moves):
+            total.update(_beside(flavor, migration))
+        give(session, project_id, total)

@@ -27,6 +27,9 @@ RULES: tuple[Rule, ...] = (
         ("reboot", MEMBER, "Reboot a server."),
         ("create_image", MEMBER, "Make an image of a server."),
         ("rebuild", MEMBER, "Rebuild a server."),
+        ("resize", MEMBER, "Resize a server."),
+        ("confirm_resize", MEMBER, "Confirm a resize or a migration of a server."),
+        ("revert_resize", MEMBER, "Revert a resize or a migration of a server."),
         ("trigger_crash_dump", MEMBER, "Interrupt a server's guest, so that it writes a crash dump."),
     ),
     *rules(
@@ -46,6 +49,8 @@ RULES: tuple[Rule, ...] = (
         ("os-shelve:shelve_offload", ADMIN, "Remove a shelved server from its host."),
         ("os-shelve:unshelve", MEMBER, "Unshelve a server."),
         ("os-shelve:unshelve_to_host", ADMIN, "Name the host of a server that is unshelved."),
+        ("os-migrate-server:migrate", MANAGER, "Migrate a server to another host."),
+        ("os-migrate-server:migrate:host", ADMIN, "Name the host to which a server is migrated."),
         ("os-suspend-server:suspend", MEMBER, "Suspend a server."),
         ("os-suspend-server:resume", MEMBER, "Resume a server that is suspended."),
         ("os-extended-server-attributes", ADMIN, "See the host, node and libvirt name of servers."),

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from oslo_config import cfg
 
 from minova.conductor.actions.engine.kind import ActionKind
-from minova.conductor.actions.kinds import deletion, images, interfaces, power, rebuild, shelving
+from minova.conductor.actions.kinds import deletion, images, interfaces, moves, power, rebuild, shelving
 from minova.conductor.catalogue.images import Images
+from minova.conductor.moves.start import StartMoves
 from minova.conductor.network.attachments import Attachments
 from minova.conductor.quotas import Quotas
 from minova.conductor.servers.build import BuildInstances
@@ -22,6 +23,7 @@ def action_kinds(
     catalogue: Images,
     attachments: Attachments,
     builds: BuildInstances,
+    start_moves: StartMoves,
     scheduler: SchedulerApi,
 ) -> Mapping[str, ActionKind]:
     """Returns them by kind. A kind whose family is not named here needs none. `scheduler`: a client with a short
@@ -34,5 +36,6 @@ def action_kinds(
         **rebuild.kinds(worker, quotas, scheduler),
         **interfaces.kinds(worker, attachments),
         **shelving.kinds(conf, worker, catalogue, builds),
+        **moves.kinds(worker, start_moves, quotas, scheduler),
         **deletion.kinds(worker, quotas),
     }

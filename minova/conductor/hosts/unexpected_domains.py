@@ -79,6 +79,7 @@ def _away(session: Session, host: str, rows: Mapping[str, DomainRow]) -> dict[st
             attempt=max(row.attempt, task.attempt),
             idle=row.idle and uuid not in working and uuid not in moving,
             is_here=task.host == host or is_moving,
+            moves=is_moving,
             schedules=task.step == TaskStep.SCHEDULE,
             left_before=moved.get(uuid, nowhere).left_before,
             given_up=moved.get(uuid, nowhere).given_up,

@@ -125,7 +125,8 @@ class Migrations(MoveReportsApi):
         def work(session: Session) -> Migration:
             instances.lock(session, [migration.instance_uuid])
             known = self._locked(session, migration.uuid, node.host)
-            if known.dest != (node.host, node.hypervisor_hostname) or known.status not in {"accepted", "pre-migrating"}:
+            is_here = known.dest == (node.host, node.hypervisor_hostname) and known.attempt == migration.attempt
+            if not is_here or known.status not in {"accepted", "pre-migrating"}:
                 raise _stale(known, "pre-migrating", node.host)
             require_pinned(known.instance_uuid, node.host, migration.new_numa_topology)
             made = replace(known, status="pre-migrating", new_numa_topology=migration.new_numa_topology)
@@ -144,6 +145,9 @@ class Migrations(MoveReportsApi):
             seen = migrations.find(session, migration_uuid)
             locked = instances.lock(session, [seen.instance_uuid] if seen is not None else [])
             known = self._locked(session, migration_uuid, host)
+            if known.attempt:
+                # Its task takes each step; no host does.
+                raise _stale(known, status, host)
             if known.status == status:
                 return self._moved(session, known)
             if known.status not in STEPS[status]:

@@ -143,12 +143,14 @@ def task_registry(
     reports: BuildReports,
     terminate: Terminate,
     actions: TaskHandler,
+    moves: TaskHandler,
 ) -> TaskRegistry:
-    """Returns the table of handlers for all steps. `actions`: the handler of server actions."""
+    """Returns the table of handlers for all steps. `actions`, `moves`: the handlers of server actions and moves."""
     handlers: dict[TaskStep, TaskHandler] = {
         TaskStep.SCHEDULE: ScheduleTasks(worker, builds),
         TaskStep.BUILD: BuildTasks(worker, reports, computes, float(conf.conductor.build_timeout)),
         TaskStep.DELETE: DeleteTasks(worker, terminate),
         TaskStep.ACTION: actions,
+        TaskStep.MOVE: moves,
     }
     return TaskRegistry(handlers)

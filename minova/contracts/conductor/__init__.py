@@ -32,7 +32,7 @@ from minova.contracts.conductor.computes.evacuation import EvacuationReportsApi
 from minova.contracts.conductor.computes.guests import GuestReportsApi
 from minova.contracts.conductor.computes.images import ImageTokensApi
 from minova.contracts.conductor.computes.interfaces import BindInterfacesApi, DetachedInterfacesApi, HostInterfacesApi
-from minova.contracts.conductor.computes.moves import MoveReportsApi
+from minova.contracts.conductor.computes.moves import MovePhasesApi, MoveReportsApi
 from minova.contracts.conductor.consoleproxies import ConsoleGrantsApi
 from minova.contracts.conductor.metadata import MetadataOfHostsApi, MetadataOfProjectsApi
 from minova.contracts.conductor.services import ServicesApi
@@ -68,6 +68,7 @@ class ConductorApi(
     RemovalReportsApi,
     MoveReportsApi,
     EvacuationReportsApi,
+    MovePhasesApi,
     ActionReportsApi,
     HostInterfacesApi,
     BindInterfacesApi,
@@ -92,5 +93,5 @@ class ConductorApi(
         "1.6": "versions of services; hosts of instances; the end of a process; failed removals; several claims; removing services",
         "1.7": "server actions; changes of servers and flavors; kinds of failures; the topic conductor_api; quotas; key pairs; tokens, changes and members of images; networks, subnets, ports and security groups; consoles; config drives; metadata of guests; what services have seen of their cloud",
         "1.8": "reports of all guests and images that hosts and image stores hold",
-        "1.9": "evacuations",
+        "1.9": "evacuations; phases of moves",
     }

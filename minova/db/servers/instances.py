@@ -27,13 +27,14 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session
 
 from minova.db.engine import WriteSession
-from minova.db.models import Instance, PurgedInstance, RequestSpecRow, Task, TaskStep
+from minova.db.models import Instance, Migration, PurgedInstance, RequestSpecRow, Task, TaskStep
 from minova.db.networks import vifs
 from minova.db.servers import pci_devices
 from minova.db.sql import chunked, in_list
 from minova.objects.actions.transitions import allowed
 from minova.objects.catalogue.image import Image
 from minova.objects.servers import instance as objects
+from minova.objects.servers.migration import ENDED
 from minova.objects.servers.states import (
     EVACUABLE,
     EVACUATION_STEPS,
@@ -505,12 +506,19 @@ def by_uuids(session: Session, uuids: Iterable[str], *, networks: bool = True) -
 
 
 def image_on(session: Session, instance_uuid: str, host: str) -> str | None:
-    """Returns the id of the instance's image if the instance is on this host or is being built there."""
+    """Returns the id of the instance's image if the instance is on this host, or is being built or moved there."""
     builds = exists().where(Task.instance_uuid == Instance.uuid, Task.host == host, Task.step == TaskStep.BUILD)
     shelved = (Instance.vm_state == VmState.SHELVED_OFFLOADED.value, Instance.shelved_image_id)
     image = case(shelved, else_=Instance.image_ref)
+    moves = exists().where(
+        Task.instance_uuid == Instance.uuid,
+        Task.step == TaskStep.MOVE,
+        Migration.instance_uuid == Instance.uuid,
+        Migration.dest_compute == host,
+        Migration.status.not_in(sorted(ENDED)),
+    )
     query = select(image).where(Instance.uuid == instance_uuid, Instance.deleted_at.is_(None))
-    return session.scalar(query.where(or_(Instance.host == host, builds)))
+    return session.scalar(query.where(or_(Instance.host == host, builds, moves)))
 
 
 def holding(session: Session, host: str, node: str | None = None) -> list[objects.Instance]:

@@ -28,6 +28,10 @@ Nova's::
                   shelving_image_uploading
     shelve_offload   shelving_offloading                               shelved
     unshelve      unshelving (and spawning, on a new host)             shelved; offloaded ones go by a build on a new host
+    resize, migrate   resize_prep, resize_migrating,                   active, stopped
+                  resize_migrated, resize_finish
+    confirm_resize   none                                              resized
+    revert_resize   resize_reverting                                   resized
     soft_delete   soft-deleting                                        all but building, deleted and offloaded ones; also while
                                                                        any other action but a restore is in progress
     restore       restoring                                            soft-deleted
@@ -35,11 +39,11 @@ Nova's::
 
 from collections.abc import Mapping
 
-from minova.objects.actions import deletion, images, interfaces, password, power, rebuild, rescue, shelving
+from minova.objects.actions import deletion, images, interfaces, moves, password, power, rebuild, rescue, shelving
 from minova.objects.actions.action import ServerAction
 from minova.objects.servers.states import TaskState
 
-FAMILIES = (power, rescue, rebuild, password, interfaces, images, shelving, deletion)
+FAMILIES = (power, rescue, rebuild, password, interfaces, images, shelving, moves, deletion)
 ACTIONS: tuple[ServerAction, ...] = tuple(action for family in FAMILIES for action in family.ACTIONS)
 BY_KIND: Mapping[str, ServerAction] = {action.kind: action for action in ACTIONS}
 BY_KEY: Mapping[str, tuple[ServerAction, ...]] = {

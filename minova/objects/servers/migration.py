@@ -71,7 +71,7 @@ def transitions() -> dict[State, set[State]]:
     back: set[State] = {(VmState.ACTIVE, None), (VmState.STOPPED, None), (VmState.ERROR, None)}
     reverting: State = (VmState.RESIZED, TaskState.RESIZE_REVERTING)
     table[VmState.RESIZED, None] = {*back, reverting}
-    table[reverting] = {*back, (VmState.RESIZED, None)}
+    table[reverting] = {*back, reverting, (VmState.RESIZED, None)}
     return table
 
 

@@ -6,6 +6,7 @@ A move is a row (`Migration`) and a task. The task is in one phase at a time, an
     claim         destination: claims under its limits                   pre-migrating   resize_prep
     export        source: shuts the guest down, serves its disks         migrating       resize_migrating
     import        destination: pulls the disks                           post-migrating  resize_migrated
+    release       source: the guest is off, and nothing serves its disks any more
     -- the switch: the row has the destination, the new flavor and the next attempt --
     start         destination: defines the guest, and starts it          finished        resize_finish
 
@@ -34,6 +35,7 @@ class MovePhase(StrEnum):
     CLAIM = "claim"
     EXPORT = "export"
     IMPORT = "import"
+    RELEASE = "release"
     START = "start"
     RESTORE = "restore"
     DISCARD = "discard"
@@ -43,7 +45,7 @@ class MovePhase(StrEnum):
 # The phases of a move whose work is the destination's. All others but `schedule` are the source's.
 AT_DESTINATION = frozenset({MovePhase.CLAIM, MovePhase.IMPORT, MovePhase.START, MovePhase.DISCARD})
 # The phases in which a move can still be taken back without a revert.
-BEFORE_SWITCH = frozenset({MovePhase.SCHEDULE, MovePhase.CLAIM, MovePhase.EXPORT, MovePhase.IMPORT})
+BEFORE_SWITCH = frozenset({MovePhase.SCHEDULE, MovePhase.CLAIM, MovePhase.EXPORT, MovePhase.IMPORT, MovePhase.RELEASE})
 
 
 class PhaseKey(msgspec.Struct, frozen=True, kw_only=True):

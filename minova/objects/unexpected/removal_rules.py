@@ -56,6 +56,7 @@ class DomainRow(msgspec.Struct, frozen=True, kw_only=True):
 
     `attempt`: the last one that was committed, by the row or by the task.
     `is_here`: the row or the task names the domain's host, or a migration in progress does.
+    `moves`: a migration in progress names the domain's host, so that the guest there may be of an earlier attempt.
     `schedules`: a task looks for a host now, so that every earlier attempt was given up.
     `is_leaving`: an evacuation takes the instance from the domain's host, or has done so, and the host still has to
     remove what it has.
@@ -71,6 +72,7 @@ class DomainRow(msgspec.Struct, frozen=True, kw_only=True):
     idle: bool = True
     deleted: bool = False
     is_here: bool = False
+    moves: bool = False
     schedules: bool = False
     is_leaving: bool = False
     left_before: int = 0
@@ -92,7 +94,7 @@ def verdict(attempt: int | None, power_state: int, row: DomainRow | None, *, acc
         return Verdict.REMOVE if _was_not_brought(attempt, row) and not accepted else Verdict.NEWER
     if row.deleted:
         return Verdict.REMOVE
-    if row.is_leaving:
+    if row.is_leaving or row.moves:
         return Verdict.EXPECTED
     if row.is_here:
         # A guest in use, and a row that has it built a second time.

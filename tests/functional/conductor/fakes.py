@@ -21,6 +21,7 @@ from minova.objects.servers.build import BuildMessage
 from minova.objects.servers.console import ConsoleAddress
 from minova.objects.servers.diagnostics import GuestDiagnostics
 from minova.objects.servers.instance import Instance
+from minova.objects.servers.moves import MoveMessage
 from minova.placement.allocations import claims as allocations
 from tests.functional.scheduler.cloud import named
 
@@ -126,6 +127,10 @@ class FakeHost(ComputeApi):
         self.refreshed = 0
         self.members: list[GroupMembers] = []
         self.network_changes: list[str] = []
+        self.moves: list[MoveMessage] = []
+
+    def run_move(self, ctx: RequestContext, move: MoveMessage) -> None:
+        self.moves.append(move)
 
     def cancel_action(self, ctx: RequestContext, instance_uuid: str, action_id: int) -> None:
         self.cancellations.append((instance_uuid, action_id))

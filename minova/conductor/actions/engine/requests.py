@@ -134,7 +134,7 @@ class ServerActions(StartActionsApi):
         instance = locked_instance(session, request.instance_uuid)
         if action_rows.begun(session, [request.begun]):
             return True
-        _allowed(instance, request)
+        require_allowed(instance, request)
         return False
 
     def _begun(self, request: ActionRequest) -> ActionMessage | None:
@@ -237,7 +237,7 @@ class ServerActions(StartActionsApi):
         request = ActionRequest(
             ctx=bound_context(), action=action, instance_uuid=instance_uuid, override_lock=override_lock
         )
-        instance = _allowed(locked_instance(session, instance_uuid), request)
+        instance = require_allowed(locked_instance(session, instance_uuid), request)
         self._ends.interrupt(session, instance, action, tasks.lock(session, [instance_uuid]).get(instance_uuid))
         return instance
 
@@ -255,7 +255,7 @@ class ServerActions(StartActionsApi):
             if request.begun in before:
                 continue
             uuid = request.instance_uuid
-            instance = _allowed(locked.get(uuid), request)
+            instance = require_allowed(locked.get(uuid), request)
             hooks, task = self._kinds[request.action.kind], in_progress.get(uuid)
             hooks.require(session, instance)
             if task is not None and hooks.queue(session, request, task):
@@ -280,7 +280,7 @@ def _is_unknown_to(action: ServerAction, release: int) -> bool:
     return numbers(version_of(ComputeApi.TOPIC, release)) < numbers(action.since[ComputeApi.TOPIC])
 
 
-def _allowed(instance: LockedInstance | None, request: ActionRequest) -> LockedInstance:
+def require_allowed(instance: LockedInstance | None, request: ActionRequest) -> LockedInstance:
     """Returns the instance. Raises NotFound or Conflict for every reason for which its state does not allow the
     action.
     """

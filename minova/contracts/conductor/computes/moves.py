@@ -7,6 +7,7 @@ from minova.contracts.base import call
 from minova.contracts.conductor.audiences import BY_COMPUTES
 from minova.objects.hosts.compute_node import ComputeNode
 from minova.objects.servers.migration import Migration, Moved
+from minova.objects.servers.moves import PhaseKey, PhaseResult
 
 
 @BY_COMPUTES
@@ -30,4 +31,21 @@ class MoveReportsApi(Protocol):
         Raises StaleAttempt if the migration's status does not allow that step, or the migration does not concern this
         host.
         """
+        ...
+
+
+@BY_COMPUTES
+class MovePhasesApi(Protocol):
+    @call(since="1.9")
+    def begin_phase(self, ctx: RequestContext, *, phase: PhaseKey, host: str) -> None:
+        """Checks that the move is still in this phase, on this host. Each report restarts the time after which the host is
+        asked again, so the host repeats it during long work.
+
+        Raises StaleAttempt if it is not. The host must then change nothing more.
+        """
+        ...
+
+    @call(since="1.9")
+    def phase_ended(self, ctx: RequestContext, *, phase: PhaseKey, host: str, result: PhaseResult) -> None:
+        """The host has done this phase of the move, or could not. Idempotent; a stale report is ignored."""
         ...

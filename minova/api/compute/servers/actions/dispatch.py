@@ -16,7 +16,16 @@ import msgspec
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import consoles, security_groups, servers
-from minova.api.compute.servers.actions import evacuate, images, interfaces, password, rebuild, rescue, shelving
+from minova.api.compute.servers.actions import (
+    evacuate,
+    images,
+    interfaces,
+    moves,
+    password,
+    rebuild,
+    rescue,
+    shelving,
+)
 from minova.api.compute.servers.actions.completion import Complete, as_they_are
 from minova.api.compute.servers.attributes import locks
 from minova.api.http.call import Call
@@ -62,6 +71,7 @@ _COMPLETE: Mapping[str, Complete] = {
     **rebuild.COMPLETE,
     **shelving.COMPLETE,
     **password.COMPLETE,
+    **moves.COMPLETE,
 }
 _ARGUMENTS: Mapping[str, Decoder[Arguments]] = {
     key: Decoder(actions[0].arguments, strict=False) for key, actions in BY_KEY.items()
@@ -137,7 +147,7 @@ ROUTES: tuple[Route, ...] = (
         action_history=KEYS,
         handler=act,
         body=dict[str, Any],
-        set_by_handler={202: "", 200: "for `rescue` and consoles"},
+        set_by_handler={202: "", 200: "for `rescue` and consoles", 204: "for `confirmResize`"},
     ),
     Route(
         method="POST",

@@ -1,0 +1,100 @@
+"""`resize` and `migrate`: the flavor and the host that the request names."""
+
+from collections.abc import Mapping
+
+import msgspec
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.api.compute import flavors
+from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.servers.actions.completion import Begin, Complete
+from minova.api.compute.servers.create import Text255
+from minova.api.http.call import Call
+from minova.api.http.microversions import History, added
+from minova.codecs import Decoder
+from minova.db.api_queries import services as read_services
+from minova.db.api_queries.instances import InstanceRow
+from minova.db.servers import instances
+from minova.hardware.demands import host_needs
+from minova.objects.actions.action import Arguments
+from minova.objects.actions.moves import CONFIRM_RESIZE, MIGRATE, RESIZE, MoveRequest, ResizeArguments
+from minova.objects.catalogue.flavor import Flavor
+
+TO_HOST = "os_compute_api:os-migrate-server:migrate:host"
+
+
+class MigrateArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The value of `migrate`, unless it is null."""
+
+    host: Text255 | None = None
+
+
+_MIGRATE = Decoder(MigrateArguments)
+BODY_HISTORY = History(
+    MigrateArguments,
+    added("2.56", "host", note="before, what stands beside the action is not looked at"),
+    title="migrate",
+)
+
+
+def _resize(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
+    """Raises BadRequest if the flavor cannot be found, is the server's own, has a smaller disk, or asks for something
+    that no host can do.
+    """
+    assert isinstance(arguments, ResizeArguments)
+    flavorid = str(arguments.flavor_ref).rstrip("/").rpartition("/")[2]
+    flavor = flavors.visible(session, flavorid, call)
+    if flavor is None:
+        raise errors.BadRequest(f"Flavor {flavorid[:255]} could not be found.")
+    instance = instances.by_uuids(session, [row.uuid], networks=False)[row.uuid]
+    _check_sizes(instance.flavor, flavor)
+    host_needs(flavor, instance.image, api.conf.pci.alias)
+    wanted = MoveRequest(
+        flavor=flavor,
+        disk_config=None if arguments.disk_config is msgspec.UNSET else str(arguments.disk_config),
+    )
+    return Begin(msgspec.to_builtins(wanted))
+
+
+def _check_sizes(old: Flavor, new: Flavor) -> None:
+    if old.flavorid == new.flavorid:
+        raise errors.BadRequest("When resizing, instances must change flavor!")
+    disks = {"root": (old.root_gb, new.root_gb), "ephemeral": (old.ephemeral_gb, new.ephemeral_gb)}
+    for name, (before, after) in disks.items():
+        if after < before:
+            raise errors.BadRequest(
+                f"Server disk was unable to be resized because: the {name} disk of flavor {new.name} is smaller, {after} GB "
+                f"instead of {before} GB."
+            )
+
+
+def _migrate(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
+    """Raises BadRequest if there is no such host, or the server is there already; Forbidden if the caller may not name
+    one.
+    """
+    host = _host(call)
+    if host is not None:
+        call.require(TO_HOST)
+        if not read_services.has_node(session, host, None):
+            raise errors.BadRequest(f"Compute host {host} could not be found.")
+        if host == row.host:
+            raise errors.BadRequest("Cannot migrate to the host where the server exists.")
+    return Begin(msgspec.to_builtins(MoveRequest(host=host)))
+
+
+def _host(call: Call) -> str | None:
+    body = call.body[MIGRATE.key]
+    if body is None or not call.since("2.56"):
+        return None
+    try:
+        return _MIGRATE.from_builtins(body).host
+    except msgspec.ValidationError as error:
+        raise errors.BadRequest(f"Invalid input for migrate: {error}") from None
+
+
+def _confirm(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
+    return Begin({}, status=204)
+
+
+COMPLETE: Mapping[str, Complete] = {RESIZE.key: _resize, MIGRATE.key: _migrate, CONFIRM_RESIZE.key: _confirm}

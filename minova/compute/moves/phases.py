@@ -1,0 +1,216 @@
+"""The phases of a cold move on its two hosts: see `objects/servers/moves.py`."""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+from oslo_config import cfg
+
+from minova import errors
+from minova.compute.guest_records import GuestRecords
+from minova.compute.images.tokens import ImageToken
+from minova.compute.instances.builds import Images
+from minova.compute.instances.clean_stops import shutdown_timeout
+from minova.compute.instances.vif_plug_waiter import VifPlugWaiter
+from minova.compute.tracker.nodes import Nodes
+from minova.context import RequestContext
+from minova.contracts.conductor import ConductorApi
+from minova.objects.actions.power_rules import ON
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.migration import Migration
+from minova.objects.servers.moves import MoveMessage, MovePhase, PhaseResult
+from minova.objects.servers.states import PowerState, VmState
+from minova.objects.unexpected.guest_record import GuestRecord
+from minova.virt.driver import Driver
+from minova.virt.driver.domains import GuestData, RowHost
+
+LOG = logging.getLogger(__name__)
+Check = Callable[[], None]
+Phase = Callable[[RequestContext, MoveMessage, Check], PhaseResult]
+# With these statuses the row's host has proven its own copy, so another copy may be removed even if it runs.
+_PROVEN = frozenset({"confirming", "confirmed", "reverted"})
+
+
+class ColdPhases:
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        host: str,
+        driver: Driver,
+        conductor: ConductorApi,
+        images: Images,
+        nodes: Nodes,
+        records: GuestRecords,
+        vif_plug_waiter: VifPlugWaiter,
+    ) -> None:
+        self._conf = conf
+        self._host = host
+        self._driver = driver
+        self._conductor = conductor
+        self._images = images
+        self._nodes = nodes
+        self._records = records
+        self._vif_plug_waiter = vif_plug_waiter
+
+    def phases(self) -> Mapping[MovePhase, Phase]:
+        return {
+            MovePhase.CLAIM: self._claim,
+            MovePhase.EXPORT: self._export,
+            MovePhase.IMPORT: self._import,
+            MovePhase.RELEASE: self._release,
+            MovePhase.START: self._start,
+            MovePhase.RESTORE: self._restore,
+            MovePhase.DISCARD: self._discard,
+            MovePhase.LEAVE: self._leave,
+        }
+
+    # -- forward ---------------------------------------------------------------------------------------------------
+
+    def _claim(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
+        """The base image is fetched now, so that the guest's time off is short, and a refusal comes before it."""
+        if not self._driver.moves_guests:
+            raise errors.HardwareNotOffered(f"The hypervisor of {self._host} does not move guests")
+        tracker = self._nodes.tracker(move.migration.dest_node or "")
+        with tracker.move_claim(ctx, move.instance, move.migration, move.limits):
+            if not _is_local(move.migration):
+                self._image(ctx, move.instance, check)
+        return PhaseResult()
+
+    def _export(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
+        """The guest gets its time to shut itself down, as by `stop`."""
+        uuid = move.instance.uuid
+        if self._driver.power_state(uuid) in ON:
+            timeout = shutdown_timeout(move.instance, self._conf.shutdown_timeout)
+            if not (timeout > 0 and self._driver.shut_down(uuid, timeout, threading.Event())):
+                self._driver.power_off(uuid)
+        if _is_local(move.migration):
+            return self._result(uuid)
+        assert move.key is not None
+        export = self._driver.export_disks(move.instance, move.migration.uuid, move.key)
+        return msgspec.structs.replace(self._result(uuid), export=export)
+
+    def _import(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
+        migration = move.migration
+        assert move.export is not None
+        assert move.key is not None
+        # Fitted to the new size, as the row will have it.
+        instance = msgspec.structs.replace(move.instance, flavor=migration.new_flavor)
+        path = self._image(ctx, move.instance, check)
+        self._driver.import_disks(instance, migration.attempt, move.export, move.key, path, check)
+        return PhaseResult()
+
+    def _release(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
+        """Raises GuestStateUnexpected if the guest has been started behind the cloud's back: its disks are newer than
+        their copy then.
+        """
+        if self._driver.power_state(move.instance.uuid) in ON:
+            raise errors.GuestStateUnexpected(f"The guest of instance {move.instance.uuid} runs again")
+        self._driver.stop_export(move.migration.uuid)
+        return self._result(move.instance.uuid)
+
+    def _start(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
+        return self._run(ctx, move, move.migration.dest_node or "", check)
+
+    # -- back ------------------------------------------------------------------------------------------------------
+
+    def _restore(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
+        """The guest is at the source as before: in a revert as another attempt, else as it was left."""
+        migration = move.migration
+        self._driver.stop_export(migration.uuid)
+        if migration.status == "reverted":
+            return self._run(ctx, move, migration.source_node, check)
+        if migration.old_vm_state is not VmState.STOPPED:
+            self._driver.start(self._vif_plug_waiter.bound_if_lost(ctx, move.instance))
+        self._note(ctx, move.instance, msgspec.structs.replace(migration, status="error"), migration.source_node)
+        return self._result(move.instance.uuid)
+
+    def _discard(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
+        """Stops the guest of a revert. It removes the copy unless source and destination are one host."""
+        uuid, migration = move.instance.uuid, move.migration
+        if _is_local(migration):
+            if migration.status == "reverting":
+                self._driver.power_off(uuid)
+        else:
+            self._driver.power_off(uuid)
+            self._remove(uuid, migration.source_compute)
+        status = "reverted" if migration.status == "reverting" else "error"
+        # The row names the source soon, and then nothing of the instance counts here.
+        gone = msgspec.structs.replace(move.instance, host=migration.source_compute, node=migration.source_node)
+        ended = msgspec.structs.replace(migration, status=status)
+        if not _is_local(migration) or status == "error":
+            self._note(ctx, gone, ended, migration.dest_node or "")
+        return PhaseResult()
+
+    def _leave(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
+        """Removes what is left of an ended move. Raises GuestStateUnexpected if a guest runs here and the row's host has
+        not proven its own.
+        """
+        uuid, migration = move.instance.uuid, move.migration
+        self._driver.stop_export(migration.uuid)
+        if move.instance.host != self._host:
+            state = self._driver.power_state(uuid)
+            if state in ON and migration.status not in _PROVEN:
+                raise errors.GuestStateUnexpected(f"The guest of instance {uuid} runs here and at {move.instance.host}")
+            self._remove(uuid, move.instance.host)
+        ended = "confirmed" if migration.status == "confirming" else migration.status
+        here = migration.source_node if migration.source_compute == self._host else migration.dest_node
+        self._note(ctx, move.instance, msgspec.structs.replace(migration, status=ended), here or "")
+        return PhaseResult()
+
+    # -- the guest -------------------------------------------------------------------------------------------------
+
+    def _run(self, ctx: RequestContext, move: MoveMessage, node: str, check: Check) -> PhaseResult:
+        """Defines the guest as its row says, and starts it if it ran before the move."""
+        migration = move.migration
+        runs = migration.old_vm_state is not VmState.STOPPED
+        instance = self._vif_plug_waiter.bound(ctx, move.instance, migration.attempt, check)
+        self._driver.define_moved(
+            instance, node, migration.attempt, GuestData(availability_zone=move.availability_zone)
+        )
+        self._note(ctx, move.instance, migration, node)
+        state = self._power_on(ctx, instance, migration, check) if runs else PowerState.SHUTDOWN
+        self._keep_record(move.instance, migration, node, state)
+        return PhaseResult(power_state=state)
+
+    def _power_on(self, ctx: RequestContext, instance: Instance, migration: Migration, check: Check) -> PowerState:
+        if not self._vif_plug_waiter.must_wait(instance):
+            return self._driver.power_on(instance)
+        self._driver.power_on(instance, paused=True)
+        self._vif_plug_waiter.wait(ctx, instance, migration.attempt, check)
+        return self._driver.unpause(instance.uuid)
+
+    def _keep_record(self, instance: Instance, migration: Migration, node: str, state: PowerState) -> None:
+        """So that a restored database can know the guest again. Its actions stay known on the same host."""
+        known = self._records.of(instance.uuid) or GuestRecord(instance=instance, attempt=0, node=node)
+        vm_state = VmState.RESIZED if migration.switched else migration.old_vm_state
+        after = msgspec.structs.replace(instance, vm_state=vm_state, task_state=None, power_state=state)
+        self._records.keep(
+            msgspec.structs.replace(known, instance=after, attempt=migration.attempt, node=node, accepted=True)
+        )
+
+    def _remove(self, instance_uuid: str, row_host: str | None) -> None:
+        self._driver.destroy(instance_uuid, RowHost(host=row_host))
+        self._records.forget(instance_uuid)
+
+    def _result(self, instance_uuid: str) -> PhaseResult:
+        return PhaseResult(power_state=self._driver.power_state(instance_uuid))
+
+    def _note(self, ctx: RequestContext, instance: Instance, migration: Migration, node: str) -> None:
+        self._nodes.tracker(node).note_move(ctx, instance, migration)
+
+    def _image(self, ctx: RequestContext, instance: Instance, check: Check) -> Path | None:
+        image = instance.image
+        if image is None or not self._driver.needs_image():
+            return None
+        image_id = image.id
+        token = ImageToken(
+            None,
+            lambda: self._conductor.image_token(ctx, instance_uuid=instance.uuid, image_id=image_id, host=self._host),
+        )
+        return self._images.fetch(image, check, token)
+
+
+def _is_local(migration: Migration) -> bool:
+    return migration.source == migration.dest

@@ -1,0 +1,104 @@
+"""This host's part of moves: one phase at a time, under the lock of the instance.
+
+begin_phase (is the move still in this phase here?) -> the phase -> phase_ended: done, or why not
+                                       meanwhile: begin_phase, from time to time
+
+A phase may begin again after an interruption, so each one looks first at what is there. A host starts a guest only after
+a conductor has answered that the move is in a phase in which the row names this host.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+
+from minova import errors
+from minova.compute.conductor_retry import ConductorRetry
+from minova.compute.instances.domains import Domains
+from minova.compute.moves.phases import Check, Phase
+from minova.context import RequestContext
+from minova.contracts.conductor import ConductorApi
+from minova.objects.servers.failures import kind_of
+from minova.objects.servers.moves import MoveMessage, MovePhase, PhaseResult
+
+LOG = logging.getLogger(__name__)
+# Seconds for which a report is repeated; afterwards the conductor requests the phase again.
+PATIENCE = 60.0
+# Seconds between signs of life of a long phase.
+BEAT = 30.0
+
+
+class MoveRunner:
+    """`clock` returns monotonic seconds."""
+
+    def __init__(
+        self,
+        host: str,
+        conductor: ConductorApi,
+        domains: Domains,
+        phases: Mapping[MovePhase, Phase],
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        repeat: ConductorRetry | None = None,
+    ) -> None:
+        self._host = host
+        self._conductor = conductor
+        self._domains = domains
+        self._phases = phases
+        self._clock = clock
+        self._repeat = repeat or ConductorRetry()
+
+    def run(self, ctx: RequestContext, move: MoveMessage) -> None:
+        """Raises ServiceUnavailable if no conductor answers; then a conductor requests the phase again."""
+        with self._domains.locked(move.instance.uuid):
+            try:
+                self._repeat("begin_phase", lambda: self._begin(ctx, move), PATIENCE)
+                result = self._result(ctx, move)
+            except errors.StaleAttempt as error:
+                LOG.info("Instance %s is left as it is: %s", move.instance.uuid, error)
+                return
+            self._repeat("phase_ended", lambda: self._end(ctx, move, result), PATIENCE)
+
+    def _result(self, ctx: RequestContext, move: MoveMessage) -> PhaseResult:
+        """Raises StaleAttempt if the move has left this phase meanwhile."""
+        phase = self._phases.get(move.phase)
+        LOG.info("Move %s of instance %s: %s", move.migration.uuid, move.instance.uuid, move.phase)
+        try:
+            if phase is None:
+                raise errors.Conflict(f"this host knows no phase {move.phase}")
+            return phase(ctx, move, self._check(ctx, move))
+        except errors.StaleAttempt:
+            raise
+        except Exception as error:
+            LOG.warning(
+                "Move %s of instance %s failed in %s: %s",
+                move.migration.uuid,
+                move.instance.uuid,
+                move.phase,
+                error,
+                exc_info=not isinstance(error, errors.MinovaError),
+            )
+            return PhaseResult(failure=str(error) or type(error).__name__, kind=kind_of(error))
+
+    def _check(self, ctx: RequestContext, move: MoveMessage) -> Check:
+        """Returns a function for long work to call several times a second. It raises StaleAttempt if the move has left
+        the phase.
+        """
+        last = self._clock()
+
+        def check() -> None:
+            nonlocal last
+            if self._clock() - last < BEAT:
+                return
+            last = self._clock()
+            try:
+                self._begin(ctx, move)
+            except errors.ServiceUnavailable as error:
+                LOG.debug("A later sign of life may arrive: %s", error)
+
+        return check
+
+    def _begin(self, ctx: RequestContext, move: MoveMessage) -> None:
+        self._conductor.begin_phase(ctx, phase=move.phase_key, host=self._host)
+
+    def _end(self, ctx: RequestContext, move: MoveMessage, result: PhaseResult) -> None:
+        self._conductor.phase_ended(ctx, phase=move.phase_key, host=self._host, result=result)

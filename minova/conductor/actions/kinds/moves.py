@@ -1,0 +1,125 @@
+"""Resizes and cold migrations, and their confirmation or revert. A task of its own does the work: see
+`conductor/moves/`.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.codecs import Decoder
+from minova.conductor.actions.engine.in_progress import locked_instance
+from minova.conductor.actions.engine.kind import ActionKind, ActionRequest, parsed
+from minova.conductor.actions.engine.requests import require_allowed
+from minova.conductor.moves.start import StartMoves, Wanted
+from minova.conductor.quotas import Quotas, refused
+from minova.conductor.tasks.worker import Worker
+from minova.context import RequestContext
+from minova.contracts.scheduler import SchedulerApi
+from minova.db.quotas import OverQuota
+from minova.db.servers import actions as action_rows
+from minova.db.servers import instances, tasks
+from minova.db.servers.instances import LockedInstance
+from minova.objects.actions.moves import CONFIRM_RESIZE, MIGRATE, RESIZE, REVERT_RESIZE, MoveRequest
+from minova.objects.catalogue import disk_config
+from minova.objects.servers.migration import MigrationType
+from minova.objects.servers.moves import MoveMessage
+
+_REQUEST = Decoder(MoveRequest)
+_TYPES = {RESIZE.kind: MigrationType.RESIZE, MIGRATE.kind: MigrationType.MIGRATION}
+# Writes what belongs to the beginning, with the id of the action's record.
+Write = Callable[[Session, LockedInstance, int], Any]
+
+
+class _Begun(ActionKind):
+    """What begins in one transaction with the record of the action."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+
+    def _begin(self, session: Session, request: ActionRequest, write: Write) -> Any:
+        """Returns what `write` returns; None if this is a second delivery. Raises NotFound and Conflict."""
+        locked = locked_instance(session, request.instance_uuid)
+        if action_rows.begun(session, [request.begun]):
+            return None
+        locked = require_allowed(locked, request)
+        if tasks.lock(session, [locked.uuid]):
+            raise errors.Conflict(
+                f"Cannot '{request.action.name}' instance {locked.uuid} while another task is in progress"
+            )
+        action_id = action_rows.begin(session, [request.record(self._worker.at())])[locked.uuid]
+        return write(session, locked, action_id)
+
+
+class Move(_Begun):
+    """`scheduler`: a client with a short time-out."""
+
+    def __init__(self, worker: Worker, moves: StartMoves, quotas: Quotas, scheduler: SchedulerApi) -> None:
+        super().__init__(worker)
+        self._moves = moves
+        self._quotas = quotas
+        self._scheduler = scheduler
+
+    def parse(self, arguments: Mapping[str, Any]) -> MoveRequest:
+        return parsed(_REQUEST, arguments)
+
+    def starts_elsewhere(self, request: ActionRequest) -> bool:
+        """Raises BadRequest if no host would take the server now."""
+        wanted = Wanted(_TYPES[request.action.kind], request.arguments.flavor, request.arguments.host)
+        if not self._worker.run(lambda session: self._is_repeated(session, request)):
+            self._require_host(request.ctx, request.instance_uuid, wanted)
+
+        def write(session: Session, locked: LockedInstance, action_id: int) -> int:
+            if request.arguments.disk_config is not None:
+                kept = instances.system_metadata_of(session, locked.uuid)
+                changed = {"system_metadata": disk_config.changed(kept, request.arguments.disk_config)}
+                instances.set_attributes(session, locked.uuid, self._worker.at(), changed)
+            return self._moves.begin(session, request.ctx, locked, action_id, wanted)
+
+        try:
+            epoch = self._quotas.run(lambda session: self._begin(session, request, write))
+        except OverQuota as error:
+            raise refused(error) from None
+        if epoch is not None:
+            self._moves.in_background(request.ctx, request.instance_uuid, epoch)
+        return True
+
+    def _is_repeated(self, session: Session, request: ActionRequest) -> bool:
+        instance = locked_instance(session, request.instance_uuid)
+        if action_rows.begun(session, [request.begun]):
+            return True
+        require_allowed(instance, request)
+        return False
+
+    def _require_host(self, ctx: RequestContext, instance_uuid: str, wanted: Wanted) -> None:
+        answer = self._moves.preview(ctx, instance_uuid, wanted, self._scheduler)
+        if not answer.selections:
+            raise errors.BadRequest(answer.diagnosis.summary() if ctx.is_admin else "No valid host was found.")
+
+
+class Settle(_Begun):
+    """Confirms a finished move, or reverts it."""
+
+    def __init__(self, worker: Worker, moves: StartMoves) -> None:
+        super().__init__(worker)
+        self._moves = moves
+
+    def starts_elsewhere(self, request: ActionRequest) -> bool:
+        settle = self._moves.confirm if request.action is CONFIRM_RESIZE else self._moves.revert
+        # The source may be down: then it removes later what it has kept.
+        request = msgspec.structs.replace(request, absent_hosts=frozenset())
+
+        def write(session: Session, locked: LockedInstance, action_id: int) -> MoveMessage:
+            return settle(session, request.ctx, locked, action_id)
+
+        message = self._worker.run(lambda session: self._begin(session, request, write))
+        if message is not None:
+            self._moves.send(request.ctx, message)
+        return True
+
+
+def kinds(worker: Worker, moves: StartMoves, quotas: Quotas, scheduler: SchedulerApi) -> dict[str, ActionKind]:
+    move, settle = Move(worker, moves, quotas, scheduler), Settle(worker, moves)
+    return {RESIZE.kind: move, MIGRATE.kind: move, CONFIRM_RESIZE.kind: settle, REVERT_RESIZE.kind: settle}

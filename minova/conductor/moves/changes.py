@@ -1,0 +1,286 @@
+"""The transactions of a move: each enters a phase, or ends the move. Instance, migration, task, records, quota and
+allocations of both sides change together.
+"""
+
+from typing import Any
+
+import msgspec
+from oslo_config import cfg
+from sqlalchemy.orm import Session
+
+from minova.backoff import Backoff
+from minova.conductor.compute_messages import zones_of_hosts
+from minova.conductor.moves.in_progress import LockedMove
+from minova.conductor.moves.plan import MoveEnd, MovePlan, host_of, is_local
+from minova.conductor.notifications.instances import note
+from minova.conductor.servers.finish import announce_hosts
+from minova.conductor.tasks.worker import Worker
+from minova.db import quotas
+from minova.db.models import Task
+from minova.db.servers import actions, instances, migrations, tasks
+from minova.objects.servers.failures import Failure
+from minova.objects.servers.migration import Migration
+from minova.objects.servers.moves import MoveMessage, MovePhase
+from minova.objects.servers.states import PowerState, State, TaskState, VmState
+from minova.placement.allocations import claims
+from minova.placement.allocations.transfers import transfer
+
+replace = msgspec.structs.replace
+FAILED = "MoveFailed"
+# Seconds until a host that has not reported is asked for the second time; then twice as long each time, up to the
+# limit. A compute that restarts is asked at once, when it registers.
+BACKOFF = Backoff(first=15.0, longest=30.0)
+# Nova's events.
+_EVENTS = {
+    MovePhase.CLAIM: "compute_prep_resize",
+    MovePhase.EXPORT: "compute_resize_instance",
+    MovePhase.START: "compute_finish_resize",
+    MovePhase.LEAVE: "compute_confirm_resize",
+}
+_EVENTS_OF_REVERT = {MovePhase.DISCARD: "compute_revert_resize", MovePhase.RESTORE: "compute_finish_revert_resize"}
+_STATUS = {
+    MovePhase.EXPORT: "migrating",
+    MovePhase.IMPORT: "post-migrating",
+    MovePhase.RELEASE: "post-migrating",
+    MovePhase.START: "post-migrating",
+    MovePhase.LEAVE: "confirming",
+}
+_TASK_STATE = {
+    MovePhase.EXPORT: TaskState.RESIZE_MIGRATING,
+    MovePhase.IMPORT: TaskState.RESIZE_MIGRATED,
+    MovePhase.START: TaskState.RESIZE_FINISH,
+}
+
+
+class MoveChanges:
+    """Each method runs inside the transaction of its caller, which holds the locks of the move."""
+
+    def __init__(self, conf: cfg.ConfigOpts, worker: Worker) -> None:
+        self._worker = worker
+        self._timeout = float(conf.conductor.action_timeout)
+
+    # -- phases ----------------------------------------------------------------------------------------------------
+
+    def enter(
+        self, session: Session, move: LockedMove, phase: MovePhase, failure: Failure | None = None, **changed: Any
+    ) -> MoveMessage:
+        """Returns the message to the host of the phase. `changed`: fields of the plan."""
+        at, now = self._worker.at(), self._worker.now()
+        plan = replace(move.plan, phase=phase, asks=1, waits="", **changed)
+        if failure is not None:
+            plan = replace(plan, failure=plan.failure or failure)
+        migration = self._migration_in(move.migration, plan)
+        self.end_event(session, move.task, failure)
+        if phase is MovePhase.START:
+            self._switch(session, move, migration)
+        elif phase is MovePhase.RESTORE and plan.reverting:
+            self._switch_back(session, move, migration)
+        elif phase in _TASK_STATE:
+            self._step(session, move, _TASK_STATE[phase])
+        if phase is MovePhase.EXPORT:
+            plan = replace(plan, claimed=True)
+        migrations.write(session, migration, at, now)
+        host = host_of(phase, migration)
+        self._begin_event(session, move.task, plan, host)
+        new = {"payload": msgspec.to_builtins(plan), "host": host, "node": _node(phase, migration)}
+        tasks.change(session, [(move.task, new)], BACKOFF.first, now, deadline_in=self._timeout)
+        announce_hosts(session, {migration.source_compute, migration.dest_compute}, now)
+        return self.message(session, migration, plan)
+
+    def ask_again(self, session: Session, move: LockedMove) -> MoveMessage:
+        plan = replace(move.plan, asks=move.plan.asks + 1, waits="")
+        changed = {"payload": msgspec.to_builtins(plan)}
+        tasks.change(session, [(move.task, changed)], BACKOFF.pause(plan.asks), self._worker.now())
+        return self.message(session, move.migration, plan)
+
+    def wait(self, session: Session, move: LockedMove, failure: Failure) -> None:
+        """The move waits for its host. Its record says so once."""
+        plan = move.plan
+        if plan.waits != failure.kind and move.task.action_id is not None:
+            actions.explain_wait(session, move.task.action_id, failure)
+        changed = {"payload": msgspec.to_builtins(replace(plan, waits=failure.kind))}
+        time = self._timeout
+        tasks.change(session, [(move.task, changed)], BACKOFF.longest, self._worker.now(), deadline_in=time)
+
+    def give_time(self, session: Session, move: LockedMove) -> None:
+        """The host works on it. Its time begins anew."""
+        pause = BACKOFF.pause(move.plan.asks)
+        changed = {"host": move.task.host}
+        tasks.change(session, [(move.task, changed)], pause, self._worker.now(), deadline_in=self._timeout)
+
+    def message(self, session: Session, migration: Migration, plan: MovePlan) -> MoveMessage:
+        instance = instances.by_uuids(session, [migration.instance_uuid])[migration.instance_uuid]
+        host = host_of(plan.phase, migration)
+        return MoveMessage(
+            migration=migration,
+            instance=instance,
+            phase=plan.phase,
+            limits=plan.limits,
+            export=plan.export if plan.phase is MovePhase.IMPORT else None,
+            key=plan.key if plan.phase in {MovePhase.EXPORT, MovePhase.IMPORT} else None,
+            availability_zone=zones_of_hosts(session).get(host or "", "") if instance.config_drive else "",
+        )
+
+    def cleaning(self, session: Session, migration: Migration) -> MoveMessage | None:
+        """Returns the request to remove what an ended move has left; None: the instance is purged."""
+        instance = instances.by_uuids(session, [migration.instance_uuid]).get(migration.instance_uuid)
+        if instance is None:
+            return None
+        return MoveMessage(migration=migration, instance=instance, phase=MovePhase.LEAVE)
+
+    def _migration_in(self, migration: Migration, plan: MovePlan) -> Migration:
+        phase = plan.phase
+        if plan.reverting:
+            if phase is MovePhase.RESTORE:
+                # The source's guest is another attempt again, so that no report of the destination's counts any more.
+                return replace(migration, status="reverted", has_switched=False, attempt=migration.attempt + 1)
+            return replace(migration, status="reverting")
+        status = _STATUS.get(phase, migration.status)
+        return replace(migration, status=status, has_switched=migration.has_switched or phase is MovePhase.START)
+
+    def _switch(self, session: Session, move: LockedMove, migration: Migration) -> None:
+        """The row has the destination from now on, which has the whole copy; the source has reported that its guest is
+        off.
+        """
+        self._step(
+            session,
+            move,
+            TaskState.RESIZE_FINISH,
+            host=migration.dest_compute,
+            node=migration.dest_node,
+            flavor=migration.new_flavor,
+            numa_topology=migration.new_numa_topology,
+            attempt=migration.attempt,
+        )
+
+    def _switch_back(self, session: Session, move: LockedMove, migration: Migration) -> None:
+        """The destination has reported that its copy is gone, or it is fenced."""
+        self._give_back(session, migration)
+        state = move.instance.state
+        instances.transition(
+            session,
+            [move.uuid],
+            [state],
+            state,
+            updated_at=self._worker.at(),
+            host=migration.source_compute,
+            node=migration.source_node,
+            flavor=migration.old_flavor,
+            numa_topology=migration.old_numa_topology,
+            attempt=migration.attempt,
+        )
+
+    def _step(self, session: Session, move: LockedMove, task_state: TaskState, **values: Any) -> None:
+        vm_state, before = move.instance.state
+        after: State = (vm_state, task_state)
+        instances.transition(session, [move.uuid], [(vm_state, before)], after, updated_at=self._worker.at(), **values)
+
+    # -- ends ------------------------------------------------------------------------------------------------------
+
+    def end(
+        self,
+        session: Session,
+        move: LockedMove,
+        end: MoveEnd,
+        failure: Failure | None = None,
+        power_state: PowerState | None = None,
+        *,
+        unclean: bool = False,
+    ) -> None:
+        """`failure`: of the last phase. `unclean`: its host has still to remove what it has."""
+        at, now = self._worker.at(), self._worker.now()
+        reason = move.plan.failure or failure
+        if end in {MoveEnd.FINISHED, MoveEnd.CONFIRMED} or (end is MoveEnd.REVERTED and failure is None):
+            reason = None
+        migration = self._ended(move, end, unclean=unclean)
+        migrations.write(session, migration, at, now)
+        self._settle(session, move.instance.project_id, migration, end)
+        values: dict[str, Any] = {} if power_state is None else {"power_state": int(power_state)}
+        if end is MoveEnd.FINISHED:
+            values["launched_at"] = at
+        state = (_vm_state_after(end, move, failure), None)
+        instances.transition(session, [move.uuid], [move.instance.state], state, updated_at=at, **values)
+        if reason is not None:
+            reason = _explained(reason)
+            actions.add_faults(session, [move.uuid], at, replace(reason, kind=FAILED))
+        if move.task.action_id is not None:
+            actions.end(session, [move.task.action_id], at, error=reason)
+        note(session, f"resize.{end.value}" if reason is None else "resize.error", [move.uuid], move.task.host)
+        tasks.remove(session, [move.uuid])
+        announce_hosts(session, {migration.source_compute, migration.dest_compute}, now)
+
+    def _ended(self, move: LockedMove, end: MoveEnd, *, unclean: bool) -> Migration:
+        migration, plan = move.migration, move.plan
+        match end:
+            case MoveEnd.FINISHED | MoveEnd.KEPT:
+                return replace(migration, status="finished")
+            case MoveEnd.CONFIRMED:
+                return replace(migration, status="confirmed", cleanup_host=_other(migration.source_compute, unclean))
+            case MoveEnd.REVERTED:
+                return replace(migration, status="reverted", cleanup_host=_other(migration.dest_compute, plan.owed))
+            case MoveEnd.BROKEN:
+                left = not is_local(migration)
+                return replace(migration, status="error", cleanup_host=_other(migration.source_compute, left))
+            case MoveEnd.FAILED:
+                status = "cancelled" if plan.cancelled else "error"
+                return replace(migration, status=status, cleanup_host=_other(migration.dest_compute, unclean))
+
+    def _settle(self, session: Session, project_id: str, migration: Migration, end: MoveEnd) -> None:
+        """Gives back allocations and quota of the side that is over."""
+        old, new = migration.old_flavor, migration.new_flavor
+        if end in {MoveEnd.CONFIRMED, MoveEnd.BROKEN}:
+            if migration.cleanup_host is None:
+                claims.release(session, [migration.uuid], self._worker.now())
+            quotas.give(session, project_id, quotas.more_than(old, new))
+        elif end is MoveEnd.FAILED:
+            self._give_back(session, migration)
+            quotas.give(session, project_id, quotas.more_than(new, old))
+        elif end is MoveEnd.REVERTED:
+            quotas.give(session, project_id, quotas.more_than(new, old))
+
+    def _give_back(self, session: Session, migration: Migration) -> None:
+        """The instance holds again what the migration has kept for it, and nothing else."""
+        now = self._worker.now()
+        claims.release(session, [migration.instance_uuid], now)
+        transfer(session, migration.uuid, migration.instance_uuid, now)
+
+    # -- records ---------------------------------------------------------------------------------------------------
+
+    def _begin_event(self, session: Session, task: Task, plan: MovePlan, host: str | None) -> None:
+        event = (_EVENTS_OF_REVERT if plan.reverting else _EVENTS).get(plan.phase)
+        if event is not None and task.action_id is not None:
+            row = {"action_id": task.action_id, "host": host, "start_time": self._worker.at(), "event": event}
+            actions.begin_events(session, [row])
+
+    def end_event(self, session: Session, task: Task, failure: Failure | None) -> None:
+        if task.action_id is not None:
+            actions.end_events(session, [task.action_id], self._worker.at(), error=failure)
+
+
+def _node(phase: MovePhase, migration: Migration) -> str | None:
+    host = host_of(phase, migration)
+    return migration.dest_node if host == migration.dest_compute else migration.source_node
+
+
+def _other(host: str | None, unclean: bool) -> str | None:
+    return host if unclean else None
+
+
+def _vm_state_after(end: MoveEnd, move: LockedMove, failure: Failure | None) -> VmState:
+    migration = move.migration
+    match end:
+        case MoveEnd.FINISHED | MoveEnd.KEPT:
+            return VmState.RESIZED
+        case MoveEnd.CONFIRMED:
+            return migration.new_vm_state
+        case MoveEnd.BROKEN:
+            return VmState.ERROR
+        case MoveEnd.REVERTED:
+            return migration.old_vm_state if failure is None else VmState.ERROR
+        case MoveEnd.FAILED:
+            failed_now = move.plan.phase is MovePhase.RESTORE and failure is not None
+            return VmState.ERROR if failed_now or move.plan.unrestored else migration.old_vm_state
+
+
+def _explained(reason: Failure) -> Failure:
+    return replace(reason, text=f"The server could not be moved. {reason.message}")

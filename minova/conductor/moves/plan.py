@@ -1,0 +1,143 @@
+"""What a move's task keeps (`tasks.payload`), and which phase follows which. Pure.
+
+    schedule --> claim --> export --> import --> release ==> start --> (finished)      ==>  the row changes its host
+                   | no      | no       | no       | no
+                   v         '-- restore <'        '--> ERROR at the destination
+              next alternate       |
+              or as before         '--> discard --> (error)
+
+    confirm:  leave --> (confirmed)
+    revert:   discard ==> restore --> (reverted)
+
+On one host nothing is copied: `export` only shuts the guest down, and `start` follows.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from minova.objects.requests.request_spec import HostLimits, Selection
+from minova.objects.servers.disk_export import DiskExport, TransferKey
+from minova.objects.servers.failures import Failure
+from minova.objects.servers.migration import Migration
+from minova.objects.servers.moves import AT_DESTINATION, MovePhase
+
+
+class MoveEnd(StrEnum):
+    """FAILED: as before. BROKEN: in ERROR at the destination. KEPT: a revert has failed, and the server is still resized."""
+
+    FINISHED = "finished"
+    CONFIRMED = "confirmed"
+    REVERTED = "reverted"
+    FAILED = "failed"
+    BROKEN = "broken"
+    KEPT = "kept"
+
+
+class MovePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`host`: the requested destination.
+    `alternates`: hosts left to try. `tried`: (host, node) of those that have failed.
+    `key`, `export`: of the transfer of the disks.
+    `failure`: why the move goes back. `cancelled`: because its user wants it.
+    `reverting`: it takes back a finished move.
+    `claimed`: the destination has claimed, and may have files of the guest.
+    `owed`: the destination was fenced before it could remove its copy.
+    `unrestored`: the source could not bring its guest back.
+    `asks`: how often the host of this phase was asked. `waits`: the kind of failure of a host for which the move waits.
+    """
+
+    migration_uuid: str
+    phase: MovePhase
+    host: str | None = None
+    limits: HostLimits = HostLimits()
+    alternates: tuple[Selection, ...] = ()
+    tried: tuple[tuple[str, str], ...] = ()
+    key: TransferKey | None = None
+    export: DiskExport | None = None
+    failure: Failure | None = None
+    cancelled: bool = False
+    reverting: bool = False
+    claimed: bool = False
+    owed: bool = False
+    unrestored: bool = False
+    asks: int = 0
+    waits: str = ""
+
+
+def host_of(phase: MovePhase, migration: Migration) -> str | None:
+    if phase is MovePhase.SCHEDULE:
+        return None
+    return migration.dest_compute if phase in AT_DESTINATION else migration.source_compute
+
+
+def is_local(migration: Migration) -> bool:
+    """Whether the server stays on its node."""
+    return migration.source == migration.dest
+
+
+def after_success(plan: MovePlan, migration: Migration) -> MovePhase | MoveEnd:
+    match plan.phase:
+        case MovePhase.CLAIM:
+            return MovePhase.EXPORT
+        case MovePhase.EXPORT:
+            return MovePhase.START if is_local(migration) else MovePhase.IMPORT
+        case MovePhase.IMPORT:
+            return MovePhase.RELEASE
+        case MovePhase.RELEASE:
+            return MovePhase.START
+        case MovePhase.START:
+            return MoveEnd.FINISHED
+        case MovePhase.LEAVE:
+            return MoveEnd.CONFIRMED
+        case MovePhase.DISCARD:
+            return MovePhase.RESTORE if plan.reverting else MoveEnd.FAILED
+        case MovePhase.RESTORE:
+            if plan.reverting:
+                return MoveEnd.REVERTED
+            return MovePhase.DISCARD if plan.claimed else MoveEnd.FAILED
+    raise AssertionError(plan.phase)
+
+
+def after_failure(plan: MovePlan, migration: Migration) -> MovePhase | MoveEnd:
+    """Returns what follows if no alternate is left, or none may be tried."""
+    match plan.phase:
+        case MovePhase.SCHEDULE | MovePhase.CLAIM:
+            return MoveEnd.FAILED
+        case MovePhase.EXPORT | MovePhase.IMPORT | MovePhase.RELEASE:
+            return MovePhase.RESTORE
+        case MovePhase.START:
+            return MoveEnd.BROKEN
+        case MovePhase.LEAVE:
+            return MoveEnd.CONFIRMED  # the source pays later
+        case MovePhase.DISCARD:
+            return MoveEnd.KEPT if plan.reverting else MoveEnd.FAILED
+        case MovePhase.RESTORE:
+            if plan.reverting:
+                return MoveEnd.REVERTED
+            return MovePhase.DISCARD if plan.claimed else MoveEnd.FAILED
+
+
+class Loss(StrEnum):
+    """How sure it is that a host does no work any more: see `conductor/hosts/liveness.py`."""
+
+    SILENT = "silent"
+    FENCED = "fenced"
+
+
+def after_loss(plan: MovePlan, migration: Migration, loss: Loss) -> MovePhase | MoveEnd | None:
+    """Returns what follows when the host of this phase is lost; None: the move waits for it.
+
+    Before the switch the destination has nothing that counts. The source's guest is never given up: while it is silent,
+    nobody knows what it does.
+    """
+    if plan.phase in {MovePhase.SCHEDULE, MovePhase.START}:
+        return None  # a guest may run at the destination: only an evacuation takes it away
+    if plan.phase is MovePhase.RELEASE:
+        return MovePhase.START  # the source has reported before that its guest is off
+    if plan.phase is MovePhase.DISCARD and plan.reverting:
+        return MovePhase.RESTORE if loss is Loss.FENCED else None
+    if plan.phase in {MovePhase.EXPORT, MovePhase.RESTORE} and loss is Loss.SILENT:
+        return None
+    if plan.phase is MovePhase.EXPORT:
+        return MovePhase.DISCARD
+    return after_failure(plan, migration)

@@ -1,0 +1,345 @@
+"""How a move begins, is confirmed or reverted: one transaction writes what it needs, then a scheduler or a host is asked.
+
+begin     migration row, the server's allocation to the migration's consumer, quota of the larger size, record, task
+          state, task in phase `schedule`
+schedule  a scheduler claims for the instance; the plan with its alternates is committed; the destination is asked
+"""
+
+import logging
+import secrets
+import uuid
+from collections.abc import Callable, Collection
+from typing import NamedTuple, TypeVar
+
+import msgspec
+from oslo_config import cfg
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.backoff import Backoff
+from minova.conductor.catalogue.server_groups import Groups
+from minova.conductor.compute_messages import ComputeClient
+from minova.conductor.hosts.liveness import Liveness
+from minova.conductor.moves.changes import MoveChanges
+from minova.conductor.moves.in_progress import KIND, LockedMove, lock
+from minova.conductor.moves.plan import MoveEnd, MovePlan
+from minova.conductor.moves.requests import spec_of
+from minova.conductor.moves.steps import MoveSteps
+from minova.conductor.quotas import Quotas
+from minova.conductor.tasks.pools import Kind
+from minova.conductor.tasks.worker import Worker
+from minova.context import RequestContext
+from minova.contracts.scheduler import SchedulerApi
+from minova.db import quotas
+from minova.db.models import TaskStep
+from minova.db.servers import instances, migrations, request_specs, tasks
+from minova.db.servers.instances import LockedInstance
+from minova.log import level_of
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.requests.diagnosis import Diagnosis, ScheduleAnswer
+from minova.objects.requests.request_spec import RequestSpec, Selection
+from minova.objects.servers.disk_export import TransferKey
+from minova.objects.servers.failures import TEXTS, Failure, text_of
+from minova.objects.servers.migration import COLD_STEPS, Migration, MigrationType
+from minova.objects.servers.moves import MoveMessage, MovePhase
+from minova.objects.servers.states import TaskState
+from minova.placement.allocations import claims
+from minova.placement.allocations.transfers import transfer
+
+LOG = logging.getLogger(__name__)
+T = TypeVar("T")
+replace = msgspec.structs.replace
+# Seconds until a scheduling that neither ended nor failed is looked at again: longer than the call can take.
+SCHEDULE_WAIT = 60.0
+BACKOFF = Backoff(first=0.5, longest=5.0)
+FIRST_CLAIM = 1
+_RESULT = "The result of the scheduling of a move"
+
+
+class Wanted(NamedTuple):
+    """The move that a user wants. `flavor` None: the server keeps its own. `host`: the requested destination."""
+
+    kind: MigrationType
+    flavor: Flavor | None = None
+    host: str | None = None
+
+
+class Question(NamedTuple):
+    """The question to a scheduler, under this claim number."""
+
+    spec: RequestSpec
+    claim_number: int
+
+
+class StartMoves:
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        worker: Worker,
+        scheduler: SchedulerApi,
+        computes: ComputeClient,
+        liveness: Liveness,
+        groups: Groups,
+        quotas: Quotas,
+        changes: MoveChanges,
+        steps: MoveSteps,
+    ) -> None:
+        self._conf = conf
+        self._worker = worker
+        self._scheduler = scheduler
+        self._computes = computes
+        self._liveness = liveness
+        self._groups = groups
+        self._quotas = quotas
+        self._changes = changes
+        self._steps = steps
+
+    # -- begin -----------------------------------------------------------------------------------------------------
+
+    def spec(self, session: Session, instance_uuid: str, wanted: Wanted) -> RequestSpec:
+        """Returns the request that `begin` would make now."""
+        instance = instances.by_uuids(session, [instance_uuid])[instance_uuid]
+        return spec_of(
+            session,
+            instance,
+            wanted.flavor or instance.flavor,
+            self._conf.pci.alias,
+            host=wanted.host,
+            without=self._without(session, instance.host or "", instance_uuid, wanted.kind),
+        )
+
+    def preview(
+        self, ctx: RequestContext, instance_uuid: str, wanted: Wanted, scheduler: SchedulerApi
+    ) -> ScheduleAnswer:
+        """Returns where the server would go now; writes nothing. `scheduler`: a client with a short time-out."""
+        with self._worker.db.read() as session:
+            spec = self.spec(session, instance_uuid, wanted)
+        spec = self._groups.read_into(spec, instance_uuid)
+        return scheduler.preview_destinations(ctx, spec=spec, instance_uuids=(instance_uuid,))
+
+    def _without(self, session: Session, source: str, instance_uuid: str, kind: MigrationType) -> set[str]:
+        unclean = migrations.unclean_hosts(session, instance_uuid)
+        stays = kind is MigrationType.RESIZE and self._conf.allow_resize_to_same_host
+        return unclean if stays else {*unclean, source}
+
+    def begin(
+        self, session: Session, ctx: RequestContext, locked: LockedInstance, action_id: int, wanted: Wanted
+    ) -> int:
+        """Writes the move of this idle instance. Returns the epoch of its task. Can lose the race of quotas. Raises
+        OverQuota.
+        """
+        at, now = self._worker.at(), self._worker.now()
+        instance = instances.by_uuids(session, [locked.uuid], networks=False)[locked.uuid]
+        flavor = wanted.flavor or instance.flavor
+        more = quotas.more_than(flavor, instance.flavor)
+        if more:
+            self._quotas.take(session, locked.project_id, more)
+        migration = Migration(
+            uuid=str(uuid.uuid4()),
+            instance_uuid=locked.uuid,
+            migration_type=wanted.kind,
+            source_compute=locked.host or "",
+            source_node=locked.node or "",
+            old_flavor=instance.flavor,
+            new_flavor=flavor,
+            old_vm_state=locked.state[0],
+            old_numa_topology=instance.numa_topology,
+            attempt=locked.attempt,
+        )
+        migrations.add(session, migration, at, now)
+        transfer(session, locked.uuid, migration.uuid, now)
+        busy = (locked.state[0], COLD_STEPS[0])
+        instances.transition(session, [locked.uuid], [locked.state], busy, updated_at=at, progress=0)
+        key = TransferKey(identity=migration.uuid, secret=secrets.token_hex(32))
+        plan = MovePlan(migration_uuid=migration.uuid, phase=MovePhase.SCHEDULE, host=wanted.host, key=key)
+        number = claims.release(session, [locked.uuid], now).get(locked.uuid, FIRST_CLAIM)
+        self._insert(session, ctx, locked, action_id, plan, number)
+        return 1
+
+    def _insert(
+        self,
+        session: Session,
+        ctx: RequestContext,
+        locked: LockedInstance,
+        action_id: int,
+        plan: MovePlan,
+        claim_number: int = 0,
+    ) -> None:
+        row = {
+            "kind": KIND,
+            "instance_uuid": locked.uuid,
+            "reservation_id": "",
+            "action_id": action_id,
+            "worker_id": self._worker.id,
+            "epoch": 1,
+            "step": TaskStep.MOVE.value,
+            "attempt": 0,
+            "claim_number": claim_number,
+            "host": None,
+            "node": None,
+            "payload": msgspec.to_builtins(plan),
+            "request_id": ctx.request_id,
+            "wake_at": SCHEDULE_WAIT,
+            "deadline": float(self._conf.conductor.schedule_timeout),
+            "created_at": self._worker.at(),
+        }
+        tasks.insert_rows(session, [row], self._worker.now())
+
+    # -- schedule --------------------------------------------------------------------------------------------------
+
+    def in_background(self, ctx: RequestContext, instance_uuid: str, epoch: int) -> None:
+        what = (instance_uuid, epoch)
+        self._worker.in_background(ctx, Kind.SCHEDULE, what, lambda: self.schedule(ctx, instance_uuid, epoch))
+
+    def schedule(self, ctx: RequestContext, instance_uuid: str, epoch: int) -> None:
+        """Ask a scheduler for the destination, with a claim number that was never used, and commit its answer."""
+        question = self._persist(lambda session: self._question(session, instance_uuid, epoch))
+        if question is None:
+            return
+        try:
+            spec = self._groups.read_into(question.spec, instance_uuid)
+            answer = self._scheduler.select_destinations(
+                ctx,
+                spec=spec,
+                instance_uuids=(instance_uuid,),
+                claim_number=question.claim_number,
+                alternates=0 if spec.requested_destination else int(self._conf.scheduler.max_attempts) - 1,
+            )
+        except (errors.ServiceUnavailable, errors.StaleClaim) as error:
+            LOG.log(level_of(error), "The move of instance %s is scheduled again: %s", instance_uuid, error)
+            self._persist(lambda session: self._postpone(session, instance_uuid, epoch, question))
+            return
+        except Exception as error:
+            LOG.exception("Scheduling the move of instance %s failed", instance_uuid)
+            kind = type(error).__name__
+            text = text_of(kind if kind in TEXTS else "SchedulingFailed")
+            failure = Failure(kind=kind, details=f"Scheduling failed: {error}", text=text)
+            self._persist(lambda session: self._fail(session, instance_uuid, epoch, question, failure))
+            return
+        self._commit(ctx, instance_uuid, epoch, question, answer)
+
+    def expire(self, instance_uuid: str, epoch: int, failure: Failure) -> None:
+        """No scheduler has answered in time."""
+
+        def work(session: Session) -> None:
+            move = self._held(session, instance_uuid, epoch)
+            if move is not None:
+                self._changes.end(session, move, MoveEnd.FAILED, failure)
+
+        self._worker.run(work)
+
+    def _commit(
+        self, ctx: RequestContext, instance_uuid: str, epoch: int, question: Question, answer: ScheduleAnswer
+    ) -> None:
+        if not answer.selections:
+            text = answer.diagnosis.summary()
+            failure = Failure(kind="NoValidHost", details=text, text=text)
+            self._persist(
+                lambda session: self._fail(session, instance_uuid, epoch, question, failure, answer.diagnosis)
+            )
+            return
+        message = self._persist(
+            lambda session: self._aim(session, instance_uuid, epoch, question, answer.selections[0], answer.diagnosis)
+        )
+        if message is not None:
+            self._computes.move(ctx, str(message.migration.dest_compute), message)
+
+    def _held(
+        self, session: Session, instance_uuid: str, epoch: int, question: Question | None = None
+    ) -> LockedMove | None:
+        """Returns the move if this worker still owns its task, it is not scheduled yet, and this is the last question."""
+        move = lock(session, instance_uuid)
+        if move is None or move.plan.phase is not MovePhase.SCHEDULE:
+            return None
+        if (move.task.worker_id, move.task.epoch) != (self._worker.id, epoch):
+            return None
+        return move if question is None or move.task.claim_number == question.claim_number else None
+
+    def _question(self, session: Session, instance_uuid: str, epoch: int) -> Question | None:
+        move = self._held(session, instance_uuid, epoch)
+        if move is None:
+            return None
+        number = move.task.claim_number
+        # A question without an answer may have made a claim. It must not take the room from the next one.
+        number = claims.release(session, [instance_uuid], self._worker.now(), claim_number=number)[instance_uuid]
+        tasks.change(session, [(move.task, {"claim_number": number})], SCHEDULE_WAIT, self._worker.now())
+        wanted = Wanted(move.migration.migration_type, move.migration.new_flavor, move.plan.host)
+        return Question(self.spec(session, instance_uuid, wanted), number)
+
+    def _postpone(self, session: Session, instance_uuid: str, epoch: int, question: Question) -> None:
+        move = self._held(session, instance_uuid, epoch, question)
+        if move is not None:
+            pause = BACKOFF.pause(question.claim_number)
+            tasks.change(session, [(move.task, {"step": move.task.step})], pause, self._worker.now())
+
+    def _fail(
+        self,
+        session: Session,
+        instance_uuid: str,
+        epoch: int,
+        question: Question,
+        failure: Failure,
+        diagnosis: Diagnosis | None = None,
+    ) -> None:
+        move = self._held(session, instance_uuid, epoch, question)
+        if move is None:
+            return
+        if diagnosis is not None:
+            request_specs.add_diagnoses(session, [(diagnosis, [instance_uuid])], self._worker.at())
+        self._changes.end(session, move, MoveEnd.FAILED, failure)
+
+    def _aim(
+        self,
+        session: Session,
+        instance_uuid: str,
+        epoch: int,
+        question: Question,
+        selections: Collection[Selection],
+        diagnosis: Diagnosis,
+    ) -> MoveMessage | None:
+        """Writes the intent: which attempt belongs to which host."""
+        move = self._held(session, instance_uuid, epoch, question)
+        if move is None:
+            return None
+        request_specs.add_diagnoses(session, [(diagnosis, [instance_uuid])], self._worker.at())
+        first, *others = selections
+        aimed = replace(move, migration=self._steps.aimed(session, move.migration, first))
+        return self._changes.enter(session, aimed, MovePhase.CLAIM, limits=first.limits, alternates=tuple(others))
+
+    def _persist(self, work: Callable[[Session], T]) -> T:
+        return self._worker.persist(_RESULT, work, SCHEDULE_WAIT)
+
+    # -- the end of a resize ---------------------------------------------------------------------------------------
+
+    def finished_move(self, session: Session, instance_uuid: str) -> Migration:
+        """Returns the move that waits for confirmation. Raises NotFound, with Nova's text."""
+        moves = [one for one in migrations.lock_open(session, instance_uuid) if one.status == "finished"]
+        if not moves:
+            raise errors.BadRequest("Instance has not been resized.")
+        return moves[-1]
+
+    def confirm(self, session: Session, ctx: RequestContext, locked: LockedInstance, action_id: int) -> MoveMessage:
+        """The source removes what it has kept for a revert."""
+        return self._end(session, ctx, locked, action_id, MovePhase.LEAVE)
+
+    def revert(self, session: Session, ctx: RequestContext, locked: LockedInstance, action_id: int) -> MoveMessage:
+        """The destination stops the guest and removes its copy; then the source has it again."""
+        after = (locked.state[0], TaskState.RESIZE_REVERTING)
+        instances.transition(session, [locked.uuid], [locked.state], after, updated_at=self._worker.at(), progress=0)
+        return self._end(session, ctx, locked, action_id, MovePhase.DISCARD)
+
+    def _end(
+        self, session: Session, ctx: RequestContext, locked: LockedInstance, action_id: int, phase: MovePhase
+    ) -> MoveMessage:
+        migration = self.finished_move(session, locked.uuid)
+        plan = MovePlan(migration_uuid=migration.uuid, phase=phase, reverting=phase is MovePhase.DISCARD)
+        self._insert(session, ctx, locked, action_id, plan)
+        move = lock(session, locked.uuid)
+        assert move is not None
+        return self._changes.enter(session, move, phase)
+
+    def send(self, ctx: RequestContext, message: MoveMessage) -> None:
+        host = message.migration.source_compute
+        if message.phase is MovePhase.DISCARD:
+            host = str(message.migration.dest_compute)
+        self._computes.move(ctx, host, message)

@@ -1,0 +1,79 @@
+"""Moves of servers to another host or size, and their ends. The conductor's task of a move does the work
+(`conductor/moves/`). Pure.
+"""
+
+from typing import Annotated
+
+import msgspec
+
+from minova.objects.actions.action import Arguments, ServerAction
+from minova.objects.catalogue.disk_config import DiskConfig
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.servers.migration import COLD_STEPS, MOVABLE, MigrationType
+from minova.objects.servers.states import TaskState, VmState
+
+_SINCE = {"conductor": "1.9", "compute": "1.4"}
+
+
+class ResizeArguments(Arguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    flavor_ref: Annotated[str, msgspec.Meta(min_length=1)] | int = msgspec.field(name="flavorRef")
+    disk_config: DiskConfig | msgspec.UnsetType = msgspec.field(name="OS-DCF:diskConfig", default=msgspec.UNSET)
+
+
+class MoveRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What the conductor gets with a resize or a migration. `flavor` None: the server keeps its own.
+    `host`: the requested destination.
+    """
+
+    flavor: Flavor | None = None
+    host: str | None = None
+    disk_config: str | None = None
+
+
+RESIZE = ServerAction(
+    kind="resize",
+    arguments=ResizeArguments,
+    vm_states=MOVABLE[MigrationType.RESIZE],
+    progress=COLD_STEPS,
+    ends_in=VmState.RESIZED,
+    since=_SINCE,
+    event="compute_prep_resize",
+)
+MIGRATE = ServerAction(
+    kind="migrate",
+    vm_states=MOVABLE[MigrationType.MIGRATION],
+    progress=COLD_STEPS,
+    ends_in=VmState.RESIZED,
+    since=_SINCE,
+    event="compute_prep_resize",
+    policy="os-migrate-server:migrate",
+    notification="resize",
+)
+CONFIRM_RESIZE = ServerAction(
+    kind="confirm_resize",
+    name="confirmResize",
+    vm_states=frozenset({VmState.RESIZED}),
+    progress=(),
+    ends_in=None,
+    since=_SINCE,
+    event="compute_confirm_resize",
+    policy="servers:confirm_resize",
+    notification="resize.confirm",
+)
+REVERT_RESIZE = ServerAction(
+    kind="revert_resize",
+    name="revertResize",
+    vm_states=frozenset({VmState.RESIZED}),
+    progress=(TaskState.RESIZE_REVERTING,),
+    ends_in=VmState.ACTIVE,
+    since=_SINCE,
+    event="compute_revert_resize",
+    policy="servers:revert_resize",
+    notification="resize.revert",
+)
+ACTIONS = (
+    RESIZE,
+    MIGRATE,
+    CONFIRM_RESIZE,
+    REVERT_RESIZE,
+)

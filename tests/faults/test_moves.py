@@ -1,0 +1,187 @@
+"""Moves through the real services in a simulated world: what is left where, with nothing and with everything going wrong."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from sqlalchemy import select
+
+from minova.conductor.tasks import worker
+from minova.context import RequestContext
+from minova.db.models import Allocation, Instance, Migration, Task
+from minova.objects.actions.moves import MoveRequest
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.servers.states import PowerState
+from tests.faults.cloud import FLAVOR, Cloud
+from tests.faults.world import Faults
+
+pytestmark = pytest.mark.timeout(300)
+PROMPT: dict[str, object] = {"conductor__worker_lease": 9, "conductor__task_interval": 2}
+LARGER = Flavor(flavorid="2", name="m2", vcpus=2, memory_mb=1024, root_gb=2)
+QUIET = 60.0
+
+
+class Mover:
+    """A cloud of two hosts with one server."""
+
+    def __init__(self, folder: Path, hosts: int = 2, **options: Any) -> None:
+        self.cloud = Cloud(1, folder, hosts=hosts, **(PROMPT | options))
+        self.cloud.world.faults = Faults(others_first=0.0)
+        self.world = self.cloud.world
+        self.world.run(30.0)
+        self.cloud.create(1, 1)
+        self.world.run(30.0)
+        (self.uuid,) = self.cloud.acknowledged
+        self.source = str(self.row.host)
+        self._requests = 0
+
+    @property
+    def row(self) -> Instance:
+        with self.cloud.db.read() as session:
+            return session.scalars(select(Instance).where(Instance.uuid == self.uuid)).one()
+
+    @property
+    def state(self) -> tuple[str, str | None, str | None]:
+        return self.row.vm_state, self.row.task_state, self.row.host
+
+    def ask(self, kind: str, flavor: Flavor | None = None, host: str | None = None) -> None:
+        self._requests += 1
+        ctx = RequestContext(request_id=f"req-move-{self._requests}", user_id="u", project_id="p", is_admin=True)
+        arguments = msgspec.to_builtins(MoveRequest(flavor=flavor, host=host)) if kind in {"resize", "migrate"} else {}
+        self.cloud.conductor.start_action(ctx, instance_uuid=self.uuid, action=kind, arguments=arguments)
+
+    def is_at_rest(self) -> bool:
+        with self.cloud.db.read() as session:
+            return session.scalar(select(Task.id)) is None and self.row.task_state is None
+
+    def wait(self, ready: Callable[[], bool] | None = None, seconds: float = QUIET) -> None:
+        ready = ready or self.is_at_rest
+        until = self.world.now + seconds
+        while self.world.now < until and not ready():
+            self.world.run(1.0)
+        assert ready(), self.state
+
+    def do(self, kind: str, flavor: Flavor | None = None, host: str | None = None) -> None:
+        self.ask(kind, flavor, host)
+        self.wait()
+
+    def migration(self) -> Any:
+        with self.cloud.db.read() as session:
+            return session.scalars(select(Migration.value).order_by(Migration.id.desc())).first()
+
+    def holders(self) -> dict[str, set[tuple[str, int]]]:
+        """What each consumer holds: {consumer: {(class, amount)}}, by `instance` and `migration`."""
+        names = {self.uuid: "instance"}
+        found: dict[str, set[tuple[str, int]]] = {}
+        with self.cloud.db.read() as session:
+            for row in session.scalars(select(Allocation)):
+                name = names.get(row.consumer_uuid, "migration")
+                found.setdefault(name, set()).add((row.resource_class, row.used))
+        return found
+
+    def domains(self) -> dict[str, PowerState]:
+        return {
+            host: PowerState(domain.power_state)
+            for host, driver in self.cloud.drivers.items()
+            for domain in driver.domains()
+            if domain.uuid == self.uuid
+        }
+
+    def require_sound(self) -> None:
+        self.world.run(90.0)
+        assert self.cloud.violations() == []
+        assert self.migration().cleanup_host is None
+
+
+@pytest.fixture(autouse=True)
+def _fewer_renewals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "RENEWALS", 6)
+
+
+@pytest.fixture
+def mover(tmp_path: Path) -> Iterator[Mover]:
+    made = Mover(tmp_path)
+    try:
+        yield made
+    finally:
+        made.cloud.world.close()
+
+
+def test_a_migration_is_confirmed(mover: Mover) -> None:
+    mover.do("migrate")
+    vm_state, _, host = mover.state
+    assert vm_state == "resized"
+    assert host not in (None, mover.source)
+    assert mover.domains() == {mover.source: PowerState.SHUTDOWN, host: PowerState.RUNNING}
+    assert set(mover.holders()) == {"instance", "migration"}
+    assert mover.migration().status == "finished"
+    mover.do("confirm_resize")
+    assert mover.state == ("active", None, host)
+    assert mover.domains() == {host: PowerState.RUNNING}
+    assert mover.migration().status == "confirmed"
+    mover.require_sound()
+
+
+def test_a_resize_is_reverted(mover: Mover) -> None:
+    mover.do("resize", LARGER)
+    assert mover.row.flavor.flavorid == "2"
+    mover.do("revert_resize")
+    assert mover.state == ("active", None, mover.source)
+    assert mover.row.flavor == FLAVOR
+    assert mover.domains() == {mover.source: PowerState.RUNNING}
+    assert mover.migration().status == "reverted"
+    mover.require_sound()
+
+
+def test_a_resize_is_confirmed(mover: Mover) -> None:
+    mover.do("resize", LARGER)
+    mover.do("confirm_resize")
+    assert mover.row.flavor == LARGER
+    assert mover.row.host != mover.source
+    mover.require_sound()
+
+
+def test_a_stopped_server_is_migrated_and_stays_off(mover: Mover) -> None:
+    mover.cloud.act(mover.uuid, "stop")
+    mover.wait()
+    mover.do("migrate")
+    assert set(mover.domains().values()) == {PowerState.SHUTDOWN}
+    mover.do("confirm_resize")
+    assert mover.row.vm_state == "stopped"
+    mover.require_sound()
+
+
+def test_a_server_goes_there_and_back_again(mover: Mover) -> None:
+    for _ in range(3):
+        mover.do("migrate")
+        mover.do("revert_resize")
+        mover.do("migrate")
+        mover.do("confirm_resize")
+    assert list(mover.domains().values()) == [PowerState.RUNNING]
+    mover.require_sound()
+
+
+@pytest.mark.parametrize("operation", ["export_disks", "import_disks"])
+def test_a_failure_before_the_switch_leaves_the_server_as_it_was(mover: Mover, operation: str) -> None:
+    for driver in mover.cloud.drivers.values():
+        driver.fail(operation, [RuntimeError("no")])
+    mover.do("resize", LARGER)
+    assert mover.state == ("active", None, mover.source)
+    assert mover.row.flavor == FLAVOR
+    assert mover.migration().status == "error"
+    assert mover.domains() == {mover.source: PowerState.RUNNING}
+    mover.require_sound()
+
+
+def test_a_failure_after_the_switch_leaves_the_server_in_error_at_its_destination(mover: Mover) -> None:
+    for driver in mover.cloud.drivers.values():
+        driver.fail("define_moved", [RuntimeError("no")])
+    mover.do("resize", LARGER)
+    vm_state, _, host = mover.state
+    assert vm_state == "error"
+    assert host != mover.source
+    assert mover.row.flavor == LARGER
+    mover.require_sound()
+    assert set(mover.holders()) == {"instance"}
