@@ -61,6 +61,7 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
     `opens_disk`: it opens the guest's disk, or is about to, so the disk's base image must be there.
     `changes_image`: its success changes the image of the instance, which host tables show.
     `irrevocable`: once accepted it is never cancelled. Without its host it succeeds; the host does it when it is back.
+    `is_move`: a task of its own does it (`conductor/moves/`); no host gets it as a server action.
     `since`: by topic, the versions of the contracts from which on services know the method and the task states.
     `event`: in the record.
     `policy`: the API's, without `os_compute_api:`.
@@ -94,6 +95,7 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
     opens_disk: bool = False
     changes_image: bool = False
     irrevocable: bool = False
+    is_move: bool = False
     since: Mapping[str, str] = msgspec.field(default_factory=lambda: _SINCE)
     event: str = "compute_{kind}_instance"
     policy: str = "servers:{name}"

@@ -23,11 +23,13 @@ class ResizeArguments(Arguments, frozen=True, kw_only=True, forbid_unknown_field
 class MoveRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What the conductor gets with a resize or a migration. `flavor` None: the server keeps its own.
     `host`: the requested destination.
+    `names_hosts`: a refusal may say which hosts were lost for which reason.
     """
 
     flavor: Flavor | None = None
     host: str | None = None
     disk_config: str | None = None
+    names_hosts: bool = False
 
 
 RESIZE = ServerAction(
@@ -36,6 +38,7 @@ RESIZE = ServerAction(
     vm_states=MOVABLE[MigrationType.RESIZE],
     progress=COLD_STEPS,
     ends_in=VmState.RESIZED,
+    is_move=True,
     since=_SINCE,
     event="compute_prep_resize",
 )
@@ -44,6 +47,7 @@ MIGRATE = ServerAction(
     vm_states=MOVABLE[MigrationType.MIGRATION],
     progress=COLD_STEPS,
     ends_in=VmState.RESIZED,
+    is_move=True,
     since=_SINCE,
     event="compute_prep_resize",
     policy="os-migrate-server:migrate",
@@ -55,6 +59,7 @@ CONFIRM_RESIZE = ServerAction(
     vm_states=frozenset({VmState.RESIZED}),
     progress=(),
     ends_in=None,
+    is_move=True,
     since=_SINCE,
     event="compute_confirm_resize",
     policy="servers:confirm_resize",
@@ -66,6 +71,7 @@ REVERT_RESIZE = ServerAction(
     vm_states=frozenset({VmState.RESIZED}),
     progress=(TaskState.RESIZE_REVERTING,),
     ends_in=VmState.ACTIVE,
+    is_move=True,
     since=_SINCE,
     event="compute_revert_resize",
     policy="servers:revert_resize",

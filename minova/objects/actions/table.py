@@ -45,6 +45,7 @@ from minova.objects.servers.states import TaskState
 
 FAMILIES = (power, rescue, rebuild, password, interfaces, images, shelving, moves, deletion)
 ACTIONS: tuple[ServerAction, ...] = tuple(action for family in FAMILIES for action in family.ACTIONS)
+RUN_BY_HOSTS: tuple[ServerAction, ...] = tuple(action for action in ACTIONS if not action.is_move)
 BY_KIND: Mapping[str, ServerAction] = {action.kind: action for action in ACTIONS}
 BY_KEY: Mapping[str, tuple[ServerAction, ...]] = {
     key: tuple(action for action in ACTIONS if action.key == key)

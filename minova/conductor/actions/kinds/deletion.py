@@ -7,8 +7,9 @@ while.
                                                         '-----------------------> Terminate
 
 A delete ends the action in progress. With an interval, only servers that could not be restored are deleted at once:
-builds, servers without a host, servers whose disks are being removed, and those that are being deleted for good
-already. As in Nova, a soft-deleted server counts in no quota. It keeps its place, disks, ports and addresses.
+builds, servers without a host, servers whose disks are being removed, servers that move or may still go back, and
+those that are being deleted for good already. As in Nova, a soft-deleted server counts in no quota. It keeps its place,
+disks, ports and addresses.
 """
 
 import logging
@@ -39,6 +40,7 @@ from minova.db.servers.instances import LockedInstance
 from minova.objects.actions.deletion import RESTORE, SOFT_DELETE
 from minova.objects.actions.shelving import SHELVE_OFFLOAD
 from minova.objects.servers.failures import Failure
+from minova.objects.servers.migration import COLD_STEPS
 from minova.objects.servers.states import VmState, is_being_built
 
 LOG = logging.getLogger(__name__)
@@ -150,7 +152,8 @@ class Deletions(DeleteServersApi):
         if locked.state == (VmState.SOFT_DELETED, None) or locked.state[1] in SOFT_DELETE.progress:
             return True
         vm_state, task_state = locked.state
-        for_good = locked.deleting or is_being_built(vm_state) or task_state in SHELVE_OFFLOAD.progress
+        steps = {*SHELVE_OFFLOAD.progress, *COLD_STEPS}
+        for_good = locked.deleting or is_being_built(vm_state) or vm_state is VmState.RESIZED or task_state in steps
         if locked.host is None or not locked.launched or for_good:
             raise _NotSoft(f"it is {locked.state[0]}, {locked.state[1]} on host {locked.host}")
         if locked.host in present:

@@ -16,7 +16,6 @@ from minova.conductor.actions.engine.requests import require_allowed
 from minova.conductor.moves.start import StartMoves, Wanted
 from minova.conductor.quotas import Quotas, refused
 from minova.conductor.tasks.worker import Worker
-from minova.context import RequestContext
 from minova.contracts.scheduler import SchedulerApi
 from minova.db.quotas import OverQuota
 from minova.db.servers import actions as action_rows
@@ -69,7 +68,7 @@ class Move(_Begun):
         """Raises BadRequest if no host would take the server now."""
         wanted = Wanted(_TYPES[request.action.kind], request.arguments.flavor, request.arguments.host)
         if not self._worker.run(lambda session: self._is_repeated(session, request)):
-            self._require_host(request.ctx, request.instance_uuid, wanted)
+            self._require_host(request, wanted)
 
         def write(session: Session, locked: LockedInstance, action_id: int) -> int:
             if request.arguments.disk_config is not None:
@@ -93,10 +92,11 @@ class Move(_Begun):
         require_allowed(instance, request)
         return False
 
-    def _require_host(self, ctx: RequestContext, instance_uuid: str, wanted: Wanted) -> None:
-        answer = self._moves.preview(ctx, instance_uuid, wanted, self._scheduler)
+    def _require_host(self, request: ActionRequest, wanted: Wanted) -> None:
+        answer = self._moves.preview(request.ctx, request.instance_uuid, wanted, self._scheduler)
         if not answer.selections:
-            raise errors.BadRequest(answer.diagnosis.summary() if ctx.is_admin else "No valid host was found.")
+            named = request.arguments.names_hosts
+            raise errors.BadRequest(answer.diagnosis.summary() if named else "No valid host was found.")
 
 
 class Settle(_Begun):

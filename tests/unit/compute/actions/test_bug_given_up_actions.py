@@ -16,7 +16,7 @@ from minova.objects.actions.action import ServerAction
 from minova.objects.actions.deletion import RESTORE
 from minova.objects.actions.power import REBOOT_HARD, START, STOP, SUSPEND, TRIGGER_CRASH_DUMP
 from minova.objects.actions.shelving import SHELVE_OFFLOAD, UNSHELVE
-from minova.objects.actions.table import ACTIONS
+from minova.objects.actions.table import RUN_BY_HOSTS
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.computes import CTX, Compute
@@ -46,7 +46,7 @@ def cancel(compute: Compute, action_id: int = 1) -> None:
 # -- signs of life ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.kind)
+@pytest.mark.parametrize("action", RUN_BY_HOSTS, ids=lambda action: action.kind)
 def test_each_action_gives_signs_of_life_while_its_operation_lasts(action: ServerAction) -> None:
     beats: list[tuple[float, Beat]] = []
     signs: list[str] = []
@@ -221,7 +221,7 @@ OPERATIONS = {
 
 
 @pytest.mark.parametrize("error", [errors.HypervisorUnavailable("away"), errors.GuestBusy("a job is running")])
-@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.kind)
+@pytest.mark.parametrize("action", RUN_BY_HOSTS, ids=lambda action: action.kind)
 def test_an_operation_begins_again_once_the_hypervisor_can_do_it(
     compute: Compute, action: ServerAction, error: Exception
 ) -> None:

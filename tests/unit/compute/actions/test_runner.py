@@ -21,7 +21,7 @@ from minova.objects.actions.power import PAUSE, REBOOT_HARD, REBOOT_SOFT, START,
 from minova.objects.actions.rebuild import REBUILD
 from minova.objects.actions.rescue import RESCUE
 from minova.objects.actions.shelving import SHELVE, SHELVE_OFFLOAD, UNSHELVE
-from minova.objects.actions.table import ACTIONS
+from minova.objects.actions.table import RUN_BY_HOSTS
 from minova.objects.catalogue.image import Image
 from minova.objects.network.vif import Vif
 from minova.objects.servers.instance import Instance
@@ -70,7 +70,7 @@ def test_a_stop_and_a_start(compute: Compute) -> None:
     assert compute.domains() == {"i": PowerState.RUNNING}
 
 
-@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.kind)
+@pytest.mark.parametrize("action", RUN_BY_HOSTS, ids=lambda action: action.kind)
 def test_each_action_ends_in_its_state(compute: Compute, action: ServerAction) -> None:
     compute.conductor.change("i", vm_state=min(action.vm_states), image=Image(id="own"))
     if action in (SHELVE_OFFLOAD, START, RESTORE, UNSHELVE):

@@ -12,6 +12,7 @@ from minova.objects.actions.action import ServerAction
 from minova.objects.actions.deletion import RESTORE, SOFT_DELETE
 from minova.objects.actions.images import CREATE_BACKUP, CREATE_IMAGE
 from minova.objects.actions.interfaces import ATTACH_INTERFACE, DETACH_INTERFACE
+from minova.objects.actions.moves import CONFIRM_RESIZE, MIGRATE, RESIZE, REVERT_RESIZE
 from minova.objects.actions.password import CHANGE_PASSWORD
 from minova.objects.actions.power import (
     PAUSE,
@@ -27,7 +28,7 @@ from minova.objects.actions.power import (
 from minova.objects.actions.rebuild import REBUILD
 from minova.objects.actions.rescue import RESCUE, UNRESCUE
 from minova.objects.actions.shelving import SHELVE, SHELVE_OFFLOAD, UNSHELVE
-from minova.objects.actions.table import ACTIONS, BY_KEY, BY_KIND, BY_TASK_STATE
+from minova.objects.actions.table import ACTIONS, BY_KEY, BY_KIND, BY_TASK_STATE, RUN_BY_HOSTS
 from minova.objects.actions.transitions import allowed
 from minova.objects.servers.states import PowerState, State, TaskState, VmState
 
@@ -111,6 +112,10 @@ _IDLE_ONLY = {
     CREATE_IMAGE.kind: {VmState.ACTIVE, VmState.STOPPED, VmState.PAUSED, VmState.SUSPENDED},
     SOFT_DELETE.kind: {*VmState} - {VmState.BUILDING, VmState.SOFT_DELETED, VmState.DELETED, VmState.SHELVED_OFFLOADED},
     RESTORE.kind: {VmState.SOFT_DELETED},
+    RESIZE.kind: {VmState.ACTIVE, VmState.STOPPED},
+    MIGRATE.kind: {VmState.ACTIVE, VmState.STOPPED},
+    CONFIRM_RESIZE.kind: {VmState.RESIZED},
+    REVERT_RESIZE.kind: {VmState.RESIZED},
     SHELVE.kind: {VmState.ACTIVE, VmState.STOPPED, VmState.PAUSED, VmState.SUSPENDED},
     SHELVE_OFFLOAD.kind: {VmState.SHELVED},
     # One that is offloaded is built on a host, which is no server action.
@@ -144,9 +149,9 @@ def test_a_hard_reboot_interrupts_only_what_nova_lets_it_and_a_deletion_all_but_
 ) -> None:
     for action in ACTIONS:
         refusal = action.refusal(UUID, (min(action.vm_states), task_state), has_host=True, launched=True)
-        # One whose disks are being removed could not be restored: it is deleted for good.
+        # One whose disks are being removed, or that is between two hosts, could not be restored: it is deleted for good.
         kept = (SOFT_DELETE, RESTORE, SHELVE_OFFLOAD)
-        ended = {step for other in ACTIONS if other not in kept for step in other.progress}
+        ended = {step for other in RUN_BY_HOSTS if other not in kept for step in other.progress}
         interrupted: dict[str, set[str]] = {REBOOT_HARD.kind: {*_WHILE}, SOFT_DELETE.kind: {*ended}}
         is_allowed = task_state in interrupted.get(action.kind, ())
         expected = f"Cannot '{action.name}' instance {UUID} while it is in task_state {task_state}"

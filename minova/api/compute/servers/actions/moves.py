@@ -52,6 +52,7 @@ def _resize(api: Collaborators, call: Call, session: Session, row: InstanceRow, 
     host_needs(flavor, instance.image, api.conf.pci.alias)
     wanted = MoveRequest(
         flavor=flavor,
+        names_hosts=call.ctx.is_admin,
         disk_config=None if arguments.disk_config is msgspec.UNSET else str(arguments.disk_config),
     )
     return Begin(msgspec.to_builtins(wanted))
@@ -80,7 +81,7 @@ def _migrate(api: Collaborators, call: Call, session: Session, row: InstanceRow,
             raise errors.BadRequest(f"Compute host {host} could not be found.")
         if host == row.host:
             raise errors.BadRequest("Cannot migrate to the host where the server exists.")
-    return Begin(msgspec.to_builtins(MoveRequest(host=host)))
+    return Begin(msgspec.to_builtins(MoveRequest(host=host, names_hosts=call.ctx.is_admin)))
 
 
 def _host(call: Call) -> str | None:
