@@ -37,8 +37,8 @@ from minova.conductor.hosts.placement_audit import PlacementAudit
 from minova.conductor.hosts.services import Services
 from minova.conductor.hosts.witnesses import Witnesses
 from minova.conductor.manager import BINARY, ConductorCollaborators, ConductorManager
-from minova.conductor.moves.evacuate import Evacuations
 from minova.conductor.moves.changes import MoveChanges
+from minova.conductor.moves.evacuate import Evacuations
 from minova.conductor.moves.start import StartMoves
 from minova.conductor.moves.steps import MoveSteps
 from minova.conductor.moves.task_handler import MoveTasks

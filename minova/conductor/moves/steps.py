@@ -24,7 +24,7 @@ from minova.db.servers import instances, migrations, tasks
 from minova.hardware.demands import demands_of
 from minova.objects.requests.request_spec import Selection
 from minova.objects.servers.failures import CAUSED_BY_REQUEST, Failure
-from minova.objects.servers.migration import Migration
+from minova.objects.servers.migration import Migration, MigrationType
 from minova.objects.servers.moves import BEFORE_SWITCH, MoveMessage, MovePhase, PhaseKey, PhaseResult
 from minova.objects.servers.states import PowerState
 from minova.placement.allocations import claims
@@ -243,7 +243,9 @@ class MoveSteps(MovePhasesApi):
         hosts = self._liveness.hosts()
         with self._worker.db.read() as session:
             owed = migrations.to_clean(session, hosts.present)
-            messages = [self._changes.cleaning(session, migration) for migration in owed]
+            # The source of an evacuation asks by itself what it has to remove.
+            moves = [one for one in owed if one.migration_type is not MigrationType.EVACUATION]
+            messages = [self._changes.cleaning(session, migration) for migration in moves]
         for message in messages:
             if message is not None:
                 self._send(Sent(service_context(), str(message.migration.cleanup_host), message))
