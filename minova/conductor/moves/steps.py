@@ -169,7 +169,7 @@ class MoveSteps(MovePhasesApi):
             status="accepted",
             dest_compute=chosen.host,
             dest_node=chosen.node,
-            attempt=max(migration.attempt, instance.attempt) + 1,
+            attempt=max(migrations.last_attempt(session, instance.uuid), instance.attempt) + 1,
             new_numa_topology=demands.numa_topology,
             new_pci_requests=demands.pci_requests,
         )
