@@ -233,6 +233,10 @@ class LiveMigrationAborted(HypervisorError):
     """A live migration has ended before the guest left, because its abort was requested; the guest continues to run where it was."""
 
 
+class PostCopyFailed(HypervisorError):
+    """The guest runs at its destination, but the rest of its memory does not arrive. Neither side can continue it."""
+
+
 class BaseImageLost(HypervisorError):
     """The image on which a server's disk is based is gone from its host and cannot be fetched again. The text names the
     file.

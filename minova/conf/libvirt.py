@@ -93,10 +93,85 @@ OPTS: list[cfg.Opt] = [
         "disk_export_ports",
         default="49216:49279",
         help="Ports on which this host serves the disks of guests that move to other hosts while they are off, FIRST:LAST; one per "
-        "move. The connection is encrypted with a key of that move. The address is live_migration_inbound_addr, or my_ip.",
+        "move. The connection is encrypted with a key of that move. The address is my_ip.",
     ),
     cfg.StrOpt(
         "live_migration_inbound_addr",
-        help="Address or name of this host for guests that move from and to it; unset: my_ip.",
+        help="Address or name by which other hosts reach libvirt and QEMU of this host in a live migration; unset: my_ip. With TLS, the "
+        "certificate of libvirt must name it.",
+    ),
+    cfg.StrOpt(
+        "live_migration_scheme",
+        choices=["tcp", "tls"],
+        help="How libvirt of the source reaches libvirt of this host; unset: tls with live_migration_with_native_tls, else tcp, which is "
+        "neither encrypted nor asks for a password.",
+    ),
+    cfg.BoolOpt(
+        "live_migration_with_native_tls",
+        default=False,
+        help="Encrypt memory and disks of guests that migrate. Source and destination need certificates of QEMU; those of a host must "
+        "name the host as libvirt does (virsh hostname).",
+    ),
+    cfg.IntOpt(
+        "live_migration_bandwidth",
+        default=0,
+        min=0,
+        help="Most MiB/s of a live migration; 0: as much as there is.",
+    ),
+    cfg.IntOpt(
+        "live_migration_downtime",
+        default=500,
+        min=100,
+        help="Milliseconds for which a guest may stand still at the end of a live migration.",
+    ),
+    cfg.IntOpt(
+        "live_migration_downtime_steps",
+        default=10,
+        min=3,
+        help="Steps in which the permitted downtime grows to live_migration_downtime.",
+    ),
+    cfg.IntOpt(
+        "live_migration_downtime_delay",
+        default=75,
+        min=3,
+        help="Seconds between these steps, for each GiB of memory and of disks to copy; at least 2 GiB count.",
+    ),
+    cfg.IntOpt(
+        "live_migration_completion_timeout",
+        default=800,
+        min=0,
+        help="Seconds that a live migration may take for each GiB of memory and of disks to copy (at least 2 GiB count), before "
+        "live_migration_timeout_action; 0: as long as it takes.",
+    ),
+    cfg.StrOpt(
+        "live_migration_timeout_action",
+        default="abort",
+        choices=["abort", "force_complete"],
+        help="abort: the guest stays where it is. force_complete: switch to post-copy if that is permitted, else pause the guest until "
+        "it has arrived.",
+    ),
+    cfg.BoolOpt(
+        "live_migration_permit_post_copy",
+        default=False,
+        help="Let a guest on shared disks run at the destination before its memory is there, if the migration is forced to complete. If "
+        "the network or a host fails then, the guest is lost.",
+    ),
+    cfg.BoolOpt(
+        "live_migration_permit_auto_converge",
+        default=False,
+        help="Slow down the CPUs of a guest that changes its memory faster than it can be copied. Without effect where post-copy "
+        "is permitted and possible.",
+    ),
+    cfg.IntOpt(
+        "live_migration_parallel_connections",
+        default=1,
+        min=1,
+        help="Connections on which memory is sent. Post-copy needs one connection: more than one rule it out.",
+    ),
+    cfg.IntOpt(
+        "live_migration_post_copy_stall",
+        default=60,
+        min=5,
+        help="Seconds without progress after which a post-copy counts as failed. libvirt does not notice a cut network by itself.",
     ),
 ]

@@ -116,11 +116,11 @@ class MigrationDriver(Protocol):
         destination: LiveDestination,
         progress: Callable[[LiveProgress], None],
     ) -> LiveOutcome:
-        """Migrate the guest and return once its copy here is off. `progress` is called several times a second; an
-        exception of it aborts the migration.
+        """Migrate the guest and return once its copy here is off; joins a migration that an earlier process has begun.
+        `progress` is called several times a second; an exception of it aborts the migration.
 
-        Raises LiveMigrationAborted after `abort_live`. Raises HypervisorError if libvirt says that it has failed. After any error
-        `guest_side` says what is here.
+        Raises LiveMigrationAborted after `abort_live` or the time-out: the guest runs here. Raises PostCopyFailed if its memory does
+        not arrive, HypervisorError if libvirt says that it has failed. After any error `guest_side` says what is here.
         """
         ...
 
@@ -149,7 +149,7 @@ class MigrationDriver(Protocol):
         ...
 
     def stay(self, instance_uuid: str) -> PowerState:
-        """Resume the guest here after a migration that has left it paused: at the source, on the verdict that it never arrived.
-        Raises NotFound if there is no domain, GuestStateUnexpected if it is not paused by a migration.
+        """Resume the guest here if it is paused: at the source, on the verdict that it never arrived. Not for a guest that its user
+        has paused. Raises NotFound if there is no domain, GuestBusy if libvirt still works on the migration.
         """
         ...

@@ -95,11 +95,6 @@ def export_ports_of(conf: cfg.ConfigOpts) -> tuple[int, int]:
     return _ports("libvirt", "disk_export_ports", conf.libvirt.disk_export_ports)
 
 
-def move_address_of(conf: cfg.ConfigOpts) -> str:
-    """Returns the address of this host for guests that move from and to it."""
-    return str(conf.libvirt.live_migration_inbound_addr or conf.my_ip)
-
-
 def _serial(conf: cfg.ConfigOpts) -> SerialConsoles:
     ports = _ports("serial_console", "port_range", conf.serial_console.port_range)
     return SerialConsoles(listen=str(conf.serial_console.server_listen), ports=ports)

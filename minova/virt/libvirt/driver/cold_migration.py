@@ -18,7 +18,7 @@ from minova.virt.libvirt.migration import firmware_variables
 from minova.virt.libvirt.migration.export_server import ExportServers
 from minova.virt.libvirt.migration.moving_disks import MovingDisks
 from minova.virt.libvirt.networking.host_routes import PROC_NET
-from minova.virt.libvirt.settings import export_ports_of, move_address_of
+from minova.virt.libvirt.settings import export_ports_of
 from minova.virt.libvirt.storage.disk_images import Base
 from minova.virt.libvirt.xml.guest_xml import domain_name
 
@@ -27,7 +27,7 @@ class ColdMigration(LibvirtDomains):
     def __init__(self, conf: cfg.ConfigOpts, *, proc_net: Path = PROC_NET) -> None:
         super().__init__(conf, proc_net=proc_net)
         self._moving = MovingDisks(self._disks)
-        self._exports = ExportServers(move_address_of(conf), export_ports_of(conf))
+        self._exports = ExportServers(str(conf.my_ip), export_ports_of(conf))
 
     def export_disks(self, instance: Instance, migration_uuid: str, key: TransferKey) -> DiskExport:
         host = self._ready().host
@@ -48,7 +48,7 @@ class ColdMigration(LibvirtDomains):
             host=owner.host,
             attempt=owner.attempt,
             root_inode=owner.disk,
-            address=move_address_of(self._conf),
+            address=str(self._conf.my_ip),
             port=port,
             files=tuple(file for file, _ in files),
             drive_is_cd=owner.drive_is_cd,

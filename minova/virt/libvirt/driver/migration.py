@@ -2,33 +2,90 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any
+
+import libvirt
+from oslo_config import cfg
 
 from minova import errors
-from minova.objects.servers.disk_export import TransferKey
+from minova.objects.servers.disk_export import DiskExport, TransferKey
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.live_migration import (
     GuestReport,
+    GuestSide,
     LiveDestination,
+    LiveMode,
     LiveOutcome,
     LiveProgress,
     LiveSource,
 )
-from minova.objects.servers.states import PowerState
+from minova.objects.servers.states import PowerState, VmState
 from minova.virt.libvirt.driver.cold_migration import ColdMigration
+from minova.virt.libvirt.guest_state import jobs, power, sides
+from minova.virt.libvirt.host import lookup
+from minova.virt.libvirt.migration import live_run
+from minova.virt.libvirt.migration.live_options import LiveOptions, uri_of_peer
+from minova.virt.libvirt.networking.host_routes import PROC_NET
+from minova.virt.libvirt.storage.disk_images import Base
+from minova.virt.libvirt.xml.guest_xml import disk_formats_of, domain_name
+from minova.virt.libvirt.xml.migration_xml import cpu_of, migrated_xml, targets_of
+
+_MIGRATABLE = libvirt.VIR_DOMAIN_XML_MIGRATABLE | libvirt.VIR_DOMAIN_XML_SECURE
 
 
 class LibvirtMigration(ColdMigration):
+    def __init__(self, conf: cfg.ConfigOpts, *, proc_net: Path = PROC_NET) -> None:
+        super().__init__(conf, proc_net=proc_net)
+        self._live = LiveOptions.of(conf)
+        self._address = str(conf.libvirt.live_migration_inbound_addr or conf.my_ip)
+        self._destinations: dict[str, LiveDestination] = {}
+
     @property
     def moves_guests(self) -> bool:
         """Guests of libvirt's test hypervisor have no disks."""
         return self._real
 
     def live_source(self, instance: Instance, migration_uuid: str, key: TransferKey) -> LiveSource:
-        _refuse()
+        self._disks.require_owner(instance.uuid, self._ready().host)
+        with self._host.connection("Live migration", domain_name(instance.uuid)) as connection:
+            domain = self._own(connection, instance.uuid)
+            jobs.require_free(domain)
+            if not domain.isActive():
+                raise errors.GuestNotRunning(f"Domain {domain.name()} does not run")
+            self._snapshots.settle(instance.uuid, domain)
+            xml = domain.XMLDesc(_MIGRATABLE)
+            inactive = domain.XMLDesc(_MIGRATABLE | libvirt.VIR_DOMAIN_XML_INACTIVE)
+            sizes = {Path(path).name: domain.blockInfo(target)[0] for path, target in targets_of(xml).items()}
+        files = self._moving.files_beside(instance)
+        owner = self._moving.owner(instance.uuid)
+        export = DiskExport(
+            host=owner.host,
+            attempt=owner.attempt,
+            root_inode=owner.disk,
+            address=str(self._conf.my_ip),
+            port=self._exports.start(migration_uuid, key, [served for _, served in files], self._disks.program_group),
+            files=tuple(file for file, _ in files),
+            drive_is_cd=owner.drive_is_cd,
+        )
+        return LiveSource(xml=xml, inactive_xml=inactive, cpu_xml=cpu_of(xml), sizes=sizes, export=export)
 
     def check_live(self, instance: Instance, source: LiveSource, *, block: bool | None) -> None:
-        _refuse()
+        # Raises if this host cannot define the guest.
+        self._xml_of(instance, instance.node or "", instance.attempt, self._disks.plan(instance))
+        shared = self._moving.shares(instance.uuid, source.export)
+        if block is not None and block is shared:
+            storage = "both hosts have the same disks" if shared else "the hosts do not share the disks"
+            raise errors.Conflict(f"Instance {instance.uuid} cannot migrate in this mode: {storage}")
+        self._require_cpu(instance, source)
+
+    def _require_cpu(self, instance: Instance, source: LiveSource) -> None:
+        if source.cpu_xml is None:
+            return
+        with self._host.connection("Comparing the CPU", domain_name(instance.uuid)) as connection:
+            settings = self._ready()
+            answer = connection.compareHypervisorCPU(None, settings.arch, None, settings.virt_type, source.cpu_xml, 0)
+        if answer not in {libvirt.VIR_CPU_COMPARE_IDENTICAL, libvirt.VIR_CPU_COMPARE_SUPERSET}:
+            raise errors.HardwareNotOffered(f"The CPU of instance {instance.uuid}: this host does not offer it")
 
     def prepare_live(
         self,
@@ -40,28 +97,98 @@ class LibvirtMigration(ColdMigration):
         image_path: Path | None,
         check: Callable[[], None],
     ) -> LiveDestination:
-        _refuse()
+        host = self._ready().host
+        with self._host.connection("Preparing for a live migration", domain_name(instance.uuid)) as connection:
+            domain = lookup(connection, instance.uuid)
+            if domain is not None and domain.isActive():
+                raise errors.GuestBusy(f"Domain {domain.name()} runs here or is about to arrive")
+            tls_name = str(connection.getHostname()) if self._live.with_tls else None
+        shared = self._moving.shares(instance.uuid, source.export)
+        copied: tuple[str, ...] = ()
+        if not shared:
+            targets = {Path(path).name: target for path, target in targets_of(source.xml).items()}
+            formats = disk_formats_of(source.xml, instance.uuid)
+            base = None if image_path is None else Base.of(instance, image_path)
+            self._moving.make_targets(instance, host, attempt, source, formats, key, base, check)
+            copied = tuple(targets[name] for name in source.sizes)
+        own = self._xml_of(instance, node, attempt, self._disks.plan(instance))
+        with self._host.connection("Preparing for a live migration", domain_name(instance.uuid)) as connection:
+            self._plug(connection, instance)
+        return LiveDestination(
+            mode=LiveMode.SHARED if shared else LiveMode.BLOCK,
+            uri=uri_of_peer(self._live.scheme, self._address),
+            address=self._address,
+            tls_name=tls_name,
+            xml=migrated_xml(source.xml, own),
+            persistent_xml=migrated_xml(source.inactive_xml, own),
+            copied=copied,
+        )
 
     def live_migrate(
         self, instance: Instance, destination: LiveDestination, progress: Callable[[LiveProgress], None]
     ) -> LiveOutcome:
-        _refuse()
+        if self._live.with_tls is not (destination.tls_name is not None):
+            raise errors.HypervisorError(
+                "[libvirt] live_migration_with_native_tls differs between the source and the destination"
+            )
+        size = instance.flavor.memory_mb << 20
+        if destination.copied:
+            size += instance.flavor.disk_gb << 30
+        stays_paused = instance.vm_state is VmState.PAUSED
+        run = live_run.LiveRun(self._host, self._live, instance.uuid, destination, size=size, stays_paused=stays_paused)
+        self._destinations[instance.uuid] = destination
+        try:
+            return run.run(progress)
+        finally:
+            self._destinations.pop(instance.uuid, None)
 
     def abort_live(self, instance_uuid: str) -> None:
-        _refuse()
+        live_run.abort(self._host, instance_uuid)
 
     def force_complete_live(self, instance_uuid: str) -> None:
-        _refuse()
+        destination = self._destinations.get(instance_uuid)
+        if destination is None:
+            raise errors.GuestStateUnexpected(f"No live migration of instance {instance_uuid} runs")
+        live_run.force_complete(self._host, self._live, destination, instance_uuid)
 
     def guest_side(self, instance_uuid: str) -> GuestReport:
-        _refuse()
+        with self._host.connection("Reading the state", domain_name(instance_uuid)) as connection:
+            domain = lookup(connection, instance_uuid)
+            if domain is None:
+                return GuestReport(side=GuestSide.ABSENT)
+            mark = self._our_mark(domain)
+            return GuestReport(
+                side=sides.side_of(domain),
+                attempt=None if mark is None else mark.attempt,
+                moving=sides.migrates(domain),
+            )
 
     def arrive(self, instance: Instance, attempt: int) -> PowerState:
-        _refuse()
+        with self._host.connection("Arrival", domain_name(instance.uuid)) as connection:
+            domain = self._arrived(connection, instance.uuid, attempt)
+            jobs.require_free(domain)
+            if not domain.isActive():
+                raise errors.GuestStateUnexpected(f"Domain {domain.name()} does not run")
+            self._moving.own(instance.uuid, self._ready().host, attempt)
+            if instance.vm_state is not VmState.PAUSED:
+                _resume(domain)
+            return power.state_of(domain.state()[0])
+
+    def _arrived(self, connection: Any, instance_uuid: str, attempt: int) -> Any:
+        domain = self._own(connection, instance_uuid)
+        mark = self._our_mark(domain)
+        if mark is None or mark.attempt != attempt:
+            raise errors.NotFound(f"Domain {domain.name()} is not of attempt {attempt}")
+        return domain
 
     def stay(self, instance_uuid: str) -> PowerState:
-        _refuse()
+        with self._host.connection("Resuming", domain_name(instance_uuid)) as connection:
+            domain = self._own(connection, instance_uuid)
+            jobs.require_free(domain)
+            _resume(domain)
+            return power.state_of(domain.state()[0])
 
 
-def _refuse() -> NoReturn:
-    raise errors.HypervisorError("Guests of this hypervisor do not move")
+def _resume(domain: Any) -> None:
+    if power.state_of(domain.state()[0]) is PowerState.PAUSED:
+        domain.resume()

@@ -51,6 +51,9 @@ def running(domain: Any) -> int | None:
     except libvirt.libvirtError as error:
         if error.get_error_code() in _NO_JOB:
             return None
+        if error.get_error_code() == libvirt.VIR_ERR_OPERATION_UNSUPPORTED:
+            # libvirt counts a migration at its source only.
+            return int(libvirt.VIR_DOMAIN_JOB_OPERATION_MIGRATION_IN)
         if meaning(error) is errors.GuestBusy:
             # Even the question has to wait for the job's step: which job it is cannot be read.
             return _UNKNOWN

@@ -13,6 +13,7 @@ import msgspec
 from minova.errors import HypervisorError, ImageUnacceptable, NotFound, StaleAttempt
 from minova.objects.servers.disk_export import DiskExport, ExportedFile, TransferKey
 from minova.objects.servers.instance import Instance
+from minova.objects.servers.live_migration import LiveSource
 from minova.virt import programs
 from minova.virt.disk_space import disk_full, require_room
 from minova.virt.libvirt.guest_files import console_logs, disk_formats
@@ -39,6 +40,13 @@ class MovingDisks:
         disks = [Path(disk.path) for disk in self._disks.plan(instance) if Path(disk.path).name != DRIVE]
         logs = [path for path in (folder / name for name in _LOGS) if path.exists()]
         return tuple(self._files([*disks, *logs, *more], formats))
+
+    def files_beside(self, instance: Instance) -> tuple[tuple[ExportedFile, Served], ...]:
+        """Returns the files of a running guest to serve: those that libvirt does not copy in a live migration."""
+        folder = self._disks.folder(instance.uuid)
+        drive = [folder / DRIVE] if instance.config_drive and disk_owner.drive_is_cd(folder) else []
+        logs = [path for path in (folder / name for name in _LOGS) if path.exists()]
+        return tuple(self._files([*drive, *logs], disk_owner.written_formats(folder)))
 
     def _files(self, paths: list[Path], formats: dict[str, str]) -> Iterator[tuple[ExportedFile, Served]]:
         for path in paths:
@@ -85,7 +93,8 @@ class MovingDisks:
             raise ImageUnacceptable(f"The disk of instance {instance.uuid} is based on an image that is not here")
         what = f"Disks of instance {instance.uuid} in {self._disks.path}"
         with disk_full(what):
-            self._begin(folder, host, attempt, export)
+            formats = {file.name: file.format for file in export.files if file.format is not None}
+            self._begin(folder, host, attempt, export, formats)
             for file in export.files:
                 if not (folder / _plain(file.name)).exists():
                     require_room(self._disks.path, 0, self._disks.reserve, what)
@@ -98,9 +107,53 @@ class MovingDisks:
                 self._disks.share(folder, base)
             self._fit(folder, instance)
 
-    def _begin(self, folder: Path, host: str, attempt: int, export: DiskExport) -> None:
+    def make_targets(
+        self,
+        instance: Instance,
+        host: str,
+        attempt: int,
+        source: LiveSource,
+        formats: dict[str, str],
+        key: TransferKey,
+        base: Base | None,
+        check: Callable[[], None],
+    ) -> None:
+        """Make anew the disks into which libvirt copies those of a running guest, and fetch the files that it does not copy.
+        Raises as `fetch`.
+        """
+        folder = self._disks.folder(instance.uuid)
+        with disk_full(f"Disks of instance {instance.uuid} in {self._disks.path}"):
+            self._begin(folder, host, attempt, source.export, formats)
+            for file in source.export.files:
+                fetch(folder / _plain(file.name), source.export, file, key, self._disks.share_written, check)
+            for name, size in source.sizes.items():
+                self._make_target(folder / _plain(name), formats.get(name), size, base)
+            with disk_owner.locked(folder) as owner:
+                entry = _require_own(owner, host, attempt)
+                owner.write(msgspec.structs.replace(entry, disk=disk_owner.inode(folder / disk_owner.ROOT_DISK)))
+        if base is not None:
+            self._disks.share(folder, base)
+
+    def _make_target(self, path: Path, written: str | None, size: int, base: Base | None) -> None:
+        if written != disk_formats.QCOW2:
+            part = path.with_name(f"{path.name}.part")
+            with part.open("wb") as file:
+                part.chmod(0o600)
+                file.truncate(size)
+            self._disks.finish(part, size)
+            part.rename(path)
+        elif base is None:
+            raise ImageUnacceptable(f"{path.name} is based on an image that is not here")
+        else:
+            disk_images.overlay(path, base, size, lambda inode: None, self._disks.finish)
+
+    def own(self, instance_uuid: str, host: str, attempt: int) -> None:
+        """Make the disks that are here this host's, in this attempt. Raises as `take_over`."""
+        with disk_owner.locked(self._disks.folder(instance_uuid)) as owner:
+            _take(owner, host, attempt)
+
+    def _begin(self, folder: Path, host: str, attempt: int, export: DiskExport, formats: dict[str, str]) -> None:
         """Own the folder, and remove what an earlier attempt has left in it."""
-        formats = {file.name: file.format for file in export.files if file.format is not None}
         with disk_owner.locked(folder, make=True) as owner:
             entry = owner.read()
             there = [path for path in folder.iterdir() if path.name != disk_owner.OWNER]
@@ -137,13 +190,8 @@ class MovingDisks:
             raise NotFound(f"Instance {instance.uuid} has no disks on this host")
         with disk_full(f"Disks of instance {instance.uuid} in {self._disks.path}"):
             with disk_owner.locked(folder) as owner:
-                entry = owner.read()
-                if entry is None or not owner.is_of(entry.host):
-                    raise HypervisorError(f"Which host has made the disks in {folder} is not recorded")
-                if entry.attempt > attempt:
-                    raise StaleAttempt(f"The disks in {folder} are of attempt {entry.attempt} on host {entry.host}")
-                taken = msgspec.structs.replace(entry, host=host, attempt=attempt, drive_is_cd=write_drive.is_cd)
-                owner.write(taken)
+                taken = _take(owner, host, attempt)
+                owner.write(msgspec.structs.replace(taken, drive_is_cd=write_drive.is_cd))
             self._fit(folder, instance)
             if instance.config_drive:
                 disk_images.written(folder / DRIVE, write_drive.write, self._disks.share_written)
@@ -151,6 +199,17 @@ class MovingDisks:
     def _fit(self, folder: Path, instance: Instance) -> None:
         written = disk_owner.written_formats(folder)[disk_owner.ROOT_DISK]
         fitting.fit(folder, instance, named_disks(instance), written, self._disks.finish)
+
+
+def _take(owner: OwnerFile, host: str, attempt: int) -> DiskOwner:
+    entry = owner.read()
+    if entry is None or not owner.is_of(entry.host):
+        raise HypervisorError("Which host has made the disks is not recorded")
+    if entry.attempt > attempt:
+        raise StaleAttempt(f"The disks are of attempt {entry.attempt} on host {entry.host}")
+    taken = msgspec.structs.replace(entry, host=host, attempt=attempt)
+    owner.write(taken)
+    return taken
 
 
 def _require_own(owner: OwnerFile, host: str, attempt: int) -> DiskOwner:
