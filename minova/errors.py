@@ -237,6 +237,14 @@ class PostCopyFailed(HypervisorError):
     """The guest runs at its destination, but the rest of its memory does not arrive. Neither side can continue it."""
 
 
+class GuestDiskFull(GuestStateUnexpected):
+    """The guest stands still because a disk of its host is full."""
+
+
+class GuestDiskFailed(GuestStateUnexpected):
+    """The guest stands still because its disk cannot be read or written."""
+
+
 class BaseImageLost(HypervisorError):
     """The image on which a server's disk is based is gone from its host and cannot be fetched again. The text names the
     file.

@@ -102,6 +102,13 @@ DECISIONS_REPEATED = Counter(
 PLACEMENT_FINDINGS = Gauge(
     "minova_placement_findings", "What the last audit of Placement found wrong, by kind.", ["kind"], registry=REGISTRY
 )
+GUESTS_IN_TROUBLE = Gauge(
+    "minova_guests_in_trouble",
+    "Guests of this host that should run and stand still, or that have crashed, by reason: disk_full, disk_error, watchdog, "
+    "panicked, migration_broken, paused_by_other, crashed.",
+    ["reason"],
+    registry=REGISTRY,
+)
 SAFE_MODE = Gauge(
     "minova_safe_mode",
     "1 while the service changes nothing, because its database has lost changes or belongs to another cloud.",

@@ -38,6 +38,7 @@ from minova.compute.moves.phases import ColdPhases
 from minova.compute.moves.runner import MoveRunner
 from minova.compute.periodic.auditor import Auditor
 from minova.compute.periodic.guest_reports import GuestReports
+from minova.compute.periodic.guests_in_trouble import GuestsInTrouble
 from minova.compute.periodic.periodic_tasks import PeriodicTasks
 from minova.compute.tracker.monitors import Monitors
 from minova.compute.tracker.nodes import Nodes, settings_from
@@ -127,7 +128,7 @@ def make_manager(
     repeat = ConductorRetry(_pause_of(stopping), safe_mode=safe_mode)
     monitors = Monitors(conf.compute_monitors, guarded, source=conf.compute_driver, clock=clock)
     nodes = Nodes(settings_from(conf, host), guarded, guarded_conductor, monitors.metrics, repeat, records.all)
-    power_states = PowerStates(host, guarded_conductor, guarded.power_state)
+    power_states = PowerStates(host, guarded_conductor, guarded.guest_state)
     builder = Builder(
         host,
         guarded,
@@ -230,6 +231,7 @@ def make_manager(
             power_states,
             interfaces,
             guest_reports,
+            GuestsInTrouble(conf, guarded, nodes, builder.domains, background, clock=ticks),
             host=host,
             background=background,
         ),

@@ -82,6 +82,12 @@ OPTS: list[cfg.Opt] = [
         mutable=True,
         help="Seconds after which a finished resize or migration is confirmed without its owner; 0: never. Read by minova-conductor.",
     ),
+    cfg.BoolOpt(
+        "resume_guests_when_disk_has_space",
+        default=True,
+        mutable=True,
+        help="Let guests go on that QEMU has paused because the file system of their disks was full, once there is space again.",
+    ),
     cfg.IntOpt(
         "max_concurrent_guest_starts",
         default=4,

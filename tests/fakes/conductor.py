@@ -72,6 +72,7 @@ class FakeConductor:
         self.audits: dict[str, NodeAudit | None] = {}
         self.deleted_for = 0.0  # seconds since any deleted instance was deleted
         self.instances: dict[str, Instance] = {}
+        self.reasons: dict[str, str] = {}
         self.open: dict[str, _Open] = {}
         self.failures: list[Failure] = []
         self.purged: set[str] = set()
@@ -540,8 +541,11 @@ class FakeConductor:
             return None
         return known[1] if known[1].is_in_progress((instance.vm_state, instance.task_state)) else None
 
-    def report_power_states(self, ctx: RequestContext, *, host: str, states: dict[str, int]) -> None:
+    def report_power_states(
+        self, ctx: RequestContext, *, host: str, states: dict[str, int], reasons: dict[str, str] | None = None
+    ) -> None:
         def work() -> None:
+            self.reasons.update(reasons or {})
             for instance_uuid, state in states.items():
                 known = self.instances.get(instance_uuid)
                 if known is None or known.host != host or known.task_state is not None:

@@ -8,6 +8,7 @@ from typing import ClassVar
 import msgspec
 
 from minova import errors
+from minova.objects.actions.guest_changes import FAULTS
 from minova.objects.catalogue.flavor import Flavor, Overhead
 from minova.objects.catalogue.image import Image
 from minova.objects.hosts.compute_node import DomainView, HypervisorView
@@ -15,6 +16,7 @@ from minova.objects.hosts.cpu_times import CpuTimes
 from minova.objects.network.vif import GroupMembers, Vif
 from minova.objects.servers.console import ConsoleAddress, ConsoleType
 from minova.objects.servers.diagnostics import GuestDiagnostics
+from minova.objects.servers.guest_states import GuestReason, GuestState, reason_of
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
 from minova.virt.driver.disks import LeftDisks
@@ -49,6 +51,7 @@ class Hypervisor(Immovable):
         self.passwords: dict[str, str] = {}
         self.guest_data: dict[str, GuestData] = {}
         self.closed = False
+        self.has_space = True
         self.bases: frozenset[str] = frozenset()
         self.lost_bases: dict[str, Path] = {}
         self.cpus: CpuTimes | None = None
@@ -93,10 +96,10 @@ class Hypervisor(Immovable):
             ),
         )
 
-    def turn(self, uuid: str, state: PowerState) -> None:
+    def turn(self, uuid: str, state: PowerState, reason: GuestReason = GuestReason.NONE) -> None:
         """The domain's state changes from inside, and the driver says so."""
         node, domain = self._domains[uuid]
-        self._domains[uuid] = (node, msgspec.structs.replace(domain, power_state=state))
+        self._domains[uuid] = (node, msgspec.structs.replace(domain, power_state=state, reason=reason))
         if self._changed is not None:
             self._changed(uuid, state)
 
@@ -303,6 +306,25 @@ class Hypervisor(Immovable):
 
     def bound_console_logs(self) -> None:
         self._note("bound_console_logs")
+
+    def guest_state(self, instance_uuid: str) -> GuestState | None:
+        self._note("power_state")
+        found = self._domains.get(instance_uuid)
+        return GuestState(PowerState(found[1].power_state), reason_of(found[1].reason)) if found is not None else None
+
+    def guests_in_trouble(self) -> dict[str, GuestState]:
+        self._note("guests_in_trouble")
+        return {
+            uuid: GuestState(PowerState(domain.power_state), reason_of(domain.reason))
+            for uuid, (_, domain) in self._domains.items()
+            if reason_of(domain.reason) in FAULTS
+        }
+
+    def go_on(self, instance_uuid: str) -> bool:
+        self._note("go_on")
+        if self._domains[instance_uuid][1].reason == GuestReason.DISK_FULL and self.has_space:
+            self.turn(instance_uuid, PowerState.RUNNING)
+        return self.has_space
 
     def power_state(self, instance_uuid: str) -> PowerState | None:
         self._note("power_state")

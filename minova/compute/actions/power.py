@@ -1,10 +1,12 @@
 """Power on the host: starts, stops, reboots, pauses and suspensions."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from oslo_config import cfg
 
+from minova import errors
 from minova.compute.actions.action_run import ActionRun, Operation
 from minova.compute.instances.clean_stops import shutdown_timeout
 from minova.compute.instances.vif_plug_waiter import VifPlugWaiter
@@ -39,9 +41,9 @@ class Power:
             REBOOT_SOFT.kind: self._reboot_soft,
             REBOOT_HARD.kind: self.hard_reboot,
             PAUSE.kind: lambda run: driver.pause(run.instance.uuid),
-            UNPAUSE.kind: lambda run: driver.unpause(run.instance.uuid),
+            UNPAUSE.kind: self._unpause,
             SUSPEND.kind: lambda run: driver.suspend(run.instance.uuid),
-            RESUME.kind: lambda run: driver.resume(run.instance),
+            RESUME.kind: self._resume,
             TRIGGER_CRASH_DUMP.kind: lambda run: driver.inject_nmi(run.instance.uuid),
         }
 
@@ -61,6 +63,14 @@ class Power:
     def stop(self, run: ActionRun) -> PowerState:
         self.off(run)
         return self.state(run.instance.uuid)
+
+    def _unpause(self, run: ActionRun) -> PowerState:
+        with _as_it_was(run):
+            return self._driver.unpause(run.instance.uuid)
+
+    def _resume(self, run: ActionRun) -> PowerState:
+        with _as_it_was(run):
+            return self._driver.resume(run.instance)
 
     def _reboot_soft(self, run: ActionRun) -> PowerState:
         """As in Nova: the guest shuts itself down and is started again. A guest that does not shut down in time is
@@ -95,3 +105,13 @@ class Power:
 
     def state(self, instance_uuid: str) -> PowerState:
         return self._driver.power_state(instance_uuid) or PowerState.SHUTDOWN
+
+
+@contextmanager
+def _as_it_was(run: ActionRun) -> Iterator[None]:
+    """A guest whose disk stops it again stands still as before."""
+    try:
+        yield
+    except (errors.GuestDiskFull, errors.GuestDiskFailed):
+        run.untouched = True
+        raise

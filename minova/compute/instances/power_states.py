@@ -1,20 +1,26 @@
 """Sends power states to the conductor: many domain events, few messages."""
 
+import logging
 import threading
 from collections.abc import Callable, Mapping
 
+from minova import errors
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
+from minova.objects.actions.guest_changes import FAULTS
+from minova.objects.servers.guest_states import GuestState
 from minova.objects.servers.states import PowerState
+
+LOG = logging.getLogger(__name__)
 
 
 class PowerStates:
     """The newest state of each instance that changed. `changed` is called from the driver's own thread.
 
-    `now` reads the state of a domain from the hypervisor.
+    `now` reads the state of a guest, with its reason, from the hypervisor.
     """
 
-    def __init__(self, host: str, conductor: ConductorApi, now: Callable[[str], PowerState | None]) -> None:
+    def __init__(self, host: str, conductor: ConductorApi, now: Callable[[str], GuestState | None]) -> None:
         self._host = host
         self._now = now
         self._conductor = conductor
@@ -42,7 +48,7 @@ class PowerStates:
             self._held.discard(instance_uuid)
         state = self._now(instance_uuid)
         if state is not None:
-            self.changed(instance_uuid, state)
+            self.changed(instance_uuid, state.power_state)
 
     def compare(self, in_rows: Mapping[str, PowerState], now: Callable[[str], PowerState | None]) -> None:
         """Queue the states of instances that still differ from their rows. `in_rows` comes from an observation that may
@@ -71,17 +77,29 @@ class PowerStates:
         if not states:
             return
         try:
-            states = {uuid: self._settled(uuid, state) for uuid, state in states.items()}
-            self._conductor.report_power_states(
-                ctx, host=self._host, states={uuid: int(state) for uuid, state in states.items()}
-            )
+            settled = {uuid: self._settled(uuid, state) for uuid, state in states.items()}
+            states = {uuid: state.power_state for uuid, state in settled.items()}
+            self._report(ctx, settled)
         except BaseException:
             with self._lock:
                 self._waiting = {**states, **self._waiting}
             raise
 
-    def _settled(self, instance_uuid: str, state: PowerState) -> PowerState:
+    def _report(self, ctx: RequestContext, settled: Mapping[str, GuestState]) -> None:
+        states = {uuid: int(state.power_state) for uuid, state in settled.items()}
+        reasons = {uuid: state.reason.value for uuid, state in settled.items() if state.reason}
+        try:
+            self._conductor.report_power_states(ctx, host=self._host, states=states, reasons=reasons or None)
+        except errors.PeerTooOld:  # during an upgrade
+            self._conductor.report_power_states(ctx, host=self._host, states=states)
+        for uuid, state in settled.items():
+            if state.reason in FAULTS:
+                LOG.info(
+                    "The guest of instance %s is in power state %s: %s", uuid, state.power_state.name, state.detail
+                )
+
+    def _settled(self, instance_uuid: str, state: PowerState) -> GuestState:
         """Returns the state to report. It is read again just before the report, because it may change what its instance is:
         a guest that is off stops its instance, and one that runs is not shelved.
         """
-        return self._now(instance_uuid) or state
+        return self._now(instance_uuid) or GuestState(state)

@@ -16,6 +16,7 @@ from minova.compute.instances.interfaces import Interfaces
 from minova.compute.instances.power_states import PowerStates
 from minova.compute.periodic.auditor import Auditor
 from minova.compute.periodic.guest_reports import GuestReports
+from minova.compute.periodic.guests_in_trouble import GuestsInTrouble
 from minova.compute.tracker.nodes import running_deleted_from
 from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
@@ -34,7 +35,8 @@ INTERFACES_INTERVAL = 60.0
 BRIDGES_INTERVAL = 1.0
 # While its snapshot is not ended, a guest writes into a file that nothing else needs.
 SNAPSHOTS_INTERVAL = 60.0
-
+# A guest whose disk was full goes on so soon after there is space again.
+TROUBLE_INTERVAL = 10.0
 # As often as nodes are audited.
 GUESTS_INTERVAL = 60.0
 
@@ -54,6 +56,7 @@ class PeriodicTasks:
         power_states: PowerStates,
         interfaces: Interfaces,
         guest_reports: GuestReports,
+        guests_in_trouble: GuestsInTrouble,
         *,
         host: str,
         background: Background,
@@ -66,6 +69,7 @@ class PeriodicTasks:
         self._power_states = power_states
         self._interfaces = interfaces
         self._guest_reports = guest_reports
+        self._guests_in_trouble = guests_in_trouble
         self._host = host
         self._background = background
 
@@ -82,6 +86,8 @@ class PeriodicTasks:
         # At once, because networks may have changed while this service was away.
         every, work = INTERFACES_INTERVAL, self.refresh_interfaces
         tasks.append(PeriodicTask(name="refresh_interfaces", interval=every, work=work, at_once=True))
+        every, work = TROUBLE_INTERVAL, self._guests_in_trouble.look
+        tasks.append(PeriodicTask(name="watch_guests_in_trouble", interval=every, work=work, at_once=True))
         if conf.networks.bridge_mappings:
             tasks.append(PeriodicTask(name="watch_bridges", interval=BRIDGES_INTERVAL, work=self.watch_bridges))
         if conf.sync_power_state_interval >= 0:

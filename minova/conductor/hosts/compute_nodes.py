@@ -1,15 +1,14 @@
 """Calls of computes about their nodes and instances: the audit's two calls, and the calls around them."""
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.compute_messages import builds_of
+from minova.conductor.hosts import guest_changes
 from minova.conductor.hosts.audit_results import AuditResults
 from minova.conductor.hosts.identity import require_nodes_stay, require_same_node
 from minova.conductor.hosts.service_removal import remove_node
@@ -22,14 +21,12 @@ from minova.db.catalogue import aggregates
 from minova.db.hosts import compute_nodes, identity
 from minova.db.models import ComputeNode as NodeRow
 from minova.db.recovery import unexpected
-from minova.db.servers import actions, instances, migrations, pci_devices, tasks
+from minova.db.servers import instances, migrations, pci_devices, tasks
 from minova.messaging.rpc_access import OTHER_HOST, own_host
-from minova.objects.actions.power_rules import OFF, RUNS_BY_ITSELF, STOPS_BY_ITSELF
 from minova.objects.hosts.compute_node import ComputeNode, HypervisorView, Inventory
 from minova.objects.hosts.node_audit import NodeAudit
 from minova.objects.servers.build import AuditInputs, HostInstances
 from minova.objects.servers.instance import Instance
-from minova.objects.servers.states import PowerState, VmState
 from minova.objects.unexpected.removal_rules import Verdict, too_many
 from minova.placement import changes
 from minova.placement.allocations import claims
@@ -44,21 +41,6 @@ LOG = logging.getLogger(__name__)
 # The first versions that know providers below a node's own provider. Older services would offer the same devices at the
 # node's provider again, not find the devices at all, or count the devices that instances have as missing.
 _KNOW_CHILDREN = {"conductor": "1.6", "scheduler": "1.2"}
-
-
-class _Change(NamedTuple):
-    """What becomes of idle instances in these states whose guests have changed by themselves, and the action in their
-    records.
-    """
-
-    before: Collection[VmState]
-    after: VmState
-    action: str
-    reason: str
-
-
-_STOPPED = _Change(STOPS_BY_ITSELF, VmState.STOPPED, "stop", "Stopped, because their guests have shut themselves down,")
-_STARTED = _Change(RUNS_BY_ITSELF, VmState.ACTIVE, "unshelve", "Active, because their guests run though shelved,")
 
 
 class ComputeNodes(AuditsApi):
@@ -277,42 +259,15 @@ class ComputeNodes(AuditsApi):
 
     # -- power states ----------------------------------------------------------------------------------------------
 
-    def report_power_states(self, ctx: RequestContext, host: str, states: Mapping[str, int]) -> None:
-        """Guests that have shut themselves down become stopped, as in Nova, and get a `stop` action. Shelved ones that run
-        become active, and get an `unshelve` action.
-
-        Instances of other hosts, instances with a task, and unknown states are ignored.
-        """
-        valid = {uuid: PowerState(state) for uuid, state in states.items() if state in [*PowerState]}
-        off = [uuid for uuid, state in valid.items() if state in OFF]
-        running = [uuid for uuid, state in valid.items() if state is PowerState.RUNNING]
-
-        def work(session: Session) -> None:
-            at = self._worker.at()
-            self._follow(session, ctx, host, off, _STOPPED, at)
-            self._follow(session, ctx, host, running, _STARTED, at)
-            instances.set_power_states(session, host, valid, at)
-
-        if valid:
-            self._worker.run(work)
-
-    def _follow(
-        self, session: Session, ctx: RequestContext, host: str, guests: Sequence[str], change: _Change, at: datetime
+    def report_power_states(
+        self, ctx: RequestContext, host: str, states: Mapping[str, int], reasons: Mapping[str, str] | None = None
     ) -> None:
-        """Change the rows of these guests as the guests have changed by themselves."""
-        idle = instances.idle_in(session, host, guests, change.before) if guests else []
-        if not idle:
-            return
-        uuids = [uuid for uuid, _, _ in idle]
-        LOG.warning("%s on %s: %s", change.reason, host, ", ".join(uuids))
-        before = [(state, None) for state in change.before]
-        instances.transition(session, uuids, before, (change.after, None), updated_at=at)
-        action: dict[str, Any] = {"action": change.action, "request_id": ctx.request_id, "start_time": at}
-        rows = [
-            {"instance_uuid": uuid, "project_id": project_id, "user_id": user_id, **action}
-            for uuid, project_id, user_id in idle
-        ]
-        actions.end(session, list(actions.begin(session, rows).values()), at, event=False)
+        """Changes instances as their guests have changed: see `guest_changes.py`. Instances of other hosts, instances with a
+        task, and unknown states are ignored.
+        """
+        reported = guest_changes.guest_states(states, reasons or {})
+        if reported:
+            self._worker.run(lambda session: guest_changes.follow(session, ctx, host, reported, self._worker.at()))
 
 
 def _place(host: str | None, name_hosts: bool) -> str:

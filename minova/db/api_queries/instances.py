@@ -117,6 +117,7 @@ class InstanceRow(NamedTuple):
     vm_state: str
     task_state: str | None
     power_state: int
+    has_fault: bool
     host: str | None
     node: str | None
     availability_zone: str | None

@@ -8,6 +8,7 @@ from sqlalchemy import (
     Index,
     String,
     Text,
+    false,
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -60,6 +61,8 @@ class Instance(Lockable, Base):
     shelved_image_id: Mapped[str | None] = mapped_column(Uuid)
     shelved_at: Mapped[datetime | None]
     progress: Mapped[int] = mapped_column(default=0)
+    # Whether its newest fault is shown though its status is neither ERROR nor DELETED.
+    has_fault: Mapped[bool] = mapped_column(default=False, server_default=false())
     locked_by: Mapped[str | None] = mapped_column(String(16))
     locked_reason: Mapped[str | None]
     access_ip_v4: Mapped[str | None] = mapped_column(String(39))

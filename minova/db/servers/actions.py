@@ -252,7 +252,10 @@ def failed_attempts(session: Session, action_id: int) -> list[FailedAttempt]:
 
 
 def add_faults(session: Session, instance_uuids: Collection[str], at: datetime, failure: Failure) -> None:
+    """Records the failure and shows it with the instances, until their next action succeeds."""
     values = {"message": _kept(failure.message), "details": _kept(f"{failure.kind}: {failure.details}")}
     values |= {"kind": _kind(failure)}
     rows = [{"instance_uuid": uuid, "code": 500, "created_at": at, **values} for uuid in instance_uuids]
     session.connection().execute(insert(InstanceFault), rows)
+    for some in chunked(sorted(instance_uuids)):
+        session.connection().execute(update(Instance).where(Instance.uuid.in_(some)).values(has_fault=True))

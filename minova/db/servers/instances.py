@@ -44,6 +44,7 @@ from minova.objects.servers.states import (
     State,
     TaskState,
     VmState,
+    power_state_of,
 )
 
 _PLAIN_COLUMNS = (
@@ -128,6 +129,7 @@ _LOCK = (
                 "launched_at",
                 "locked_by",
                 "shelved_image_id",
+                "power_state",
             )
         )
     )
@@ -178,6 +180,7 @@ class LockedInstance(NamedTuple):
     launched: bool = True
     locked_by: str | None = None
     shelved_image_id: str | None = None
+    power_state: PowerState = PowerState.RUNNING
 
     @property
     def deleting(self) -> bool:
@@ -221,6 +224,7 @@ def lock(session: Session, uuids: Iterable[str]) -> dict[str, LockedInstance]:
                 row.launched_at is not None,
                 row.locked_by,
                 row.shelved_image_id,
+                power_state_of(row.power_state),
             )
     return locked
 
@@ -411,6 +415,12 @@ def row_hosts(session: Session, uuids: Iterable[str]) -> dict[str, str | None]:
     return hosts
 
 
+def hide_faults(session: Session, uuids: Collection[str]) -> None:
+    """The last fault of these instances is over."""
+    chosen = (Instance.uuid.in_(sorted(uuids)), Instance.has_fault.is_(True))
+    session.connection().execute(update(Instance).where(*chosen).values(has_fault=False))
+
+
 def set_power_states(session: Session, host: str, states: Mapping[str, int], at: datetime) -> None:
     """Updates the host's idle instances whose power state differs. Instances with a task are left to the task."""
     for state in sorted(set(states.values())):
@@ -456,23 +466,23 @@ def shelved_before(session: Session, now: datetime, seconds: float) -> list[str]
 class IdleInstance(NamedTuple):
     uuid: str
     project_id: str
-    user_id: str
+    vm_state: VmState
+    power_state: PowerState
 
 
-def idle_in(session: Session, host: str, uuids: Iterable[str], vm_states: Iterable[VmState]) -> list[IdleInstance]:
-    """Locks and returns the host's instances in these states that have no task."""
+def idle_on(session: Session, host: str, uuids: Iterable[str]) -> list[IdleInstance]:
+    """Locks and returns those of these instances that are on the host and have no task."""
     idle: list[IdleInstance] = []
-    model, names = Instance, [state.value for state in vm_states]
+    model = Instance
     for chunk in chunked(sorted(set(uuids))):
-        query = select(model.uuid, model.project_id, model.user_id).where(
-            model.uuid.in_(chunk),
-            model.host == host,
-            model.deleted_at.is_(None),
-            model.task_state.is_(None),
-            model.vm_state.in_(names),
+        query = select(model.uuid, model.project_id, model.vm_state, model.power_state).where(
+            model.uuid.in_(chunk), model.host == host, model.deleted_at.is_(None), model.task_state.is_(None)
         )
         rows = session.execute(query.order_by(model.uuid).with_for_update())
-        idle += [IdleInstance(*row) for row in rows]
+        idle += [
+            IdleInstance(uuid, project_id, state_of(vm_state, None)[0], power_state_of(power_state))
+            for uuid, project_id, vm_state, power_state in rows
+        ]
     return idle
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from minova.objects.servers.guest_states import stands_still
 from minova.objects.servers.states import PowerState, State, TaskState, VmState
 
 # Seconds for the host of an action with secret arguments: longer than the host waits for a guest (`virt`,
@@ -53,6 +54,7 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
     to answer.
     `makes_image`: the arguments hold the record of an image that is created with the task; the record is removed if the
     action fails.
+    `wakes`: also allowed on an active server whose guest stands still: something else than minova has paused it.
     `ignores_lock`: allowed on a locked server.
     `notifies_errors`: as in Nova, a notification tells of its failure, too.
     `accepted_late`: its success is accepted although a conductor has ended it, if nothing has changed the instance since.
@@ -89,6 +91,7 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
     secret: bool = False
     makes_image: bool = False
     ignores_lock: bool = False
+    wakes: bool = False
     notifies_errors: bool = False
     accepted_late: bool = False
     redefines_domain: bool = False
@@ -106,6 +109,11 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
             msgspec.structs.force_setattr(self, field, getattr(self, field).format(kind=self.kind, name=self.name))
 
     @property
+    def begins_in(self) -> frozenset[VmState]:
+        """Returns every vm_state in which it may be requested."""
+        return self.vm_states | {VmState.ACTIVE} if self.wakes else self.vm_states
+
+    @property
     def entered(self) -> tuple[TaskState, ...]:
         """Returns the task states that it has entered when its host begins."""
         return tuple(step for step in self.progress if step not in self.reported)
@@ -116,7 +124,7 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
         success or failure.
         """
         table: dict[State, set[State]] = {}
-        for state in self.vm_states if self.progress else ():
+        for state in self.begins_in if self.progress else ():
             ends: set[State] = {(self.after_success(state), None), (self.fails_in or state, None), (state, None)}
             for task_state in self.task_states:
                 table.setdefault((state, task_state), set()).add((state, self.progress[0]))
@@ -129,7 +137,7 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
         """Whether an instance in this state, which has a task of this kind, is in the state that the task was created
         for.
         """
-        return not self.progress or (state[0] in self.vm_states and state[1] in self.progress)
+        return not self.progress or (state[0] in self.begins_in and state[1] in self.progress)
 
     @property
     def ends_others(self) -> bool:
@@ -174,12 +182,21 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
             return vm_state
         return self.fails_in
 
-    def refusal(self, instance_uuid: str, state: State, *, has_host: bool, launched: bool) -> str | None:
+    def refusal(
+        self,
+        instance_uuid: str,
+        state: State,
+        *,
+        has_host: bool,
+        launched: bool,
+        power_state: PowerState = PowerState.RUNNING,
+    ) -> str | None:
         """Returns why it is not allowed now, with Nova's texts and in Nova's order; None if it is allowed."""
         vm_state, task_state = state
         if not has_host and vm_state is not VmState.SHELVED_OFFLOADED:
             return f"Instance {instance_uuid} is not ready"
-        if vm_state not in self.vm_states:
+        may_wake = self.wakes and vm_state is VmState.ACTIVE and stands_still(vm_state, power_state)
+        if vm_state not in self.vm_states and not may_wake:
             return f"Cannot '{self.name}' instance {instance_uuid} while it is in vm_state {vm_state}"
         if task_state not in self.task_states:
             return f"Cannot '{self.name}' instance {instance_uuid} while it is in task_state {task_state}"

@@ -12,9 +12,9 @@ Nova's::
     reboot_hard   rebooting_hard, reboot_pending_hard, ..._started_hard active, stopped, paused, suspended, error; also while
                                                                        the guest is rebooted, paused, suspended or resumed
     pause         pausing                                              active
-    unpause       unpausing                                            paused
+    unpause       unpausing                                            paused; active, if the guest stands still
     suspend       suspending                                           active
-    resume        resuming                                             suspended
+    resume        resuming                                             suspended; active, if the guest stands still
     rescue        rescuing                                             active, stopped, error
     rebuild       rebuilding, rebuild_block_device_mapping, rebuild_spawning   active, stopped, error
     unrescue      unrescuing                                           rescued

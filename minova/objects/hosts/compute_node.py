@@ -55,6 +55,7 @@ class HypervisorView(msgspec.Struct, frozen=True, kw_only=True):
 class DomainView(msgspec.Struct, frozen=True, kw_only=True):
     """One domain on the hypervisor. `ours`: it has minova's mark, whether or not there is a row for it.
 
+    `reason`: why it is in its power state (`GuestReason`), where its driver says so.
     `accepted`: a conductor has accepted the report that its build succeeded.
     """
 
@@ -63,6 +64,7 @@ class DomainView(msgspec.Struct, frozen=True, kw_only=True):
     memory_mb: int
     vcpus: int
     power_state: int
+    reason: str = ""
     ours: bool = True
     attempt: int | None = None
     accepted: bool = False

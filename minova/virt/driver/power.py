@@ -3,6 +3,7 @@
 import threading
 from typing import Protocol
 
+from minova.objects.servers.guest_states import GuestState
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
 
@@ -10,6 +11,22 @@ from minova.objects.servers.states import PowerState
 class PowerDriver(Protocol):
     def power_state(self, instance_uuid: str) -> PowerState | None:
         """Returns the power state, or None if there is no such domain."""
+        ...
+
+    def guest_state(self, instance_uuid: str) -> GuestState | None:
+        """Returns the power state with its reason, or None if there is no such domain."""
+        ...
+
+    def guests_in_trouble(self) -> dict[str, GuestState]:
+        """Returns the guests of ours that stand still, or have crashed, with the reason. Guests that minova has paused are
+        among them.
+        """
+        ...
+
+    def go_on(self, instance_uuid: str) -> bool:
+        """Let the guest go on if it stands still because its disk was full, and there is space again. Returns whether it
+        went on.
+        """
         ...
 
     def power_on(self, instance: Instance, *, paused: bool = False) -> PowerState:
@@ -44,7 +61,7 @@ class PowerDriver(Protocol):
 
     def shut_down(self, instance_uuid: str, timeout: float, cancelled: threading.Event) -> bool:
         """Signal the guest to shut itself down. Returns whether it is off within `timeout` seconds; returns True also
-        once `cancelled` is set.
+        once `cancelled` is set. Returns False at once for a guest that stands still and cannot go on.
         """
         ...
 
@@ -53,7 +70,9 @@ class PowerDriver(Protocol):
         ...
 
     def unpause(self, instance_uuid: str) -> PowerState:
-        """Resume the guest's CPUs; a running guest is left running. Raises NotFound if there is no domain."""
+        """Resume the guest's CPUs; a running guest is left running. Raises NotFound if there is no domain. Raises
+        GuestDiskFull or GuestDiskFailed if the disk that has stopped the guest stops it again.
+        """
         ...
 
     def suspend(self, instance_uuid: str) -> PowerState:
@@ -63,8 +82,8 @@ class PowerDriver(Protocol):
         ...
 
     def resume(self, instance: Instance) -> PowerState:
-        """Resume the guest from its saved memory, or start it as `power_on` does if none is saved. Raises NotFound if
-        there is no domain.
+        """Resume the guest from its saved memory, or start it as `power_on` does if none is saved. One that stands still goes
+        on as by `unpause`. Raises NotFound if there is no domain.
         """
         ...
 

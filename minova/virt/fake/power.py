@@ -4,7 +4,9 @@ import threading
 
 import msgspec
 
+from minova.objects.actions.guest_changes import FAULTS
 from minova.objects.actions.power_rules import ON
+from minova.objects.servers.guest_states import GuestReason, GuestState
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
 from minova.virt.fake.domains import FakeDomains
@@ -19,6 +21,29 @@ class FakePower(FakeDomains):
             self._begin("power_state")
             domain = self._domains.get(instance_uuid)
             return None if domain is None else domain.power_state
+
+    def guest_state(self, instance_uuid: str) -> GuestState | None:
+        with self._lock:
+            self._begin("guest_state")
+            domain = self._domains.get(instance_uuid)
+            return None if domain is None else GuestState(domain.power_state, domain.reason)
+
+    def guests_in_trouble(self) -> dict[str, GuestState]:
+        with self._lock:
+            self._begin("guests_in_trouble")
+            return {
+                uuid: GuestState(domain.power_state, domain.reason)
+                for uuid, domain in self._domains.items()
+                if domain.reason in FAULTS
+            }
+
+    def go_on(self, instance_uuid: str) -> bool:
+        with self._lock:
+            self._begin("go_on")
+            is_full = self._domain(instance_uuid).reason is GuestReason.DISK_FULL
+            if is_full:
+                self.turn(instance_uuid, PowerState.RUNNING)
+            return is_full
 
     def power_on(self, instance: Instance, *, paused: bool = False) -> PowerState:
         state = PowerState.PAUSED if paused else PowerState.RUNNING

@@ -12,6 +12,7 @@ from minova import errors
 from minova.codecs import Decoder
 from minova.objects.actions.power_rules import OFF
 from minova.objects.hosts.compute_node import DomainView
+from minova.objects.servers.guest_states import GuestReason
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
 from minova.private_files import make_folder
@@ -31,6 +32,7 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     disk_gb: int
     vcpus: int
     power_state: PowerState = PowerState.SHUTDOWN
+    reason: GuestReason = GuestReason.NONE
     console: str = ""
     macs: tuple[str, ...] = ()
     boots: int = 0
@@ -39,8 +41,10 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
     def turned(self, state: PowerState) -> "Domain":
         """Returns the domain in this state: a guest that is off boots, or goes on from its saved memory."""
         if self.power_state not in OFF or state in OFF:
-            return msgspec.structs.replace(self, power_state=state)
-        return msgspec.structs.replace(self, power_state=state, boots=self.boots + (not self.saved), saved=False)
+            return msgspec.structs.replace(self, power_state=state, reason=GuestReason.NONE)
+        return msgspec.structs.replace(
+            self, power_state=state, reason=GuestReason.NONE, boots=self.boots + (not self.saved), saved=False
+        )
 
     @property
     def view(self) -> DomainView:
@@ -50,6 +54,7 @@ class Domain(msgspec.Struct, frozen=True, kw_only=True):
             memory_mb=self.memory_mb,
             vcpus=self.vcpus,
             power_state=self.power_state,
+            reason=self.reason,
             attempt=self.attempt,
         )
 
@@ -79,12 +84,12 @@ class FakeRecords:
         with self._lock:
             self._failures[operation].extend(failures)
 
-    def turn(self, instance_uuid: str, state: PowerState) -> None:
+    def turn(self, instance_uuid: str, state: PowerState, reason: GuestReason = GuestReason.NONE) -> None:
         """Change the state of the domain by itself, as a guest that shuts down does. Raises NotFound if there is no
         domain.
         """
         with self._lock:
-            self._write(self._domain(instance_uuid).turned(state))
+            self._write(msgspec.structs.replace(self._domain(instance_uuid).turned(state), reason=reason))
             watchers = tuple(self._changed)
         for changed in watchers:
             changed(instance_uuid, state)

@@ -19,8 +19,9 @@ from minova.objects.catalogue.flavor import Flavor
 from minova.objects.network.vif import Vif
 from minova.objects.requests.request_spec import RequestSpec
 from minova.objects.servers.failures import text_of
+from minova.objects.servers.guest_states import stands_still
 from minova.objects.servers.server_status import Status, status_of
-from minova.objects.servers.states import TaskState
+from minova.objects.servers.states import TaskState, VmState, power_state_of
 
 WITH_PROGRESS = frozenset(
     (Status.ACTIVE, Status.BUILD, Status.REBUILD, Status.RESIZE, Status.VERIFY_RESIZE, Status.MIGRATING)
@@ -304,8 +305,11 @@ def _hints(spec: RequestSpec | None) -> dict[str, list[Any]]:
 
 
 def shows_fault(row: InstanceRow) -> bool:
-    """Whether the fault is shown: as in Nova, and during a delete, because the host may fail to do it."""
-    return shown_status(row) in WITH_FAULT or row.task_state == TaskState.DELETING
+    """Whether the fault is shown: as in Nova, during a delete, because the host may fail to do it, while the guest stands
+    still, and after an action that has failed until the next one begins.
+    """
+    is_shown = shown_status(row) in WITH_FAULT or row.task_state == TaskState.DELETING or row.has_fault
+    return is_shown or (row.task_state is None and stands_still(VmState(row.vm_state), power_state_of(row.power_state)))
 
 
 def _fault(form: Form, fault: models.InstanceFault) -> FaultView:

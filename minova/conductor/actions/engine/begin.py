@@ -96,7 +96,7 @@ class BeginActions:
                 note(session, f"{action.notification}.start", [instance.uuid], instance.host)
         actions.begin_events(session, events)
         for (before, busy), uuids in changes.items():
-            instances.transition(session, uuids, [before], busy, updated_at=at, progress=0)
+            instances.transition(session, uuids, [before], busy, updated_at=at, progress=0, has_fault=False)
         tasks.insert_rows(session, rows, self._worker.now())
         for request, payload in zip(requests, payloads, strict=True):
             note_image(session, request.instance_uuid, payload.arguments.image_id)

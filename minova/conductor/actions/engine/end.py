@@ -189,6 +189,8 @@ class EndActions:
             # the report stops the instance.
             del values["power_state"]
         if error is None:
+            if ending.after is not VmState.ERROR:
+                values["has_fault"] = False
             values |= self._kinds[locked.action.kind].succeeded(session, locked, ending.after)
             if locked.action.progress:
                 values |= columns_without_shelved_image(session, locked.instance, ending.after)

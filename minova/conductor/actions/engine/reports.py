@@ -216,7 +216,7 @@ class ActionReports(ActionReportsApi):
             return None
         action_id, event = failed
         vm_state, task_state = instance.state
-        action = next((each for each in _ACCEPTED_LATE.get(event or "", ()) if vm_state in each.vm_states), None)
+        action = next((each for each in _ACCEPTED_LATE.get(event or "", ()) if vm_state in each.begins_in), None)
         if action is None or action_id != report.action_id or task_state is not None:
             return None
         LOG.warning("Instance %s: %s has succeeded on %s after its end", uuid, action.name, report.host)

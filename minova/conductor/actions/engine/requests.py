@@ -289,7 +289,9 @@ def require_allowed(instance: LockedInstance | None, request: ActionRequest) -> 
         raise errors.NotFound(f"Instance {uuid} could not be found.")
     require_unlocked(instance, override=request.override_lock or action.ignores_lock)
     has_host, launched = instance.host is not None, instance.launched
-    refusal = action.refusal(uuid, instance.state, has_host=has_host, launched=launched)
+    refusal = action.refusal(
+        uuid, instance.state, has_host=has_host, launched=launched, power_state=instance.power_state
+    )
     if refusal is not None:
         raise errors.Conflict(refusal)
     if instance.host in request.absent_hosts:

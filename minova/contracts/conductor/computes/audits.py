@@ -58,9 +58,11 @@ class AuditsApi(Protocol):
         """Write usage that changed between audits, because a claim was dropped or an instance was removed."""
         ...
 
-    @call
-    def report_power_states(self, ctx: RequestContext, *, host: str, states: dict[str, int]) -> None:
-        """Reports {instance uuid: PowerState} of domains whose state changed. Instances of other hosts are not
-        changed.
+    @call(added={"reasons": "1.8"})
+    def report_power_states(
+        self, ctx: RequestContext, *, host: str, states: dict[str, int], reasons: dict[str, str] | None = None
+    ) -> None:
+        """Reports {instance uuid: PowerState} of domains whose state changed, and {instance uuid: GuestReason} of those whose
+        state has a reason. Instances of other hosts are not changed.
         """
         ...

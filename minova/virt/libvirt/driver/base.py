@@ -85,12 +85,14 @@ class LibvirtBase:
     def _view(self, domain: Any) -> DomainView:
         state, memory_kib, _, vcpus, _ = domain.info()
         mark = self._our_mark(domain)
+        power_state, reason = power.view_of_state(domain, state)
         return DomainView(
             uuid=domain.UUIDString(),
             name=domain.name(),
             memory_mb=memory_kib // units.Ki,
             vcpus=vcpus,
-            power_state=power.state_of(state),
+            power_state=power_state,
+            reason=reason,
             ours=mark is not None,
             attempt=mark.attempt if mark else None,
         )

@@ -71,7 +71,7 @@ class LibvirtInterfaces(LibvirtPower):
             if self._real:
                 xml = interface_xml(instance, self._settings_now((vif,)), vif)
                 self._hotplug.attach(domain, vif, xml, instance.hostname)
-            return power.state_of(domain.state()[0])
+            return power.state_of(domain)
 
     def detach_interface(self, instance_uuid: str, vif: Vif, check: Callable[[], None]) -> PowerState:
         with self._host.connection("Detaching an interface", domain_name(instance_uuid)) as connection:

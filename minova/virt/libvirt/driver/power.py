@@ -1,11 +1,14 @@
 """What a guest that exists does: it runs, pauses, is saved, and obeys signals."""
 
 import logging
+import shutil
 import threading
 import time
 
 import libvirt
 
+from minova.objects.actions.guest_changes import FAULTS
+from minova.objects.servers.guest_states import GuestReason, GuestState
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
 from minova.virt.libvirt import guest_agent
@@ -15,6 +18,16 @@ from minova.virt.libvirt.host import lookup, require
 from minova.virt.libvirt.xml.guest_xml import domain_name
 
 LOG = logging.getLogger(__name__)
+# Seconds within which a guest whose disk is still full stands still again.
+GOES_ON_WITHIN = 1.0
+# Bytes that must be free before a guest whose disk was full goes on by itself.
+ROOM_TO_GO_ON = 64 << 20
+_BY_DISK = frozenset({GuestReason.DISK_FULL, GuestReason.DISK_ERROR})
+_NOT_RUNNING: int = (
+    libvirt.VIR_CONNECT_LIST_DOMAINS_PAUSED
+    | libvirt.VIR_CONNECT_LIST_DOMAINS_SHUTOFF
+    | libvirt.VIR_CONNECT_LIST_DOMAINS_OTHER
+)
 # Seconds between checks whether a guest has shut itself down, and between signals to it (Nova's
 # shutdown_retry_interval).
 SHUTDOWN_POLL, SHUTDOWN_RETRY_INTERVAL = 0.5, 10.0
@@ -22,14 +35,41 @@ SHUTDOWN_POLL, SHUTDOWN_RETRY_INTERVAL = 0.5, 10.0
 
 class LibvirtPower(DomainDefinitions):
     def power_state(self, instance_uuid: str) -> PowerState | None:
+        state = self.guest_state(instance_uuid)
+        return None if state is None else state.power_state
+
+    def guest_state(self, instance_uuid: str) -> GuestState | None:
         with self._host.connection("Reading the state", domain_name(instance_uuid)) as connection:
             domain = lookup(connection, instance_uuid)
             try:
-                return None if domain is None else power.state_of(domain.state()[0])
+                return None if domain is None else power.guest_state(domain)
             except libvirt.libvirtError as error:
                 if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
                     return None
                 raise
+
+    def guests_in_trouble(self) -> dict[str, GuestState]:
+        found: dict[str, GuestState] = {}
+        with self._host.connection("Listing domains") as connection:
+            for domain in connection.listAllDomains(_NOT_RUNNING):
+                try:
+                    state = power.guest_state(domain)
+                    if state.reason in FAULTS and self._our_mark(domain) is not None:
+                        found[domain.UUIDString()] = state
+                except libvirt.libvirtError as error:
+                    if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:  # gone since it was listed
+                        raise
+        return found
+
+    def go_on(self, instance_uuid: str) -> bool:
+        with self._host.connection("Continuing", domain_name(instance_uuid)) as connection:
+            domain = self._own(connection, instance_uuid)
+            jobs.require_free(domain)
+            is_full = shutil.disk_usage(self._disks.folder(instance_uuid)).free < ROOM_TO_GO_ON
+            if is_full or power.guest_state(domain).reason is not GuestReason.DISK_FULL:
+                return False
+            domain.resume()
+            return True
 
     def power_on(self, instance: Instance, *, paused: bool = False) -> PowerState:
         """Raises NotFound if there is no domain, StaleAttempt if another host has made its disks since."""
@@ -47,7 +87,7 @@ class LibvirtPower(DomainDefinitions):
                 if not domain.isActive():
                     raise
             saved_memory.forget_used(domain)
-            return power.state_of(domain.state()[0])
+            return power.state_of(domain)
 
     def start(self, instance: Instance) -> PowerState:
         with self._host.connection("Starting", domain_name(instance.uuid)) as connection:
@@ -56,7 +96,7 @@ class LibvirtPower(DomainDefinitions):
                 jobs.require_free(domain)
                 if power.runs(domain):
                     saved_memory.forget_used(domain)
-                    return power.state_of(domain.state()[0])
+                    return power.state_of(domain)
                 if saved_memory.is_saved(domain):
                     return self.power_on(instance)
         return self._run_anew(instance, drop_memory=False)
@@ -79,8 +119,14 @@ class LibvirtPower(DomainDefinitions):
             domain = lookup(connection, instance_uuid)
             if domain is not None:
                 jobs.require_not_saving(domain)
+                if power.guest_state(domain).reason in _BY_DISK:
+                    domain.resume()
         while self._is_active(instance_uuid):
             now = time.monotonic()
+            state = self.guest_state(instance_uuid)
+            if state is not None and state.reason in FAULTS and state.power_state is PowerState.PAUSED:
+                LOG.info("Instance %s stands still and cannot shut down: %s", instance_uuid, state.reason)
+                return False
             if now >= until:
                 LOG.info("Instance %s has not shut down within %g s", instance_uuid, timeout)
                 return False
@@ -95,17 +141,20 @@ class LibvirtPower(DomainDefinitions):
         with self._host.connection("Pausing", domain_name(instance_uuid)) as connection:
             domain = self._own(connection, instance_uuid)
             jobs.require_free(domain)
-            if power.state_of(domain.state()[0]) is not PowerState.PAUSED:
+            if power.state_of(domain) is not PowerState.PAUSED:
                 domain.suspend()
-            return power.state_of(domain.state()[0])
+            return power.state_of(domain)
 
     def unpause(self, instance_uuid: str) -> PowerState:
         with self._host.connection("Unpausing", domain_name(instance_uuid)) as connection:
             domain = self._own(connection, instance_uuid)
             jobs.require_free(domain)
-            if power.state_of(domain.state()[0]) is not PowerState.RUNNING:
+            before = power.guest_state(domain)
+            if before.power_state is not PowerState.RUNNING:
                 domain.resume()
-            return power.state_of(domain.state()[0])
+            if before.reason in _BY_DISK:
+                power.require_going_on(domain, GOES_ON_WITHIN)
+            return power.state_of(domain)
 
     def suspend(self, instance_uuid: str) -> PowerState:
         with self._host.connection("Suspending", domain_name(instance_uuid)) as connection:
@@ -115,11 +164,16 @@ class LibvirtPower(DomainDefinitions):
             if domain.isActive() or not domain.hasManagedSaveImage():
                 self._snapshots.settle(instance_uuid, domain)
                 domain.managedSave()
-            return power.state_of(domain.state()[0])
+            return power.state_of(domain)
 
     def resume(self, instance: Instance) -> PowerState:
-        """libvirt starts a domain from its saved memory automatically."""
-        return self.power_on(instance)
+        """libvirt starts a domain from its saved memory automatically. A guest that stood still when it was saved does so
+        again.
+        """
+        state = self.power_state(instance.uuid)
+        if state is not PowerState.PAUSED:
+            state = self.power_on(instance)
+        return self.unpause(instance.uuid) if state is PowerState.PAUSED else state
 
     def has_saved_memory(self, instance_uuid: str) -> bool:
         with self._host.connection("Reading the saved memory", domain_name(instance_uuid)) as connection:
@@ -130,7 +184,7 @@ class LibvirtPower(DomainDefinitions):
         with self._host.connection("Interrupting", domain_name(instance_uuid)) as connection:
             domain = self._own(connection, instance_uuid)
             domain.injectNMI()
-            return power.state_of(domain.state()[0])
+            return power.state_of(domain)
 
     def set_admin_password(self, instance: Instance, password: str) -> None:
         with self._host.connection("Setting the password", domain_name(instance.uuid)) as connection:

@@ -14,9 +14,12 @@ def report(harness: ConductorHarness, uuid: str, state: int, host: str = "a") ->
     harness.conductor.report_power_states(CTX, host=host, states={uuid: int(state)})
 
 
-@pytest.mark.parametrize("state", [PowerState.SHUTDOWN, PowerState.CRASHED])
+@pytest.mark.parametrize(
+    ("state", "record"),
+    [(PowerState.SHUTDOWN, ("stop", "Success")), (PowerState.CRASHED, ("guest_crash", "Error"))],
+)
 def test_a_guest_that_shut_itself_down_is_shutoff_and_keeps_what_it_holds(
-    harness: ConductorHarness, state: PowerState
+    harness: ConductorHarness, state: PowerState, record: tuple[str, str]
 ) -> None:
     uuid = harness.active()
     report(harness, uuid, state)
@@ -27,7 +30,7 @@ def test_a_guest_that_shut_itself_down_is_shutoff_and_keeps_what_it_holds(
     assert row is not None
     assert shown_status(row) == "SHUTOFF"
     assert harness.instance(uuid).power_state == state
-    assert harness.actions(uuid) == [("create", "Success"), ("stop", "Success")]
+    assert harness.actions(uuid) == [("create", "Success"), record]
     assert harness.allocated() == {uuid: "a"}
     harness.delete(uuid)
     harness.conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")

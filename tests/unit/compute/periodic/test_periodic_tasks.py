@@ -24,6 +24,8 @@ ALWAYS = [
     "refresh_interfaces",
     "end_snapshots",
     "report_guests",
+    "watch_guests_in_trouble",
+    "watch_guests_in_trouble",
 ]
 
 

@@ -37,14 +37,15 @@ class ActionsQuery(Page, frozen=True, kw_only=True):
 
 
 class ActionView(msgspec.Struct, frozen=True, kw_only=True):
-    """`events`: only if a single action is shown. `finish_time` and `result` are minova's own: in Nova the events have
+    """`user_id`: None if no user has asked for it: the guest or its host has changed by itself.
+    `events`: only if a single action is shown. `finish_time` and `result` are minova's own: in Nova the events have
     them.
     """
 
     action: str
     instance_uuid: str
     request_id: str
-    user_id: str
+    user_id: str | None
     project_id: str
     start_time: str | None
     message: str | None
@@ -139,7 +140,7 @@ def _action(call: Call, action: models.InstanceAction, raw: Collection[int]) -> 
         action=action.action,
         instance_uuid=action.instance_uuid,
         request_id=action.request_id,
-        user_id=action.user_id,
+        user_id=action.user_id or None,
         project_id=action.project_id,
         start_time=times.microseconds(action.start_time),
         message=text_of(None) if action.id in raw else action.message,

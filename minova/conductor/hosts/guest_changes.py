@@ -1,0 +1,94 @@
+"""What becomes of instances whose guests have changed without an action of minova. `objects/actions/guest_changes.py`
+decides; this module writes states, records, faults and notifications in one transaction.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from minova.conductor.notifications.instances import note
+from minova.context import RequestContext
+from minova.db.servers import actions, instances
+from minova.db.servers.instances import IdleInstance
+from minova.objects.actions.guest_changes import GuestChange, change_of
+from minova.objects.servers.failures import Failure
+from minova.objects.servers.guest_states import GuestState, reason_of
+from minova.objects.servers.states import PowerState
+
+LOG = logging.getLogger(__name__)
+
+
+def guest_states(states: Mapping[str, int], reasons: Mapping[str, str]) -> dict[str, GuestState]:
+    """Returns the reported states that have a meaning here."""
+    return {
+        uuid: GuestState(PowerState(state), reason_of(reasons.get(uuid, "")))
+        for uuid, state in states.items()
+        if state in [*PowerState]
+    }
+
+
+def follow(session: Session, ctx: RequestContext, host: str, reported: Mapping[str, GuestState], at: datetime) -> None:
+    """Change the idle instances of the host as their guests have changed."""
+    changed: dict[GuestChange, list[IdleInstance]] = {}
+    for idle in instances.idle_on(session, host, reported):
+        change = change_of(idle.vm_state, idle.power_state, reported[idle.uuid])
+        if change is not None:
+            changed.setdefault(change, []).append(idle)
+    for change, several in changed.items():
+        _write(session, ctx, host, change, several, at)
+    instances.set_power_states(session, host, {uuid: state.power_state for uuid, state in reported.items()}, at)
+
+
+def _write(
+    session: Session,
+    ctx: RequestContext,
+    host: str,
+    change: GuestChange,
+    several: Sequence[IdleInstance],
+    at: datetime,
+) -> None:
+    uuids = [idle.uuid for idle in several]
+    failure = Failure(kind=change.kind, details=f"Reported by host {host}") if change.kind else None
+    text = change.text or (failure.message if failure is not None else "")
+    LOG.warning("Host %s reports: %s Instances: %s", host, text, ", ".join(uuids))
+    if change.after is not None:
+        before = [(state, None) for state in sorted({idle.vm_state for idle in several})]
+        instances.transition(session, uuids, before, (change.after, None), updated_at=at)
+    _record(session, ctx, host, change, failure, several, at)
+    if failure is not None:
+        actions.add_faults(session, uuids, at, failure)
+        note(session, f"{change.action}.error", uuids, host, failure.kind, text)
+    elif change.after is None:
+        instances.hide_faults(session, uuids)
+        note(session, f"{change.action}.end", uuids, host)
+
+
+def _record(
+    session: Session,
+    ctx: RequestContext,
+    host: str,
+    change: GuestChange,
+    failure: Failure | None,
+    several: Sequence[IdleInstance],
+    at: datetime,
+) -> None:
+    """Write a record that has begun and ended now. It names no user, since none has asked for the change."""
+    ended: dict[str, Any] = {
+        "start_time": at,
+        "finish_time": at,
+        "result": "Success" if failure is None else "Error",
+    }
+    common = {"action": change.action, "request_id": ctx.request_id, "user_id": "", **ended}
+    message = change.text if failure is None else failure.message
+    rows = [
+        {"instance_uuid": idle.uuid, "project_id": idle.project_id, "message": message, **common} for idle in several
+    ]
+    details = {} if failure is None else {"details": failure.details, "kind": failure.kind}
+    action_ids = actions.begin(session, rows).values()
+    actions.begin_events(
+        session,
+        [{"action_id": number, "event": change.event, "host": host, **ended, **details} for number in action_ids],
+    )

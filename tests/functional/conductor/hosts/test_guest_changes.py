@@ -1,0 +1,116 @@
+"""A guest that stands still or crashes: its server shows a fault, a record without a user, and the way out."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from minova import errors
+from minova.api.compute.servers.view import shows_fault
+from minova.db import models
+from minova.db.api_queries import instances
+from minova.objects.servers.guest_states import GuestReason
+from minova.objects.servers.states import PowerState
+from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
+
+
+def report(harness: ConductorHarness, uuid: str, state: PowerState, reason: GuestReason = GuestReason.NONE) -> None:
+    harness.conductor.report_power_states(CTX, host="a", states={uuid: int(state)}, reasons={uuid: reason.value})
+
+
+def fault(harness: ConductorHarness, uuid: str) -> str | None:
+    """Returns the text of the fault that is shown."""
+    with harness.db.read() as session:
+        row = instances.instance(session, uuid, None)
+        assert row is not None
+        faults = instances.last_faults(session, [uuid])
+        return faults[uuid].message if shows_fault(row) and uuid in faults else None
+
+
+def record(harness: ConductorHarness, uuid: str) -> tuple[str, str | None, str, str | None]:
+    """Returns action, result, user and message of the newest record."""
+    with harness.db.read() as session:
+        model = models.InstanceAction
+        query = select(model).where(model.instance_uuid == uuid).order_by(model.id.desc()).limit(1)
+        row = session.scalars(query).one()
+        assert row.finish_time is not None
+        return row.action, row.result, row.user_id, row.message
+
+
+FULL = "The guest stands still, because a disk of its host is full."
+
+
+def test_bug_guest_with_a_full_disk_is_active_without_a_word(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    report(harness, uuid, PowerState.PAUSED, GuestReason.DISK_FULL)
+    report(harness, uuid, PowerState.PAUSED, GuestReason.DISK_FULL)
+    assert harness.state(uuid) == "active/None on a"
+    assert fault(harness, uuid) == FULL
+    assert record(harness, uuid) == ("guest_paused", "Error", "", FULL)
+    assert harness.actions(uuid) == [("create", "Success"), ("guest_paused", "Error")]
+    report(harness, uuid, PowerState.RUNNING)
+    assert fault(harness, uuid) is None
+    assert record(harness, uuid) == ("unpause", "Success", "", "The guest goes on.")
+
+
+@pytest.mark.parametrize("kind", ["unpause", "resume", "reboot_soft", "reboot_hard"])
+def test_bug_guest_that_stands_still_refuses_actions(harness: ConductorHarness, kind: str) -> None:
+    uuid = harness.active()
+    report(harness, uuid, PowerState.PAUSED, GuestReason.DISK_FULL)
+    harness.acted(uuid, kind)
+    assert harness.state(uuid) == "active/None on a"
+    assert fault(harness, uuid) is None
+
+
+def test_bug_guest_that_stands_still_cannot_be_stopped(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    report(harness, uuid, PowerState.PAUSED, GuestReason.DISK_ERROR)
+    harness.acted(uuid, "stop")
+    assert harness.state(uuid) == "stopped/None on a"
+
+
+@pytest.mark.parametrize("kind", ["unpause", "resume"])
+def test_a_guest_that_runs_is_not_woken(harness: ConductorHarness, kind: str) -> None:
+    uuid = harness.active()
+    with pytest.raises(errors.Conflict, match=f"Cannot '{kind}' instance {uuid} while it is in vm_state active"):
+        harness.act(uuid, kind)
+
+
+def test_a_guest_that_stands_still_again_keeps_its_state_and_its_fault(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    report(harness, uuid, PowerState.PAUSED, GuestReason.DISK_FULL)
+    failed: dict[str, Any] = {"instance_uuid": uuid, "action_id": harness.act(uuid, "resume"), "host": "a"}
+    harness.conductor.begin_action(CTX, **failed)
+    harness.conductor.action_failed(
+        CTX, **failed, reason="full", kind="GuestDiskFull", power_state=int(PowerState.PAUSED), untouched=True
+    )
+    assert harness.state(uuid) == "active/None on a"
+    assert FULL in (fault(harness, uuid) or "")
+
+
+def test_bug_killed_guest_looks_like_a_stop_by_its_owner(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    report(harness, uuid, PowerState.CRASHED, GuestReason.CRASHED)
+    text = "The virtual machine of the guest has crashed, or was killed."
+    assert harness.state(uuid) == "stopped/None on a"
+    assert fault(harness, uuid) == text
+    assert record(harness, uuid) == ("guest_crash", "Error", "", text)
+    assert harness.events(harness.action_id(uuid)) == [("guest_crash", "a", "Error")]
+    harness.acted(uuid, "start")
+    assert fault(harness, uuid) is None
+
+
+def test_bug_poweroff_in_the_guest_has_a_user(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    report(harness, uuid, PowerState.SHUTDOWN, GuestReason.SHUT_DOWN)
+    assert harness.state(uuid) == "stopped/None on a"
+    assert fault(harness, uuid) is None
+    assert record(harness, uuid) == ("stop", "Success", "", "The guest has shut itself down.")
+    assert harness.events(harness.action_id(uuid)) == [("guest_shutdown", "a", "Success")]
+
+
+def test_a_reason_of_a_later_release_is_none(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    states = {uuid: int(PowerState.SHUTDOWN)}
+    harness.conductor.report_power_states(CTX, host="a", states=states, reasons={uuid: "of the future"})
+    assert record(harness, uuid) == ("stop", "Success", "", "The guest was found off.")

@@ -1,0 +1,131 @@
+"""Guests on real QEMU that stand still because a file system is full, that are killed, and that switch themselves off."""
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import libvirt
+import pytest
+
+from tests.cluster import wait_for
+from tests.integration.test_full_disk import small_disk
+from tests.integration.virt.test_server_actions import BOOT_ID, Site, real_site
+
+pytestmark = pytest.mark.timeout(900)
+FULL = "The guest stands still, because a disk of its host is full."
+
+
+@pytest.fixture
+def site(tmp_path: Path, guest_image: Path) -> Iterator[Site]:
+    with (
+        small_disk(tmp_path / "state" / "instances", 1100),
+        real_site(tmp_path, guest_image, options="[DEFAULT]\n") as made,
+    ):
+        yield made
+
+
+class Ballast:
+    """Takes all space that is left to the disks of guests."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = folder / "ballast"
+
+    def add(self) -> None:
+        with self._file.open("wb") as file:
+            free = shutil.disk_usage(self._file.parent).free
+            os.posix_fallocate(file.fileno(), 0, free)
+
+    def remove(self) -> None:
+        self._file.unlink()
+
+
+def newest(site: Site) -> dict[str, Any]:
+    """Returns the newest record of the server."""
+    records: list[dict[str, Any]] = site.standalone.json("server", "event", "list", "vm", "--long")
+    return records[0]
+
+
+def fault(site: Site) -> str | None:
+    return (site.server.get("fault") or {}).get("message")
+
+
+def write_much(site: Site, megabyte: int) -> None:
+    """Write in a moment, behind the guest's own file system, where its disk has no space yet. The console log is on the same
+    file system of the host, so the guest answers before that is full.
+    """
+    command = f"dd if=/dev/urandom of=/dev/vda bs=1M seek={megabyte} count=20 oflag=direct"
+    site.console.ask(f"true; (sleep 4; {command}) >/dev/null 2>&1 & echo begun")
+
+
+def qemu_of(uuid: str) -> int:
+    """Returns the process of the guest."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"qemu" in words[0] and uuid.encode() in words:
+            found.append(int(folder.name))
+    (pid,) = found
+    return pid
+
+
+def test_bug_guest_without_space_is_active_without_a_word(site: Site) -> None:
+    boot, ballast = site.console.ask(BOOT_ID), Ballast(site.standalone.folder / "state" / "instances")
+    write_much(site, 600)
+    ballast.add()
+    wait_for("the fault", lambda: fault(site) == FULL, 60)
+    shown = site.server
+    assert (shown["status"], shown["OS-EXT-STS:power_state"]) == ("ACTIVE", 3)
+    record = newest(site)
+    assert (record["Action"], record["User ID"], record["Message"]) == ("guest_paused", None, FULL)
+    with pytest.raises(AssertionError, match="stands still"):
+        site.cli("server", "unpause", "vm", "--wait")
+    site.wait_for_idle()
+    assert site.server["status"] == "ACTIVE"
+    assert site.domain_state() == libvirt.VIR_DOMAIN_PAUSED
+
+    # It goes on by itself.
+    ballast.remove()
+    wait_for("the guest", lambda: site.domain_state() == libvirt.VIR_DOMAIN_RUNNING, 60)
+    wait_for("no fault", lambda: fault(site) is None, 60)
+    assert site.console.ask(BOOT_ID) == boot
+    record = newest(site)
+    assert (record["Action"], record["User ID"], record["Message"]) == ("unpause", None, "The guest goes on.")
+
+    # A guest that cannot go on is not asked to shut itself down for minutes.
+    write_much(site, 700)
+    ballast.add()
+    wait_for("the fault", lambda: fault(site) == FULL, 60)
+    begun = time.monotonic()
+    site.cli("server", "stop", "vm", "--wait")
+    assert time.monotonic() - begun < 30
+    assert (site.server["status"], fault(site)) == ("SHUTOFF", None)
+    ballast.remove()
+
+    site.cli("server", "start", "vm", "--wait")
+    site.ready(2)
+    os.kill(qemu_of(site.uuid), signal.SIGKILL)
+    wait_for("the crash", lambda: site.server["status"] == "SHUTOFF", 60)
+    text = "The virtual machine of the guest has crashed, or was killed."
+    assert (fault(site), site.server["OS-EXT-STS:power_state"]) == (text, 6)
+    record = newest(site)
+    assert (record["Action"], record["User ID"], record["Message"]) == ("guest_crash", None, text)
+
+    site.cli("server", "start", "vm", "--wait")
+    site.ready(3)
+    assert fault(site) is None
+    site.console.ask("true; (sleep 1; poweroff -f) >/dev/null 2>&1 & echo off")
+    wait_for("the end of the guest", lambda: site.server["status"] == "SHUTOFF", 60)
+    record = newest(site)
+    assert (record["Action"], record["User ID"], record["Message"]) == (
+        "stop",
+        None,
+        "The guest has shut itself down.",
+    )
+    assert fault(site) is None
