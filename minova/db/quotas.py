@@ -295,12 +295,12 @@ def _count_images(session: Session, project_id: str) -> dict[str, int]:
 
 
 def of_image(image: ImageRecord) -> dict[str, int]:
-    """The size of an image's data in MB, rounded up. An image that another service stores is
-    counted by that service.
+    """The size of an image's data in MB, rounded up, and of the data that are still coming. An image that another service stores
+    is counted by that service.
     """
     if image.service:
         return {"image_count_total": 0, "image_size_total": 0}
-    return {"image_count_total": 1, "image_size_total": -(-(image.size or 0) // units.Mi)}
+    return {"image_count_total": 1, "image_size_total": -(-max(image.size or 0, image.reserved) // units.Mi)}
 
 
 Counted = Callable[[Session, str], Mapping[str, int]]

@@ -1,9 +1,10 @@
 """`/v2/images/{id}/file`: uploads and downloads of the bytes, as streams."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from types import MappingProxyType
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, TypeVar
 
 import falcon
 import msgspec
@@ -22,15 +23,18 @@ from minova.db import quotas
 from minova.db.api_queries import images as image_rows
 from minova.image_format import inspection
 from minova.objects.catalogue.image import Image
-from minova.objects.catalogue.quota import UNLIMITED, overruns, refusal
+from minova.objects.catalogue.quota import UNLIMITED
 
 LOG = logging.getLogger(__name__)
+T = TypeVar("T")
 
 OCTETS = "application/octet-stream"
 HASH = "sha256"
 SIZE = "image_size_total"
-# Tries to report a finished upload to the conductor. Each may take until the call's time-out.
-ACTIVATE_TRIES = 3
+# Bytes that an upload of unknown length reserves at a time, if the quota has room for so many.
+STEP = 32 * units.Mi
+# Tries to tell the conductor of an upload. Each may take until the call's time-out.
+TRIES = 3
 DEACTIVATED = "The requested image has been deactivated. Image data download is forbidden."
 
 
@@ -68,7 +72,9 @@ def receive(api: Collaborators, call: Call, image: Image, after: str = "active")
     check_ready(image, call)
     with api.store.begin(image.id, call.request.content_length) as coming:
         try:
-            image = records.change(api, call.ctx, image.id, saving)
+            image = records.change(
+                api, call.ctx, image.id, partial(_saving, announced=call.request.content_length or 0)
+            )
         except errors.ServiceUnavailable:
             # The image may be in status saving: recovery finds it by this file.
             coming.keep = True
@@ -89,6 +95,10 @@ def saving(image: Image) -> Image:
     return msgspec.structs.replace(image, status="saving")
 
 
+def _saving(image: Image, announced: int) -> Image:
+    return msgspec.structs.replace(saving(image), reserved=announced)
+
+
 def take(
     api: Collaborators,
     ctx: RequestContext,
@@ -99,7 +109,7 @@ def take(
     after: str = "active",
 ) -> None:
     """Writes and checks the bytes of an image, and changes its status from `before` to `after`."""
-    digest = coming.write(_within_quota(api, image, source))
+    digest = coming.write(_within_quota(api, ctx, image, source))
     facts = inspection.inspect(coming.path, image.disk_format or "")
     coming.commit()
     _finish(api, ctx, image.id, Facts(digest, facts.virtual_size, before, after))
@@ -126,6 +136,7 @@ class Facts(NamedTuple):
         return msgspec.structs.replace(
             image,
             status=self.after,
+            reserved=0,
             size=digest.size,
             virtual_size=self.virtual_size,
             checksum=digest.md5,
@@ -134,21 +145,47 @@ class Facts(NamedTuple):
         )
 
 
-def _within_quota(api: Collaborators, image: Image, data: Iterator[bytes]) -> Iterator[bytes]:
-    """Raises Forbidden as soon as an upload is larger than the rest of the quota now. The conductor decides
-    at its end.
-    """
-    owner = image.owner or ""
+def _within_quota(api: Collaborators, ctx: RequestContext, image: Image, data: Iterator[bytes]) -> Iterator[bytes]:
+    """Reserves bytes of the owner's quota before they are written. Raises Forbidden if it has no room."""
     with api.db.read() as session:
-        limit = quotas.limits_of(session, api.conf, owner)[SIZE]
-        used = quotas.current_usages(session, owner)[SIZE] if limit != UNLIMITED else 0
-    size = 0
+        is_limited = quotas.limits_of(session, api.conf, image.owner or "")[SIZE] != UNLIMITED
+    size, reserved = 0, image.reserved
     for chunk in data:
         size += len(chunk)
-        wanted = -(-size // units.Mi)
-        if limit != UNLIMITED and used + wanted > limit:
-            raise errors.Forbidden(refusal(overruns({SIZE: wanted}, {SIZE: used}, {SIZE: limit})))
+        if is_limited and size > reserved:
+            reserved = _reserve(api, ctx, image, size)
         yield chunk
+
+
+def _reserve(api: Collaborators, ctx: RequestContext, image: Image, size: int) -> int:
+    """Returns the bytes that are reserved now: STEP more than needed, or as many as needed."""
+    try:
+        return reserve(api, ctx, image, size + STEP).reserved
+    except errors.Forbidden:
+        return reserve(api, ctx, image, size).reserved
+
+
+def reserve(api: Collaborators, ctx: RequestContext, image: Image, size: int) -> Image:
+    """Raises Forbidden if the quota has no room, Conflict or NotFound if the image no longer waits for its bytes."""
+
+    def reserving(current: Image) -> Image:
+        if current.status != image.status:
+            raise errors.Conflict(_takes_none(current))
+        return msgspec.structs.replace(current, reserved=size)
+
+    made = repeated(lambda: records.change(api, ctx, image.id, reserving))
+    # A conductor of the last release reserves nothing.
+    return msgspec.structs.replace(made, reserved=size)
+
+
+def repeated(work: Callable[[], T]) -> T:
+    """Repeats a change of a record if its answer is lost."""
+    for _ in range(TRIES - 1):
+        try:
+            return work()
+        except errors.ServiceUnavailable as error:
+            LOG.info("The change of an image is tried again: %s", error)
+    return work()
 
 
 def check_ready(image: Image, call: Call) -> None:
@@ -162,26 +199,21 @@ def _takes_none(image: Image) -> str:
 
 
 def _finish(api: Collaborators, ctx: RequestContext, image_id: str, facts: Facts) -> None:
-    """Reports the upload to the conductor. Repeats the call if its answer is lost."""
-    for attempt in range(1, ACTIVATE_TRIES + 1):
-        try:
-            api.store.keep_record(records.change(api, ctx, image_id, facts.given_to))
-            return
-        except errors.Forbidden:
-            # The quota has been used up meanwhile: these bytes never become an image.
+    """Reports the upload to the conductor."""
+    try:
+        api.store.keep_record(repeated(lambda: records.change(api, ctx, image_id, facts.given_to)))
+    except errors.Forbidden:
+        # The quota has been used up meanwhile: these bytes never become an image.
+        api.store.delete(image_id)
+        raise
+    except errors.NotFound:
+        # The image was deleted during the upload, when it had no bytes to delete yet. If the database has no
+        # record of its deletion either, it has lost the image, and the bytes stay.
+        with api.db.read() as session:
+            was_deleted = image_rows.deleted(session, [image_id])
+        if was_deleted:
             api.store.delete(image_id)
-            raise
-        except errors.NotFound:
-            # The image was deleted during the upload, when it had no bytes to delete yet. If the database has no
-            # record of its deletion either, it has lost the image, and the bytes stay.
-            with api.db.read() as session:
-                was_deleted = image_rows.deleted(session, [image_id])
-            if was_deleted:
-                api.store.delete(image_id)
-            raise
-        except errors.ServiceUnavailable:
-            if attempt == ACTIVATE_TRIES:
-                raise
+        raise
 
 
 def requeue(
@@ -199,7 +231,7 @@ def requeue(
     def queued(image: Image) -> Image:
         if image.status != before:
             return image
-        return msgspec.structs.replace(image, status="queued", properties={**image.properties, **more})
+        return msgspec.structs.replace(image, status="queued", reserved=0, properties={**image.properties, **more})
 
     try:
         records.change(api, ctx, image_id, queued)

@@ -109,6 +109,7 @@ def delete(api: Collaborators, call: Call) -> None:
         raise errors.Forbidden(f"Image {image.id} is protected and cannot be deleted.")
     api.conductor.delete_image(call.ctx, image_id=image.id)
     api.store.delete(image.id)
+    api.store.stop_upload(image.id)
 
 
 def find(api: Collaborators, call: Call) -> Seen:

@@ -159,6 +159,17 @@ class ImageStore:
                 if time.time() - path.stat().st_mtime > YOUNG and _locked(file):
                     yield path.name.partition(".")[0], path
 
+    def coming(self) -> set[str]:
+        """Returns the ids of the images of which a part is here."""
+        return {path.name.partition(".")[0] for path in self._folder.glob("*.part")}
+
+    def stop_upload(self, image_id: str) -> None:
+        """Frees the space of an upload, in whichever process it runs. Its next write raises NotFound."""
+        for path in self._folder.glob(f"{image_id}.*.part"):
+            with suppress(FileNotFoundError):
+                os.truncate(path, 0)
+                path.unlink()
+
     def is_coming(self, image_id: str, beside: Path) -> bool:
         """Whether a process writes the bytes of the image now, into another file than `beside`."""
         for path in self._folder.glob(f"{image_id}.*.part"):
@@ -193,12 +204,15 @@ class Upload:
         self._file.close()
 
     def write(self, source: Iterator[bytes]) -> Digest:
-        """Writes and syncs all of `source`. Raises ImageTooLarge or DiskFull as soon as it exceeds a limit."""
+        """Writes and syncs all of `source`. Raises ImageTooLarge or DiskFull as soon as it exceeds a limit, NotFound after
+        `stop_upload`.
+        """
         # The Image API's `checksum` is an MD5; nothing relies on it for security.
         md5, sha256, size = hashlib.md5(usedforsecurity=False), hashlib.sha256(), 0
         for chunk in source:
             # Checked for each chunk: the length may not be announced, and other uploads write, too.
             self._limits.require(self._final.parent, size, len(chunk))
+            self._require_whole()
             md5.update(chunk)
             sha256.update(chunk)
             size += len(chunk)
@@ -211,18 +225,32 @@ class Upload:
             os.fsync(self._file.fileno())
         except OSError as error:
             raise _store_error(error) from None
+        self._require_whole()
         return Digest(size=size, md5=md5.hexdigest(), sha256=sha256.hexdigest())
+
+    def _require_whole(self) -> None:
+        status = os.fstat(self._file.fileno())
+        # On NFS an open file keeps a link.
+        if status.st_nlink == 0 or status.st_size < self._file.raw.tell():
+            raise _deleted()
 
     def commit(self) -> None:
         """Gives the file its final name, durably. The `.part` name stays until the end of the block."""
         # An existing file is left from an earlier upload that never became active.
         self._final.unlink(missing_ok=True)
-        os.link(self.path, self._final)
+        try:
+            os.link(self.path, self._final)
+        except FileNotFoundError:
+            raise _deleted() from None
         folder = os.open(self._final.parent, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def _deleted() -> errors.NotFound:
+    return errors.NotFound("The image was deleted during its upload.")
 
 
 def _locked(file: IO[bytes]) -> bool:

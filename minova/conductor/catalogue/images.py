@@ -15,7 +15,7 @@ from minova.context import RequestContext
 from minova.contracts.conductor.api.images import ImagesApi
 from minova.db.catalogue import images
 from minova.db.quotas import OverQuota, give, of_image
-from minova.objects.catalogue.image import Image, ImageMember
+from minova.objects.catalogue.image import COMING, Image, ImageMember
 
 T = TypeVar("T")
 
@@ -82,9 +82,11 @@ class Images(ImagesApi):
 
         def work(session: Session) -> Image:
             found = _locked(session, image.id)
-            if _timeless(found) != _timeless(expected):
+            if not _is_expected(found, expected, image):
                 raise errors.ImageChanged(f"Image {image.id} has been changed meanwhile.")
-            made = images.replace(session, image, found.status, self._worker.at())
+            reserved = _reserved(found, expected, image)
+            wanted = msgspec.structs.replace(image, reserved=reserved)
+            made = images.replace(session, wanted, found.status, self._worker.at())
             assert made is not None  # the image is locked
             self._count(session, found, made)
             return made
@@ -168,8 +170,23 @@ def _locked(session: Session, image_id: str) -> Image:
     return found
 
 
-def _timeless(image: Image) -> Image:
-    return msgspec.structs.replace(image, created_at=None, updated_at=None)
+def _is_expected(found: Image, expected: Image, after: Image) -> bool:
+    """Whether the record is the one that the change was made from. Reservations matter to changes of reservations only: an
+    upload makes them while users may change the same image.
+    """
+    is_same = _described(found) == _described(expected)
+    return is_same and (after.reserved in (0, expected.reserved) or found.reserved == expected.reserved)
+
+
+def _described(image: Image) -> Image:
+    return msgspec.structs.replace(image, created_at=None, updated_at=None, reserved=0)
+
+
+def _reserved(found: Image, expected: Image, after: Image) -> int:
+    """Returns the bytes that the changed image reserves: none as soon as no process writes its bytes."""
+    if after.status not in COMING:
+        return 0
+    return found.reserved if after.reserved == expected.reserved else after.reserved
 
 
 def _no_member(image_id: str, member_id: str) -> errors.NotFound:

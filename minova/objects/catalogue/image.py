@@ -4,12 +4,15 @@ from datetime import datetime
 
 import msgspec
 
+# Statuses in which a process writes the bytes of the image.
+COMING = ("saving", "importing")
+
 
 class Image(msgspec.Struct, frozen=True, kw_only=True):
     """`size` and `virtual_size` are bytes; `min_ram` is MB and `min_disk` GB, as in the Image API.
 
     `status` is Glance's: queued, saving, uploading, importing, active, deactivated. `os_hash_value`: the hex digest of
-    the data by `os_hash_algo`.
+    the data by `os_hash_algo`. `reserved`: bytes for which the quota has room while they come, in a status of COMING.
     """
 
     id: str
@@ -34,6 +37,7 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: datetime | None = None
     # "glance" for a record that only refers to an image that minova creates in Glance.
     service: str = ""
+    reserved: int = 0
 
 
 class ImageMember(msgspec.Struct, frozen=True, kw_only=True):

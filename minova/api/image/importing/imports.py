@@ -153,6 +153,7 @@ def _download(api: Collaborators, ctx: RequestContext, image: Image, uri: str, c
             try:
                 with web.opened(api.conf, uri) as download:
                     api.store.require_room(download.length or 0)
+                    image = data.reserve(api, ctx, image, download.length or 0)
                     data.take(api, ctx, image, coming, download.chunks(), "importing")
             except BaseException as error:
                 coming.keep = not data.requeue(api, ctx, image.id, "importing", _reason(error))

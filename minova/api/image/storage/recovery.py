@@ -12,13 +12,12 @@ from minova.api.image.storage.removals import too_many
 from minova.context import service_context
 from minova.db.api_queries import images
 from minova.db.sql import chunked
+from minova.objects.catalogue.image import COMING
 from minova.service import FailureLog, PeriodicTask, run_periodic, unless_safe
 
 LOG = logging.getLogger(__name__)
 
 INTERVAL = 60.0  # seconds
-# Statuses in which a process writes the file of an image.
-COMING = ("saving", "importing")
 
 
 def start(api: Collaborators, stopping: threading.Event) -> None:
@@ -46,9 +45,18 @@ class Recovery:
                 raise errors.ServiceUnavailable(f"image {image_id} is still in status {image.status}")
             path.unlink(missing_ok=True)
             LOG.info("Removed the broken upload %s", path.name)
+        self._stop_uploads()
         self._clean()
         if api.remote is not None:
             api.remote.recover(api)
+
+    def _stop_uploads(self) -> None:
+        """Stops uploads of images that were deleted by another process: their quota is already free."""
+        for chunk in chunked(sorted(self._api.store.coming())):
+            with self._api.db.read() as session:
+                deleted = images.deleted(session, chunk)
+            for image_id in deleted:
+                self._api.store.stop_upload(image_id)
 
     def _clean(self) -> None:
         """Removes the bytes of images that were deleted: a conductor has deleted their records, or an API died before
