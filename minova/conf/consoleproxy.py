@@ -30,7 +30,8 @@ OPTS: list[cfg.Opt] = [
         "max_connections_per_address",
         default=100,
         min=1,
-        help="Connections at the same time from one address of a client or of a proxy before minova-consoleproxy; further ones "
-        "are closed at once.",
+        help="Connections at the same time from one address of a client or of a proxy before minova-consoleproxy; for a further one, that of "
+        "them is closed which has been idle longest: no console yet, or a console without data for 10 minutes. If there is none, the "
+        "further one is closed.",
     ),
 ]

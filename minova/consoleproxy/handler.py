@@ -34,6 +34,8 @@ class ConsoleAccess(Protocol):
 
     def opened(self, connection: Any) -> None: ...
 
+    def used(self, connection: Any) -> None: ...
+
 
 class Handler(ProxyRequestHandler):  # type: ignore[misc]  # websockify has no types
     """websockify's handler, with targets from tokens. Its attributes belong to one connection: the server has many at
@@ -74,11 +76,18 @@ class Handler(ProxyRequestHandler):  # type: ignore[misc]  # websockify has no t
         does not grow.
         """
         frames, closed = super().recv_frames()
+        if frames:
+            self.server.used(self.connection)
         for frame in frames:
             self._target.sendall(frame)
         if len(self.request._recv_buffer) + len(self.request._partial_msg) > MAX_FRAME:
             raise self.CClose(1009, "Message too big")
         return [], closed
+
+    def send_frames(self, bufs: list[bytes] | None = None) -> Any:
+        if bufs:
+            self.server.used(self.connection)
+        return super().send_frames(bufs)
 
     def validate_connection(self) -> None:
         """Done before the upgrade."""

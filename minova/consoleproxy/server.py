@@ -6,7 +6,6 @@ import ssl
 import sys
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from http.server import HTTPServer
@@ -19,6 +18,7 @@ from oslo_config import cfg
 from minova import errors
 from minova.api.listener.tls import Certificate, certificate
 from minova.consoleproxy.handler import PATIENCE, Handler
+from minova.consoleproxy.places import Client, Places
 from minova.context import service_context
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
@@ -34,32 +34,6 @@ HEARTBEAT = 30
 STOP_WITHIN = 5.0
 # Seconds until a connection must have become a WebSocket, or got its page.
 OPEN_WITHIN = 30.0
-
-
-class Places:
-    """Counts the connections, in total and by address. Thread-safe."""
-
-    def __init__(self, most: int, most_per_address: int) -> None:
-        self._most = most
-        self._most_per_address = most_per_address
-        self._lock = threading.Lock()
-        self._taken: Counter[str] = Counter()
-
-    def take(self, address: str) -> str | None:
-        """Takes a place. Returns the reason if there is none."""
-        with self._lock:
-            if self._taken.total() >= self._most:
-                return "[consoleproxy] max_connections are open"
-            if self._taken[address] >= self._most_per_address:
-                return "[consoleproxy] max_connections_per_address are open from there"
-            self._taken[address] += 1
-            return None
-
-    def free(self, address: str) -> None:
-        with self._lock:
-            self._taken[address] -= 1
-            if not self._taken[address]:
-                del self._taken[address]
 
 
 class ConsoleServer(ThreadingMixIn, HTTPServer):
@@ -90,6 +64,9 @@ class ConsoleServer(ThreadingMixIn, HTTPServer):
         self._tls = tls
         self._openings: dict[Any, float] = {}
         self._places = Places(options.max_connections, options.max_connections_per_address)
+        # By the socket as it was accepted, and by the socket that is served, which TLS replaces.
+        self._accepted: dict[Any, Client] = {}
+        self._served: dict[Any, Client] = {}
         self.address_family = socket.AF_INET6 if ":" in options.listen else socket.AF_INET
         super().__init__((options.listen, options.port), Handler)
 
@@ -141,6 +118,11 @@ class ConsoleServer(ThreadingMixIn, HTTPServer):
     def opened(self, connection: Any) -> None:
         """Lifts the time limit of a connection: its WebSocket is open."""
         self._openings.pop(connection, None)
+        self._served[connection].is_console = True
+
+    def used(self, connection: Any) -> None:
+        """Data of a console have come or gone."""
+        self._places.used(self._served[connection])
 
     def service_actions(self) -> None:
         """Runs several times a second. Ends connections that have not become a WebSocket, or got their page, in time.
@@ -156,29 +138,32 @@ class ConsoleServer(ThreadingMixIn, HTTPServer):
                     connection.shutdown(socket.SHUT_RDWR)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        refusal = self._places.take(client_address[0])
-        if refusal is not None:
-            LOG.warning("%s is closed: %s", client_address[0], refusal)
+        client = self._places.take(client_address[0])
+        if isinstance(client, str):
+            LOG.warning("%s is closed: %s", client_address[0], client)
             self.shutdown_request(request)
             return
+        self._accepted[request] = client
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._places.free(client_address[0])
+            self._places.free(self._accepted.pop(request))
 
     def finish_request(self, request: Any, client_address: Any) -> None:
         """Runs in the connection's thread, so that a client with a slow TLS handshake does not delay others."""
         if self._tls is None:
-            self._serve(request, client_address)
+            self._serve(request, client_address, self._accepted[request])
             return
         request.settimeout(PATIENCE)
         with self._tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False) as encrypted:
-            self._serve(encrypted, client_address)
+            self._serve(encrypted, client_address, self._accepted[request])
 
-    def _serve(self, connection: Any, client_address: Any) -> None:
+    def _serve(self, connection: Any, client_address: Any, client: Client) -> None:
+        client.connection = connection
+        self._served[connection] = client
         self._openings[connection] = time.monotonic() + OPEN_WITHIN
         try:
             if isinstance(connection, ssl.SSLSocket):
@@ -186,6 +171,7 @@ class ConsoleServer(ThreadingMixIn, HTTPServer):
             super().finish_request(connection, client_address)
         finally:
             self._openings.pop(connection, None)
+            del self._served[connection]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         LOG.info("The connection of %s has ended: %s", client_address[0], sys.exception())

@@ -295,6 +295,34 @@ def test_one_address_leaves_places_for_others(tmp_path: Path) -> None:
         site.close()
 
 
+def test_idle_connections_of_an_address_leave_room_for_its_other_clients(tmp_path: Path) -> None:
+    """All clients behind one NAT have one address: one of them could take all of its connections."""
+    site = Site(tmp_path, max_connections_per_address=3)
+    address = ("127.0.0.1", site.proxy.port)
+    try:
+        console = site.open("one")
+        with socket.create_connection(address) as first, socket.create_connection(address) as second:
+            first.settimeout(30)
+            wait_for("an answer", lambda: answers(site))
+            assert first.recv(1) == b"", "the first that waited"
+            second.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                second.recv(1)
+            assert console.recv() == b"login: "
+            console.send_binary(b"still")
+            assert console.recv() == b"STILL"
+            console.close()
+    finally:
+        site.close()
+
+
+def answers(site: Site) -> bool:
+    try:
+        return site.get("/vnc_lite.html")[0] == 200
+    except OSError:
+        return False
+
+
 @pytest.mark.parametrize("tls", [False, True])
 def test_byte_now_and_then_holds_no_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tls: bool) -> None:
     """Each wait is short, so that no time-out of a single read ends it."""
