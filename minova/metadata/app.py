@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from minova import errors
+from minova.api.access.authenticator import ENTER
 from minova.metadata import paths
 from minova.metadata.guests import Guests
 from minova.metadata.paths import Document
@@ -67,6 +68,8 @@ class MetadataApp:
         caller = self._guests.caller(environ)
         if not self._rates.take(caller):
             raise TooManyRequests("Too many requests.")
+        if ENTER in environ:
+            environ[ENTER](caller.owner)
         path = paths.parts(environ["PATH_INFO"])
         if paths.is_password(path):
             return self._password(environ, caller)

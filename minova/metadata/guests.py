@@ -17,10 +17,19 @@ from minova.contracts.conductor import ConductorApi
 from minova.objects.servers.guest_metadata import GuestMetadata
 
 
+class Caller(Hashable, Protocol):
+    """The proved identity of a guest."""
+
+    @property
+    def owner(self) -> str:
+        """Returns whose share of the service's threads the guest's requests take."""
+        ...
+
+
 class Guests(Protocol):
     """`caller` is the result of the method `caller`, from the WSGI environment."""
 
-    def caller(self, environ: dict[str, Any]) -> Hashable:
+    def caller(self, environ: dict[str, Any]) -> Caller:
         """Returns the identity of the guest. Raises BadRequest or Forbidden if this service does not answer such
         requests.
         """
@@ -46,6 +55,11 @@ class LocalGuest(msgspec.Struct, frozen=True):
 
     network_id: str
     address: str
+
+    @property
+    def owner(self) -> str:
+        """Not the address: a guest may have many."""
+        return self.network_id or self.address
 
 
 class LocalGuests:
@@ -86,6 +100,10 @@ class LocalGuests:
 class ProxiedGuest(msgspec.Struct, frozen=True):
     instance_uuid: str
     project_id: str
+
+    @property
+    def owner(self) -> str:
+        return self.project_id
 
 
 class ProxiedGuests:

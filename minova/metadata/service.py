@@ -37,7 +37,7 @@ def local(conf: cfg.ConfigOpts, conductor: ConductorApi, listening: socket.socke
         port=PORT,
         host_option="",
         port_option="",
-        capacity=Capacity(reads=THREADS, transfers=1),
+        capacity=Capacity(reads=THREADS, shares_reads=True, transfers=1),
         limits=limits,
         inherited=listening,
     )
@@ -59,7 +59,7 @@ def for_proxy(conf: cfg.ConfigOpts, conductor: ConductorApi) -> HttpService:
         port=conf.metadata_listen_port,
         host_option="metadata_listen",
         port_option="metadata_listen_port",
-        capacity=Capacity(reads=conf.api.threads, transfers=1),
+        capacity=Capacity(reads=conf.api.threads, shares_reads=True, transfers=1),
         limits=msgspec.structs.replace(_LIMITS, connections_per_address=0),
         cert_file=conf.api.ssl_cert_file,
         key_file=conf.api.ssl_key_file,

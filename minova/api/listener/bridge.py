@@ -4,7 +4,7 @@ A short body is read before a thread takes the request. Long bodies, bodies of u
 data) have threads of their own, so that slow clients cannot occupy the others. So do transfers of hosts, and requests that
 change something: they wait for conductors, computes and the broker, and reads must not wait behind them.
 
-All but reads need a place: see `places`.
+All but reads of most services need a place: see `places`.
 """
 
 import asyncio
@@ -68,11 +68,13 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
     """How many requests of each kind run at the same time.
 
     `reads`: threads. The others are places, of which several projects together may take more: see FairShares.
+    `shares_reads`: reads need places, too.
     `changes`: requests that change something; 0: they use the threads of reads.
     `host_transfers`: transfers of hosts; 0: there are none.
     """
 
     reads: int
+    shares_reads: bool = False
     changes: int = 0
     transfers: int = 16
     host_transfers: int = 0
@@ -94,7 +96,7 @@ class Bridge:
         self._limits = limits
         self._is_transfer = is_transfer
         self._is_of_host = is_of_host
-        self._short = _Threads(app, capacity.reads, "request")
+        self._short: _Threads = (_Room if capacity.shares_reads else _Threads)(app, capacity.reads, "request")
         self._changes: _Threads = self._short
         if capacity.changes:
             self._changes = _Room(app, capacity.changes, "change")

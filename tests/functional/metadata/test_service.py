@@ -189,7 +189,12 @@ def test_one_address_has_so_many_connections(local: HttpService) -> None:
         for _ in range(service.CONNECTIONS_OF_A_GUEST)
     ]
     with socket.create_connection(("127.0.0.1", local.port), 30, (HOLDER, 0)) as beyond:
-        assert beyond.recv(1) == b""
+        beyond.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert beyond.recv(12) == b"HTTP/1.1 404"
+        held[-1].setblocking(False)
+        with pytest.raises(BlockingIOError):
+            held[-1].recv(1)
+    assert held[0].recv(1) == b"", "closed for the further one"
     assert ask(local, "/latest/meta-data/hostname")[0] == 200
     for client in held:
         client.close()
