@@ -1,0 +1,136 @@
+"""Kills and cuts in a live migration of one guest, one after the other: after each the guest runs exactly once, where the resolver says."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import libvirt
+import pytest
+
+from minova.conductor.moves.resolver import Side as ReportedSide
+from minova.conductor.moves.resolver import Verdict, resolve
+from minova.errors import HypervisorError
+from minova.objects.servers.live_migration import GuestSide, LiveOutcome, LiveProgress
+from minova.virt.driver.domains import RowHost
+from tests.cluster import wait_for
+from tests.integration.virt.live_pair import Pair, Side, make_pair
+
+__all__ = ["make_pair"]
+pytestmark = pytest.mark.timeout(900)
+
+
+def in_memory_phase(act: Callable[[], None]) -> Callable[[LiveProgress], None]:
+    done = threading.Event()
+
+    def progress(seen: LiveProgress) -> None:
+        if seen.memory_processed > 1e6 and not done.is_set():
+            done.set()
+            act()
+
+    return progress
+
+
+def verdict(pair: Pair) -> Verdict:
+    """What the conductor decides, once libvirt no longer works on the migration."""
+
+    def judged() -> Verdict | None:
+        reports = [side.driver.guest_side(pair.guest.uuid) for side in (pair.one, pair.two)]
+        found = resolve(ReportedSide(report=reports[0]), ReportedSide(report=reports[1]), new_attempt=pair.attempt)
+        return None if found is Verdict.WAIT else found
+
+    decided = wait_for("a verdict", judged, 120)
+    assert decided is not None
+    return decided
+
+
+def counts_on(side: Side, pair: Pair) -> None:
+    before = side.ticks(pair.guest)[-1]
+    wait_for("the count to go on", lambda: side.ticks(pair.guest)[-1] > before + 5, 60)
+
+
+def failed(pair: Pair, progress: Callable[[LiveProgress], None]) -> None:
+    """A migration that fails, whose guest stays at the source."""
+    with pytest.raises(HypervisorError):
+        pair.migrate(progress)
+
+
+def stays(pair: Pair) -> None:
+    assert verdict(pair) is Verdict.SOURCE
+    pair.two.driver.destroy(pair.guest.uuid, RowHost(host=pair.one.name))
+    assert pair.sides() == (GuestSide.RUNNING, GuestSide.ABSENT)
+    assert not (pair.two.folder / "instances" / pair.guest.uuid).exists()
+    counts_on(pair.one, pair)
+
+
+def revive(side: Side) -> None:
+    side.libvirtd.start()
+    wait_for("libvirt", lambda: _answers(side), 60)
+
+
+def _answers(side: Side) -> bool:
+    try:
+        side.driver.domains()
+    except HypervisorError:
+        return False
+    return True
+
+
+def lift_bandwidth(pair: Pair) -> None:
+    connection = libvirt.open(pair.one.libvirtd.uri)
+    try:
+        connection.lookupByUUIDString(pair.guest.uuid).migrateSetMaxSpeed(1000)
+    finally:
+        connection.close()
+
+
+def lose_the_reply(pair: Pair) -> None:
+    """The destination finishes, and its answer does not reach the source."""
+    libvirtd = pair.two.libvirtd
+    assert libvirtd.pid is not None
+    os.kill(libvirtd.pid, signal.SIGSTOP)
+    lift_bandwidth(pair)
+    wait_for(
+        "the source to wait",
+        lambda: pair.one.driver.guest_side(pair.guest.uuid).side is GuestSide.PAUSED_BY_MIGRATION,
+        60,
+    )
+    libvirtd.network.run("iptables", "-A", "OUTPUT", "-p", "tcp", "--sport", "16509", "-j", "DROP")
+    os.kill(libvirtd.pid, signal.SIGCONT)
+
+
+def test_the_guest_runs_exactly_once_after_each_fault(make_pair: Callable[..., Pair]) -> None:
+    pair = make_pair(live_migration_bandwidth=4)
+    pair.boot()
+
+    failed(pair, in_memory_phase(pair.one.libvirtd.kill))
+    revive(pair.one)
+    stays(pair)
+
+    failed(pair, in_memory_phase(pair.two.libvirtd.kill))
+    revive(pair.two)
+    stays(pair)
+
+    failed(pair, in_memory_phase(lambda: lose_the_reply(pair)))
+    pair.two.libvirtd.network.run("iptables", "-F", "OUTPUT")
+    assert pair.two.driver.guest_side(pair.guest.uuid).side is GuestSide.PAUSED
+    stays(pair)
+
+    # A process that was killed has left its migration to libvirt: the next one joins it.
+    destination = pair.prepare()
+    reached = threading.Event()
+
+    def begin() -> LiveOutcome:
+        return pair.one.driver.live_migrate(pair.guest, destination, in_memory_phase(reached.set))
+
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(begin)
+        assert reached.wait(120)
+        lift_bandwidth(pair)
+        joined = pair.one.driver.live_migrate(pair.guest, destination, lambda seen: None)
+        assert first.result().arrives_paused
+    assert joined.arrives_paused
+    assert verdict(pair) is Verdict.DESTINATION
+    pair.finish()
+    counts_on(pair.two, pair)
