@@ -104,7 +104,7 @@ DELETE /v2.1/servers/{server_id}/os-server-password       204 204 403 404 403 40
 GET /v2.1/servers/{server_id}/migrations                  200 403 403 403 403 403 401
 GET /v2.1/servers/{server_id}/migrations/{migration_id}   404 403 403 403 403 403 401
 GET /v2.1/os-migrations                                   200 403 403 403 403 403 401
-GET /v2.1/servers/{server_id}/os-volume_attachments       501 501 501 404 404 403 401
+GET /v2.1/servers/{server_id}/os-volume_attachments       200 200 200 404 404 403 401
 POST /v2.1/servers/{server_id}/os-volume_attachments      501 501 403 404 403 403 401
 GET /v2.1/servers/{server_id}/os-volume_attachments/{volume_id} 501 501 501 404 404 403 401
 PUT /v2.1/servers/{server_id}/os-volume_attachments/{volume_id} 501 501 403 404 403 403 401

@@ -40,9 +40,11 @@ class VersionNotSupported(errors.MinovaError):
 
 
 def requested(header: str | None, *services: str) -> list[str]:
-    """Returns the versions that the header names for one of `services`, in order."""
+    """Returns the versions that the header names for one of `services`, in order. A service without a version has the
+    default one.
+    """
     entries = (entry.strip().partition(" ") for entry in (header or "").split(","))
-    return [version.strip() for service, _, version in entries if service.lower() in services]
+    return [version.strip() for service, _, version in entries if service.lower() in services and version.strip()]
 
 
 def text(version: Version) -> str:

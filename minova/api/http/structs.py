@@ -105,9 +105,9 @@ class StructValidation:
 
     def body(self, request: falcon.Request, expected: Any, version: Version, limit: int) -> JsonBody:
         media = media_type(request)
-        # A JSON Content-Type is required: a page in a browser may send any other, or none, to a foreign service without
-        # asking.
-        if media != falcon.MEDIA_JSON:
+        # Nova reads these as JSON, too. A page in a browser may send them to a foreign service without asking:
+        # `require_own_origin` refuses the pages of others.
+        if media not in {falcon.MEDIA_JSON, "text/plain", ""}:
             raise UnsupportedMediaType(f"Content-Type {media or '(none)'} is not served here; send application/json.")
         raw = read_bytes(request, limit)
         document = decode(raw, _decoder(expected))

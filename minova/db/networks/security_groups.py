@@ -112,15 +112,18 @@ def visible(
 
 
 def named(session: Session, project_id: str, names: Collection[str]) -> dict[str, list[str]]:
-    """Returns {name or id: ids} of the project's groups that have one of these names or ids."""
-    found: dict[str, list[str]] = {}
+    """Returns {name or id: ids} of the project's groups that have one of these names or ids. An id wins over a name."""
+    by_id: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     query = select(Row.uuid, Row.name).where(
         Row.project_id == project_id, or_(Row.name.in_(names), Row.uuid.in_(names))
     )
     for uuid, name in session.execute(query.order_by(Row.id)):
-        for text in {uuid, name} & set(names):
-            found.setdefault(text, []).append(uuid)
-    return found
+        if uuid in names:
+            by_id[uuid] = [uuid]
+        if name in names:
+            by_name.setdefault(name, []).append(uuid)
+    return {**by_name, **by_id}
 
 
 def default_of(session: Session, project_id: str) -> str | None:

@@ -33,7 +33,7 @@ def test_statuses_that_a_handler_sets_are_described() -> None:
     paths = describe()["paths"]
     action = paths["/v2.1/servers/{server_id}/action"]["post"]["responses"]
     assert {"200", "202"} <= action.keys()
-    volumes = paths["/v2.1/servers/{server_id}/os-volume_attachments"]["get"]["responses"]
+    volumes = paths["/v2.1/servers/{server_id}/os-volume_attachments"]["post"]["responses"]
     assert ("200" in volumes, "501" in volumes) == (False, True)
 
 

@@ -136,13 +136,13 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
         _require_free(api, user_id, name)  # before generating a key, which costs CPU time
         private_key, public_key = public_keys.generate(body.type, user_id)
     else:
-        public_key = body.public_key.strip() if body.type == SSH else body.public_key
+        public_key = body.public_key
     wanted = KeyPair(
         name=name,
         user_id=user_id,
         type=body.type,
         public_key=public_key,
-        fingerprint=public_keys.fingerprint(body.type, public_key),
+        fingerprint=public_keys.fingerprint(body.type, public_key.strip() if body.type == SSH else public_key),
     )
     made = api.conductor.create_key_pair(call.ctx, key_pair=wanted)
     created = CreatedKeyPair(**_brief(made), user_id=user_id, private_key=private_key)

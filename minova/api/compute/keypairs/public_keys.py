@@ -28,7 +28,8 @@ _EXPONENT = 65537
 _LONGEST_COMMON_NAME = 64
 # The subject alternative name by which Windows finds the user of a certificate.
 _USER_PRINCIPAL_NAME = ObjectIdentifier("1.3.6.1.4.1.311.20.2.3")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+# A tab may stand between the parts of a line, as for sshd.
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _SSH_KEYS = (rsa.RSAPublicKey, ec.EllipticCurvePublicKey, ed25519.Ed25519PublicKey)
 
 

@@ -4,7 +4,7 @@ Deleted servers count until their rows are purged.
 """
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 import msgspec
@@ -117,7 +117,7 @@ def usage_of(project_id: str, period: Period, rows: Sequence[Instance], *, detai
 def _of_server(row: Instance, period: Period) -> ServerUsage:
     started = row.launched_at or period.end
     ended = row.terminated_at
-    billed = min(period.end, ended or period.end) - max(period.start, started)
+    billed = max(timedelta(), min(period.end, ended or period.end) - max(period.start, started))
     return ServerUsage(
         instance_id=row.uuid,
         name=row.display_name,
@@ -146,7 +146,7 @@ def _read(
 
 
 def period_of(start: str | None, end: str | None) -> Period:
-    """`start` and `end` are now if they are missing.
+    """`start` and `end` are now if they are missing. A time that has not come counts as now.
 
     Raises BadRequest if a text is not a time, or if the start is not before the end.
     """
@@ -155,7 +155,7 @@ def period_of(start: str | None, end: str | None) -> Period:
     until = _parsed(end) if end else now
     if begin > until or (begin == until and (start or end)):
         raise errors.BadRequest("Invalid start time. The start time cannot occur after the end time.")
-    return Period(begin, min(until, now), now)
+    return Period(min(begin, now), min(until, now), now)
 
 
 def _parsed(text: str) -> datetime:

@@ -49,8 +49,11 @@ def test_an_imported_key_has_openstacks_shape(cloud: Cloud) -> None:
     assert cloud.get(KEYPAIRS) == {"keypairs": []}
 
 
-def test_white_space_around_a_key_is_cut_off(cloud: Cloud) -> None:
-    assert make(cloud, public_key=f" {ED25519} a comment\n")["public_key"] == f"{ED25519} a comment"
+@pytest.mark.parametrize("given", [f" {ED25519} a comment\n", f"{ED25519}\n", ED25519.replace(" ", "\t")])
+def test_a_public_key_is_answered_as_it_was_given(cloud: Cloud, given: str) -> None:
+    plain = make(cloud, "plain", public_key=ED25519)
+    made = make(cloud, public_key=given)
+    assert (made["public_key"], made["fingerprint"]) == (given, plain["fingerprint"])
 
 
 @pytest.mark.parametrize("kind", ["ssh", "x509"])

@@ -64,6 +64,9 @@ def test_image_errors_have_their_own_form(cloud: Cloud, method: str, path: str, 
         (b"[" * 50000, {}, 400),
         (b'{"flavor": ' + b" " * 200000 + b"{}}", {}, 413),
         (b"{}", {"Content-Type": "text/xml"}, 415),
+        (b"{}", {"Content-Type": "text/plain"}, 400),
+        (b"{}", {"Content-Type": ""}, 400),
+        (b"{}", {"Content-Type": "text/plain", "Origin": "http://a.example"}, 403),
         (b"{}", {"Content-Type": "application/json; charset=utf-8"}, 400),
     ],
 )
@@ -93,6 +96,8 @@ def test_every_answer_has_a_request_id_and_its_version(cloud: Cloud) -> None:
     ("headers", "status"),
     [
         ({"OpenStack-API-Version": "compute 2.1"}, 200),
+        ({"OpenStack-API-Version": "compute "}, 200),
+        ({"OpenStack-API-Version": "compute"}, 200),
         ({"OpenStack-API-Version": "compute latest"}, 200),
         ({"X-OpenStack-Nova-API-Version": "2.1"}, 200),
         ({"OpenStack-API-Version": "volume 3.50"}, 200),

@@ -222,6 +222,17 @@ def test_servers_have_the_groups_of_their_ports(stocked: Cloud) -> None:
         assert stocked.ask("POST", f"{path}/action", {action: {"name": name}})[0] == expected
 
 
+def test_an_id_of_a_group_wins_over_the_name_of_another(stocked: Cloud) -> None:
+    subnet(stocked, network(stocked))
+    wanted = group(stocked, "wanted")
+    group(stocked, wanted["id"])
+    create = {**stocked.server, "security_groups": [{"name": wanted["id"]}]}
+    status, answer = stocked.ask("POST", "/v2.1/servers", {"server": create})
+    assert status == 202, answer
+    shown = stocked.get(f"/v2.1/servers/{answer['server']['id']}/os-security-groups")["security_groups"]
+    assert [one["id"] for one in shown] == [wanted["id"]]
+
+
 def test_port_has_sixteen_groups_at_most_whichever_way_they_come(stocked: Cloud) -> None:
     stocked.conductor.update_quota_set(
         RequestContext(request_id="req-1"), project_id="admin", limits={"security_group": -1}, force=True

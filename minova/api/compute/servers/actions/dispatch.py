@@ -92,8 +92,7 @@ def act(api: Collaborators, call: Call) -> Any:
             servers.find(call, session)
         if name in REMOVED:
             raise errors.Gone("This resource is no longer available. No forwarding address is given.")
-        served = ", ".join([*_AT_ONCE, *BY_KEY])
-        raise errors.BadRequest(f"There is no such action: {name[:64]}. minova serves {served} so far.")
+        raise errors.BadRequest(f"There is no such action: {name[:64]}")
     return _AT_ONCE[name](api, call, arguments)
 
 

@@ -45,7 +45,8 @@ def add(api: Collaborators, call: Call) -> None:
     uuid, before = _of(api, call)
     if not 1 <= len(tag) <= _MAX_LENGTH or _FORBIDDEN & {*tag} or "\x00" in tag:
         raise errors.BadRequest(
-            f"Tag '{tag[:_MAX_LENGTH]}' is invalid. It must be a non empty string without characters '/' and ','."
+            f"Tag '{tag[:_MAX_LENGTH]}' is invalid. It must be a non empty string without characters '/' and ','. It has "
+            f"{len(tag)} characters; {_MAX_LENGTH} are allowed."
         )
     _change(api, call, uuid, ServerChanges(add_tag=tag))
     if tag in before:

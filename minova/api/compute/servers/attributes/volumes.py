@@ -1,4 +1,4 @@
-"""`/servers/{id}/os-volume_attachments`: refused, because there is no volume service."""
+"""`/servers/{id}/os-volume_attachments`: an empty list, and all else is refused, because there is no volume service."""
 
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
@@ -9,6 +9,13 @@ from minova.api.http.definition import Route
 
 class NoVolumes(errors.MinovaError):
     code = 501
+
+
+def index(api: Collaborators, call: Call) -> dict[str, list[str]]:
+    """Raises NotFound for an unknown server. Clients read the list of each server."""
+    with api.db.read() as session:
+        servers.find(call, session)
+    return {"volumeAttachments": []}
 
 
 def refuse(api: Collaborators, call: Call) -> None:
@@ -22,19 +29,27 @@ def refuse(api: Collaborators, call: Call) -> None:
     )
 
 
-ROUTES: tuple[Route, ...] = tuple(
+ROUTES: tuple[Route, ...] = (
     Route(
-        method=method,
-        path=f"/v2.1/servers/{{server_id}}/os-volume_attachments{item}",
-        rule=f"os_compute_api:os-volumes-attachments:{name}",
-        handler=refuse,
-        set_by_handler={501: ""},
-    )
-    for method, item, name in (
-        ("GET", "", "index"),
-        ("POST", "", "create"),
-        ("GET", "/{volume_id}", "show"),
-        ("PUT", "/{volume_id}", "update"),
-        ("DELETE", "/{volume_id}", "delete"),
-    )
+        method="GET",
+        path="/v2.1/servers/{server_id}/os-volume_attachments",
+        rule="os_compute_api:os-volumes-attachments:index",
+        handler=index,
+        answer={"volumeAttachments": list[str]},
+    ),
+    *(
+        Route(
+            method=method,
+            path=f"/v2.1/servers/{{server_id}}/os-volume_attachments{item}",
+            rule=f"os_compute_api:os-volumes-attachments:{name}",
+            handler=refuse,
+            set_by_handler={501: ""},
+        )
+        for method, item, name in (
+            ("POST", "", "create"),
+            ("GET", "/{volume_id}", "show"),
+            ("PUT", "/{volume_id}", "update"),
+            ("DELETE", "/{volume_id}", "delete"),
+        )
+    ),
 )

@@ -87,6 +87,13 @@ def test_a_period_ends_now_at_the_latest(stocked: Cloud) -> None:
     assert 1 <= usage["tenant_usage"]["total_hours"] <= (times.now() - hours_ago(1)) / timedelta(hours=1)
 
 
+def test_a_period_that_has_not_begun_has_no_hours(stocked: Cloud) -> None:
+    ran(stocked, "a", began=3)
+    params = {"start": hours_ago(-2).isoformat(), "end": hours_ago(-5).isoformat()}
+    usage = stocked.get(f"{PATH}/admin", params=params)["tenant_usage"]
+    assert (usage["total_hours"], usage["total_vcpus_usage"], usage["server_usages"][0]["hours"]) == (0, 0, 0)
+
+
 def test_pages_follow_each_other_since_2_40(stocked: Cloud) -> None:
     expected = sorted(ran(stocked, f"s{number}", began=3) for number in range(3))
     found, params = [], {**period(2, 1), "limit": "2"}
