@@ -173,6 +173,7 @@ class ComputeManager(ComputeApi):
         """Begin the removal, and end a build of the instance. The conductor requests a failed removal again."""
         self._builder.cancel(instance_uuid)
         self._actions.cancel(instance_uuid)
+        self.collaborators.moves.cancel(instance_uuid)
         self._workers.hurry(instance_uuid)
         self._background.run(ctx, ("terminate", instance_uuid), lambda: self._terminate(ctx, instance_uuid))
 

@@ -56,11 +56,11 @@ class Mover:
         with self.cloud.db.read() as session:
             return session.scalar(select(Task.id)) is None and self.row.task_state is None
 
-    def wait(self, ready: Callable[[], bool] | None = None, seconds: float = QUIET) -> None:
+    def wait(self, ready: Callable[[], bool] | None = None, seconds: float = QUIET, step: float = 1.0) -> None:
         ready = ready or self.is_at_rest
         until = self.world.now + seconds
         while self.world.now < until and not ready():
-            self.world.run(1.0)
+            self.world.run(step)
         assert ready(), self.state
 
     def do(self, kind: str, flavor: Flavor | None = None, host: str | None = None) -> None:
@@ -185,3 +185,17 @@ def test_a_failure_after_the_switch_leaves_the_server_in_error_at_its_destinatio
     assert mover.row.flavor == LARGER
     mover.require_sound()
     assert set(mover.holders()) == {"instance"}
+
+
+@pytest.mark.parametrize("phase", ["resize_prep", "resize_migrating", "resize_migrated", "resize_finish", "resized"])
+def test_a_deletion_during_a_move_frees_both_sides(mover: Mover, phase: str) -> None:
+    mover.ask("migrate")
+    mover.wait(lambda: phase in mover.state, step=0.01)
+    mover.cloud.delete_asked.add(mover.uuid)
+    ctx = RequestContext(request_id="req-delete", user_id="u", project_id="p")
+    mover.cloud.conductor.delete_server(ctx, instance_uuid=mover.uuid)
+    mover.wait(lambda: mover.row.vm_state == "deleted")
+    assert mover.domains() == {}
+    assert mover.holders() == {}
+    assert mover.migration().status == "error"
+    mover.require_sound()

@@ -4,6 +4,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 from oslo_config import cfg
@@ -27,7 +28,16 @@ from minova.virt.driver import Driver
 from minova.virt.driver.domains import GuestData, RowHost
 
 LOG = logging.getLogger(__name__)
-Check = Callable[[], None]
+
+
+class Check(Protocol):
+    """See `runner.PhaseCheck`."""
+
+    cancelled: threading.Event
+
+    def __call__(self) -> None: ...
+
+
 Phase = Callable[[RequestContext, MoveMessage, Check], PhaseResult]
 # With these statuses the row's host has proven its own copy, so another copy may be removed even if it runs.
 _PROVEN = frozenset({"confirming", "confirmed", "reverted"})
@@ -83,8 +93,10 @@ class ColdPhases:
         uuid = move.instance.uuid
         if self._driver.power_state(uuid) in ON:
             timeout = shutdown_timeout(move.instance, self._conf.shutdown_timeout)
-            if not (timeout > 0 and self._driver.shut_down(uuid, timeout, threading.Event())):
+            if not (timeout > 0 and self._driver.shut_down(uuid, timeout, check.cancelled)):
+                check()
                 self._driver.power_off(uuid)
+            check()
         if _is_local(move.migration):
             return self._result(uuid)
         assert move.key is not None

@@ -8,13 +8,14 @@ a conductor has answered that the move is in a phase in which the row names this
 """
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Mapping
 
 from minova import errors
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.instances.domains import Domains
-from minova.compute.moves.phases import Check, Phase
+from minova.compute.moves.phases import Phase
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.servers.failures import kind_of
@@ -25,6 +26,29 @@ LOG = logging.getLogger(__name__)
 PATIENCE = 60.0
 # Seconds between signs of life of a long phase.
 BEAT = 30.0
+
+
+class PhaseCheck:
+    """Called several times a second by long work. It raises StaleAttempt if the move has left the phase, or the server is
+    being deleted. `cancelled` ends waits for the guest then.
+    """
+
+    def __init__(self, begin: Callable[[], None], clock: Callable[[], float]) -> None:
+        self.cancelled = threading.Event()
+        self._begin = begin
+        self._clock = clock
+        self._last = clock()
+
+    def __call__(self) -> None:
+        if self.cancelled.is_set():
+            raise errors.StaleAttempt("the server is being deleted")
+        if self._clock() - self._last < BEAT:
+            return
+        self._last = self._clock()
+        try:
+            self._begin()
+        except errors.ServiceUnavailable as error:
+            LOG.debug("A later sign of life may arrive: %s", error)
 
 
 class MoveRunner:
@@ -46,26 +70,37 @@ class MoveRunner:
         self._phases = phases
         self._clock = clock
         self._repeat = repeat or ConductorRetry()
+        self._running: dict[str, PhaseCheck] = {}
 
     def run(self, ctx: RequestContext, move: MoveMessage) -> None:
         """Raises ServiceUnavailable if no conductor answers; then a conductor requests the phase again."""
-        with self._domains.locked(move.instance.uuid):
+        uuid = move.instance.uuid
+        with self._domains.locked(uuid):
+            check = self._running[uuid] = PhaseCheck(lambda: self._begin(ctx, move), self._clock)
             try:
                 self._repeat("begin_phase", lambda: self._begin(ctx, move), PATIENCE)
-                result = self._result(ctx, move)
+                result = self._result(ctx, move, check)
             except errors.StaleAttempt as error:
-                LOG.info("Instance %s is left as it is: %s", move.instance.uuid, error)
+                LOG.info("Instance %s is left as it is: %s", uuid, error)
                 return
+            finally:
+                del self._running[uuid]
             self._repeat("phase_ended", lambda: self._end(ctx, move, result), PATIENCE)
 
-    def _result(self, ctx: RequestContext, move: MoveMessage) -> PhaseResult:
+    def cancel(self, instance_uuid: str) -> None:
+        """Ends the phase of an instance that is to be removed."""
+        running = self._running.get(instance_uuid)
+        if running is not None:
+            running.cancelled.set()
+
+    def _result(self, ctx: RequestContext, move: MoveMessage, check: PhaseCheck) -> PhaseResult:
         """Raises StaleAttempt if the move has left this phase meanwhile."""
         phase = self._phases.get(move.phase)
         LOG.info("Move %s of instance %s: %s", move.migration.uuid, move.instance.uuid, move.phase)
         try:
             if phase is None:
                 raise errors.Conflict(f"this host knows no phase {move.phase}")
-            return phase(ctx, move, self._check(ctx, move))
+            return phase(ctx, move, check)
         except errors.StaleAttempt:
             raise
         except Exception as error:
@@ -78,24 +113,6 @@ class MoveRunner:
                 exc_info=not isinstance(error, errors.MinovaError),
             )
             return PhaseResult(failure=str(error) or type(error).__name__, kind=kind_of(error))
-
-    def _check(self, ctx: RequestContext, move: MoveMessage) -> Check:
-        """Returns a function for long work to call several times a second. It raises StaleAttempt if the move has left
-        the phase.
-        """
-        last = self._clock()
-
-        def check() -> None:
-            nonlocal last
-            if self._clock() - last < BEAT:
-                return
-            last = self._clock()
-            try:
-                self._begin(ctx, move)
-            except errors.ServiceUnavailable as error:
-                LOG.debug("A later sign of life may arrive: %s", error)
-
-        return check
 
     def _begin(self, ctx: RequestContext, move: MoveMessage) -> None:
         self._conductor.begin_phase(ctx, phase=move.phase_key, host=self._host)

@@ -21,7 +21,7 @@ from minova.context import RequestContext
 from minova.contracts.conductor.computes.builds import RemovalReportsApi
 from minova.db import quotas
 from minova.db.models import Task, TaskStep
-from minova.db.servers import actions, instances, request_specs, tasks
+from minova.db.servers import actions, instances, migrations, request_specs, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.objects.actions.deletion import RESTORE
 from minova.objects.servers.failures import Failure, text_of
@@ -42,12 +42,14 @@ class Removal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A delete task's payload: how often the host was asked, and why it could not delete the server the last time.
 
     `asks` 0: the task was made by an older release.
+    `others`: further hosts, each with its node, that have something of a server that moves; they are asked in turn.
     """
 
     asks: int = 0
     failed: int = 0
     reason: str = ""
     kind: str = ""
+    others: tuple[tuple[str, str | None], ...] = ()
 
 
 _REMOVAL = Decoder(Removal)
@@ -113,18 +115,36 @@ class Terminate(RemovalReportsApi):
 
     def instance_deleted(self, ctx: RequestContext, instance_uuid: str, host: str) -> None:
         """Idempotent. A report of a host that was not asked changes nothing."""
+        present = self._liveness.present_hosts()
 
-        def work(session: Session) -> None:
+        def work(session: Session) -> Ask | None:
             locked = instances.lock(session, [instance_uuid]).get(instance_uuid)
             if locked is None or locked.deleted or not locked.deleting:
-                return
+                return None
             task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
             if task is not None and task.host == host:
-                self._finish(session, locked, task)
+                return self._next(session, locked, task, present)
+            return None
 
         groups = self._hints.groups_of(instance_uuid)
-        self._worker.run(work)
+        ask = self._worker.run(work)
+        if ask is not None:
+            self._computes.terminate(ctx, ask.host, instance_uuid, ask.node)
         self._hints.members_changed(groups)
+
+    def _next(self, session: Session, locked: LockedInstance, task: Task, present: frozenset[str]) -> Ask | None:
+        """Returns the next host that has something of the server. Without one the deletion is completed: a host that is
+        absent removes what it has when it is back, because the server is deleted.
+        """
+        removal = removal_of(task)
+        left = [other for other in removal.others if other[0] in present]
+        if not left:
+            self._finish(session, locked, task)
+            return None
+        (host, node), *others = left
+        asked = {"host": host, "node": node, "payload": msgspec.to_builtins(Removal(asks=1, others=tuple(others)))}
+        tasks.change(session, [(task, asked)], BACKOFF.first, self._worker.now(), deadline_in=self._timeout)
+        return Ask(host, node)
 
     def delete_failed(self, ctx: RequestContext, instance_uuid: str, host: str, reason: str, kind: str = "") -> None:
         """Show users why their server still exists. The host is asked again after the usual pause.
@@ -164,8 +184,7 @@ class Terminate(RemovalReportsApi):
                 return None
             if task.host is None or task.host not in present:
                 LOG.info("Instance %s is deleted without its host %s, which is absent", instance_uuid, task.host)
-                self._finish(session, locked, task)
-                return None
+                return self._next(session, locked, task, present)
             return self._again(session, locked, task)
 
         groups = self._hints.groups_of(instance_uuid)
@@ -240,7 +259,13 @@ class Terminate(RemovalReportsApi):
         host, node = locked.host, locked.node
         if host is None and task is not None:
             host, node = task.host, task.node
-        if host is None or host not in present:
+        others = _other_places(session, instance_uuid, host)
+        if host not in present:
+            gone, others = host, tuple(other for other in others if other[0] in present)
+            (host, node), *rest = others or ((None, None),)
+            others = tuple(rest)
+            LOG.info("Instance %s is deleted without its host %s, which is absent", instance_uuid, gone)
+        if host is None:
             finish_delete(session, locked, task.claim_number if task is not None else 0, action_id, at, now)
             return None
         turned: dict[str, Any] = {
@@ -251,7 +276,7 @@ class Terminate(RemovalReportsApi):
             "action_id": action_id,
             "request_id": ctx.request_id,
             "worker_id": self._worker.id,
-            "payload": msgspec.to_builtins(Removal(asks=1)),
+            "payload": msgspec.to_builtins(Removal(asks=1, others=others)),
         }
         if task is not None:
             change = (task, turned | {"epoch": task.epoch + 1})
@@ -273,6 +298,17 @@ class Terminate(RemovalReportsApi):
     def _finish(self, session: Session, locked: LockedInstance, task: Task) -> None:
         at, now = self._worker.at(), self._worker.now()
         finish_delete(session, locked, task.claim_number, task.action_id, at, now)
+
+
+def _other_places(session: Session, instance_uuid: str, host: str | None) -> tuple[tuple[str, str | None], ...]:
+    """Returns the other hosts, each with its node, that have something of a server that moves or may still go back."""
+    places = {
+        place.host: place.node
+        for migration in migrations.lock_open(session, instance_uuid)
+        for place in (migration.source, migration.dest)
+        if place.host is not None
+    }
+    return tuple(sorted((other, node) for other, node in places.items() if other != host))
 
 
 def _interrupted(task: Task) -> Failure:
