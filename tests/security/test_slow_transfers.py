@@ -9,6 +9,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Self
 
+from minova.api.server import ApiService
+from minova.db.catalogue import image_token_keys
+from minova.image_tokens import sign
+from tests.cluster import wait_for
+from tests.functional.api.conftest import Cloud, Json
 from tests.security.http_process import MB, HttpProcess, read_all
 
 RATE = 1024
@@ -137,3 +142,42 @@ def test_fast_upload_of_a_project_is_never_given_up() -> None:
                 client.sendall(b"x" * MB)
                 time.sleep(0.2)
         assert read_all(client).startswith(b"HTTP/1.1 200")
+
+
+# -- minova-api itself
+
+
+def upload(port: int, image: Json, project: str) -> socket.socket:
+    client = socket.create_connection(("127.0.0.1", port), timeout=SOON)
+    head = f"PUT /v2/images/{image['id']}/file HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+    head += f"X-Auth-Token: {project}:{project}\r\nContent-Type: application/octet-stream\r\n"
+    client.sendall((head + f"Content-Length: {MB}\r\n\r\n").encode())
+    return client
+
+
+def test_slow_uploads_of_a_project_keep_neither_users_nor_hosts_waiting(tmp_path: Path) -> None:
+    """The sixteen slow uploads that stopped all transfers and builds."""
+    cloud = Cloud(tmp_path, osapi_compute_listen_port=0)
+    ready = cloud.make_image(data=bytes(1024))
+    images = [cloud.make_image(f"slow{number}", data=None) for number in range(20)]
+    other = cloud.make_image("other", data=None)
+    api = ApiService(cloud.conf, cloud.app)
+    api.start()
+    try:
+        with Trickle() as trickle:
+            for image in images:
+                trickle.clients.append(upload(api.port, image, "a"))
+            wait_for("they hold all places", lambda: len(list(cloud.images.glob("*.part"))) == 16)
+            with upload(api.port, other, "b") as client:
+                client.sendall(bytes(MB))
+                assert read_all(client).startswith(b"HTTP/1.1 204")
+            keys = image_token_keys.ensure(cloud.db)
+            token = sign(keys.accepted[-1], ready["id"], keys.now)
+            with socket.create_connection(("127.0.0.1", api.port), timeout=SOON) as host:
+                head = f"GET /v2/images/{ready['id']}/file HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+                host.sendall((head + f"Authorization: Bearer {token}\r\n\r\n").encode())
+                assert read_all(host).startswith(b"HTTP/1.1 200")
+            assert len(list(cloud.images.glob("*.part"))) == 16, "none of them had to end for it"
+    finally:
+        api.stop()
+        cloud.close()
