@@ -261,13 +261,14 @@ def _add_broker(subparsers: "argparse._SubParsersAction[Any]") -> None:
     parser = subparsers.add_parser("broker", help="Users of services and limits of queues at the message broker.")
     below = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
     text = (
-        "Make the RabbitMQ user SERVICE.HOST, which may use the queues of that service of that host alone. Prints the rabbitmqctl "
+        "Make the RabbitMQ user SERVICE.HOST, which may use the queues of that service of that host alone; one that exists gets a new "
+        "password. Prints the rabbitmqctl "
         "commands, for a shell on the host of RabbitMQ; with --apply nothing but the line for minova.conf, and RabbitMQ is changed."
     )
     command = below.add_parser("permissions", help="Make the user of a service of a host.", description=text)
     command.add_argument("host_name", metavar="HOST", help="the service's [DEFAULT] host")
     command.add_argument("--service", choices=SERVICES, default="compute")
-    command.add_argument("--vhost", default="/", help="of the transport_url")
+    command.add_argument("--vhost", help="of the services; default: that of transport_url here")
     command.add_argument("--existing", action="store_true", help="the user is there: only set what it may do")
     _add_rabbitmq(command)
     command.set_defaults(work=_in_module("commands.broker", "run"))
@@ -276,7 +277,7 @@ def _add_broker(subparsers: "argparse._SubParsersAction[Any]") -> None:
         "a shell on the host of RabbitMQ; with --apply RabbitMQ is changed."
     )
     command = below.add_parser("policies", help="Limit the queues of hosts.", description=text)
-    command.add_argument("--vhost", default="/", help="of the transport_url")
+    command.add_argument("--vhost", help="of the services; default: that of transport_url here")
     _add_rabbitmq(command)
     command.set_defaults(work=_in_module("commands.broker", "set_policies"))
 

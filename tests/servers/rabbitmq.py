@@ -102,13 +102,18 @@ class RabbitMQ(PrivateServer):
             ),
         }
 
-    def ctl(self, *words: str) -> str:
-        """What rabbitmqctl prints. ServerError if it fails."""
-        environment = self.environment() | {
+    def ctl_environment(self) -> dict[str, str]:
+        return self.environment() | {
             "RABBITMQ_CTL_ERL_ARGS": f"-start_epmd false -erl_epmd_port {self.ports[1]} -dist_listen false +S 1:1 +sbwt none"
         }
-        command = [program("rabbitmqctl", "rabbitmq-server", self.scripts), "-n", NODE, "-q", *words]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+
+    def ctl_command(self) -> list[str]:
+        return [program("rabbitmqctl", "rabbitmq-server", self.scripts), "-n", NODE, "-q"]
+
+    def ctl(self, *words: str) -> str:
+        """What rabbitmqctl prints. ServerError if it fails."""
+        command = [*self.ctl_command(), *words]
+        done = subprocess.run(command, env=self.ctl_environment(), capture_output=True, text=True, timeout=120)
         if done.returncode != 0:
             raise ServerError(f"rabbitmqctl {shlex.join(words)}: {done.stderr or done.stdout}")
         return done.stdout

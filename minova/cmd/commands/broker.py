@@ -10,20 +10,57 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
+import oslo_messaging
 import urllib3
 from oslo_config import cfg
+from oslo_messaging import opts
 
 from minova import errors
 from minova.contracts.base import Role
 from minova.messaging.broker_users import BrokerUser, permissions_of
 
 TIMEOUT = 15.0
+RABBIT = "oslo_messaging_rabbit"
+
+
+# What oslo.messaging's driver uses where transport_url names no port. minova's own examples name it.
+PORT, TLS_PORT = 5672, 5671
+
+
+class Broker(msgspec.Struct, frozen=True, kw_only=True):
+    """The broker of this cloud. `hosts`: with their ports; empty: this configuration names none."""
+
+    hosts: tuple[tuple[str, int], ...]
+    vhost: str
+    tls: dict[str, str]
+
+    def url(self, user: str, password: str, vhost: str) -> str:
+        hosts = self.hosts or (("BROKER", TLS_PORT if self.tls else PORT),)
+        places = [f"{user}:{password}@{f'[{host}]' if ':' in host else host}:{port}" for host, port in hosts]
+        return f"rabbit://{','.join(places)}/{'' if vhost == '/' else quote(vhost, safe='')}"
+
+
+def broker_of(conf: cfg.ConfigOpts) -> Broker:
+    """Returns the broker of transport_url. Raises InvalidConfiguration if that is no URL."""
+    conf.register_opts(dict(opts.list_opts())[RABBIT], group=RABBIT)
+    try:
+        url = oslo_messaging.TransportURL.parse(conf)
+    except oslo_messaging.InvalidTransportURL as error:
+        raise errors.InvalidConfiguration(f"transport_url: {error}") from None
+    tls = {}
+    if conf[RABBIT].ssl:
+        files = {"ssl_ca_file": conf[RABBIT].ssl_ca_file}
+        tls = {"ssl": "true", **{name: value for name, value in files.items() if value}}
+    usual = TLS_PORT if tls else PORT
+    hosts = [(host.hostname, host.port or usual) for host in url.hosts if host.hostname]
+    return Broker(hosts=tuple(hosts) if url.transport == "rabbit" else (), vhost=url.virtual_host or "/", tls=tls)
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
     """`password` None: the user exists already and keeps its password."""
 
     user: BrokerUser
+    broker: Broker
     vhost: str
     password: str | None
 
@@ -32,13 +69,21 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         may do nothing.
         """
         name, wanted = str(self.user), permissions_of(self.user)
-        made = [] if self.password is None else [["add_user", name, self.password]]
         topics = [
             ["set_topic_permissions", "-p", self.vhost, name, exchange, *pair]
             for exchange, pair in wanted.topics.items()
         ]
         all_of_it = ["set_permissions", "-p", self.vhost, name, wanted.configure, wanted.write, wanted.read]
-        return [shlex.join(["rabbitmqctl", *words]) for words in (*made, *topics, all_of_it)]
+        return [*self._setting_password(), *(shlex.join(["rabbitmqctl", *words]) for words in (*topics, all_of_it))]
+
+    def _setting_password(self) -> list[str]:
+        """Returns the command that makes the user, or gives a user that exists its new password."""
+        if self.password is None:
+            return []
+        change, add = (
+            shlex.join(["rabbitmqctl", verb, str(self.user), self.password]) for verb in ("change_password", "add_user")
+        )
+        return [f"{change} 2>/dev/null || {add}"]
 
     def requests(self) -> list[tuple[str, dict[str, Any]]]:
         """Returns (path, body) of the PUT requests to the management API, in the same order."""
@@ -53,14 +98,16 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         return [*made, *topics, (f"permissions/{vhost}/{name}", all_of_it)]
 
     def options(self) -> list[str]:
-        """Returns the lines for the host's minova.conf. The broker's address is not known here."""
+        """Returns the lines for the host's minova.conf, with the broker of this one."""
         password = "PASSWORD" if self.password is None else self.password
-        vhost = "" if self.vhost == "/" else quote(self.vhost, safe="")
-        return [
+        lines = [
             f"# In minova.conf of minova-{self.user.role} on {self.user.host}:",
             "# [DEFAULT]",
-            f"# transport_url = rabbit://{self.user}:{password}@BROKER:5672/{vhost}",
+            f"# transport_url = {self.broker.url(str(self.user), password, self.vhost)}",
         ]
+        if self.broker.tls:
+            lines += [f"# [{RABBIT}]", *(f"# {name} = {value}" for name, value in self.broker.tls.items())]
+        return lines
 
 
 class QueuePolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +132,7 @@ POLICIES = (
 def set_policies(conf: cfg.ConfigOpts) -> None:
     command = conf.command
     if command.apply:
-        vhost = quote(command.vhost, safe="")
+        vhost = quote(command.vhost or broker_of(conf).vhost, safe="")
         bodies = {
             policy.name: {"pattern": policy.pattern, "definition": policy.definition, "apply-to": "queues"}
             for policy in POLICIES
@@ -94,14 +141,17 @@ def set_policies(conf: cfg.ConfigOpts) -> None:
         return
     for policy in POLICIES:
         definition = msgspec.json.encode(policy.definition).decode()
-        words = ["set_policy", "-p", command.vhost, "--apply-to", "queues", policy.name, policy.pattern, definition]
+        vhost = command.vhost or broker_of(conf).vhost
+        words = ["set_policy", "-p", vhost, "--apply-to", "queues", policy.name, policy.pattern, definition]
         print(shlex.join(["rabbitmqctl", *words]))
 
 
 def run(conf: cfg.ConfigOpts) -> None:
     command = conf.command
     password = None if command.existing else secrets.token_hex(24)
-    account = Account(user=BrokerUser(Role(command.service), command.host_name), vhost=command.vhost, password=password)
+    broker = broker_of(conf)
+    user = BrokerUser(Role(command.service), command.host_name)
+    account = Account(user=user, broker=broker, vhost=command.vhost or broker.vhost, password=password)
     if command.apply:
         apply(command.apply, account.requests(), command.cafile)
     else:
