@@ -1,7 +1,9 @@
 """Guests that are off move between two real hypervisors: all that they have written goes along, and nothing else is left."""
 
 import secrets
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from minova.errors import GuestStateUnexpected, HypervisorError, StaleAttempt
+from minova.errors import GuestStateUnexpected, HypervisorError, SavedMemoryKept, StaleAttempt
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.disk_export import DiskExport, TransferKey
@@ -23,7 +25,7 @@ from minova.virt.libvirt.storage.disk_owner import DiskOwner
 from tests.cluster import wait_for
 from tests.integration.virt.guest_console import GuestConsole
 from tests.integration.virt.test_guest import instance, load
-from tests.servers.libvirtd import Libvirtd
+from tests.servers.libvirtd import ACCOUNT, Libvirtd
 
 pytestmark = pytest.mark.timeout(600)
 MOVE = "5f6bbd5a-1f8a-4b5f-8f57-6a1c3a3b9d01"
@@ -40,9 +42,9 @@ def never() -> None:
 class Side:
     """A host with a libvirtd of its own."""
 
-    def __init__(self, name: str, folder: Path, image: Path) -> None:
+    def __init__(self, name: str, folder: Path, image: Path, **options: Any) -> None:
         self.name, self.folder, self.image = name, folder, image
-        self.libvirtd = Libvirtd()
+        self.libvirtd = Libvirtd(**options)
         self.libvirtd.open()
         self.driver: Driver = load(folder, self.libvirtd.uri, host=name)
         (self.node,) = self.driver.available_nodes()
@@ -56,9 +58,9 @@ class Side:
 
 
 @contextmanager
-def side(name: str, folder: Path, image: Path) -> Iterator[Side]:
+def side(name: str, folder: Path, image: Path, **options: Any) -> Iterator[Side]:
     folder.mkdir(exist_ok=True)
-    made = Side(name, folder, image)
+    made = Side(name, folder, image, **options)
     try:
         yield made
     finally:
@@ -270,3 +272,48 @@ def test_the_variables_of_uefi_firmware_move(sides: tuple[Side, Side]) -> None:
     move(guest, one, two, 2)
     assert (two.libvirtd.directory / "lib" / name).read_bytes() == variables.read_bytes()
     assert two.driver.power_on(guest) is PowerState.RUNNING
+
+
+def test_saved_memory_moves_and_the_guest_goes_on_from_it(sides: tuple[Side, Side]) -> None:
+    one, two = sides
+    guest, secret = small(one), key()
+    boot(one, guest, 1)
+    one.driver.suspend(guest.uuid)
+    large = msgspec.structs.replace(guest, flavor=msgspec.structs.replace(guest.flavor, memory_mb=256))
+    export = one.driver.export_disks(guest, MOVE, secret)
+    with pytest.raises(SavedMemoryKept):
+        two.driver.import_disks(large, 2, export, secret, two.image, never)
+    move(guest, one, two, 2)
+    two.driver.define_moved(guest, two.node, 2)
+    assert two.driver.has_saved_memory(guest.uuid)
+    assert two.driver.resume(guest) is PowerState.RUNNING
+    # The copy of the log came along, and the guest does not boot again.
+    assert console(two, guest).ask("echo awake") == "awake"
+    assert "MINOVA-GUEST BOOTS 2" not in log(two, guest)
+    assert [domain.attempt for domain in two.driver.domains()] == [2]
+    assert [path.name for path in two.disks(guest).glob("*.save*")] == []
+    # The source has its own still, for a return to it.
+    two.driver.destroy(guest.uuid, RowHost(host="hv1"))
+    one.driver.define_moved(guest, one.node, 3)
+    one.driver.resume(guest)
+    assert [domain.attempt for domain in one.driver.domains()] == [3]
+    assert console(one, guest).ask("echo awake") == "awake"
+
+
+def test_a_guest_moves_where_qemu_has_a_user_of_its_own(guest_image: Path) -> None:
+    """libvirt gives the files to this user; the programs of the move run as neither this user nor root."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="minova-moves-")))
+        folder.chmod(0o755)
+        image = Path(shutil.copy(guest_image, folder))
+        one, two = (stack.enter_context(side(name, folder / name, image, qemu_user=ACCOUNT)) for name in ("hv1", "hv2"))
+        for made in (one, two):
+            (made.folder / "instances").parent.chmod(0o755)
+        guest = small(one)
+        one.driver.power_on(guest)
+        one.driver.power_off(guest.uuid)
+        write(one, guest, 7)
+        move(guest, one, two, 2)
+        assert two.driver.power_on(guest) is PowerState.RUNNING
+        two.driver.power_off(guest.uuid)
+        assert holds(two, guest, 7)

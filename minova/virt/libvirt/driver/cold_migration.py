@@ -4,7 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import libvirt
 from oslo_config import cfg
+from oslo_utils import units
 
 from minova import errors
 from minova.objects.catalogue.guest_hardware import guest_hardware
@@ -14,13 +16,15 @@ from minova.virt.driver.domains import NO_DATA, GuestData
 from minova.virt.libvirt.driver.domains import LibvirtDomains
 from minova.virt.libvirt.guest_state import jobs, saved_memory
 from minova.virt.libvirt.host import lookup
-from minova.virt.libvirt.migration import firmware_variables
+from minova.virt.libvirt.migration import libvirt_files
 from minova.virt.libvirt.migration.export_server import ExportServers
+from minova.virt.libvirt.migration.libvirt_files import MEMORY, VARIABLES
 from minova.virt.libvirt.migration.moving_disks import MovingDisks
 from minova.virt.libvirt.networking.host_routes import PROC_NET
 from minova.virt.libvirt.settings import export_ports_of
 from minova.virt.libvirt.storage.disk_images import Base
 from minova.virt.libvirt.xml.guest_xml import domain_name
+from minova.virt.libvirt.xml.migration_xml import migrated_xml
 
 
 class ColdMigration(LibvirtDomains):
@@ -28,6 +32,8 @@ class ColdMigration(LibvirtDomains):
         super().__init__(conf, proc_net=proc_net)
         self._moving = MovingDisks(self._disks)
         self._exports = ExportServers(str(conf.my_ip), export_ports_of(conf))
+        # Files that are there only to be served, by migration.
+        self._staged: dict[str, tuple[Path, ...]] = {}
 
     def export_disks(self, instance: Instance, migration_uuid: str, key: TransferKey) -> DiskExport:
         host = self._ready().host
@@ -37,9 +43,9 @@ class ColdMigration(LibvirtDomains):
             jobs.require_free(domain)
             if domain.isActive():
                 raise errors.GuestStateUnexpected(f"Domain {domain.name()} is not off")
-            saved_memory.require_none(domain)
             self._snapshots.settle(instance.uuid, domain)
-            kept = self._save_variables(connection, instance)
+            kept = self._kept_by_libvirt(connection, instance, domain)
+            self._staged[migration_uuid] = kept
         files = self._moving.files(instance, kept)
         served = [each for _, each in files]
         port = self._exports.start(migration_uuid, key, served, self._disks.program_group)
@@ -51,11 +57,15 @@ class ColdMigration(LibvirtDomains):
             address=str(self._conf.my_ip),
             port=port,
             files=tuple(file for file, _ in files),
+            memory_mb=instance.flavor.memory_mb,
+            vcpus=instance.flavor.vcpus,
             drive_is_cd=owner.drive_is_cd,
         )
 
     def stop_export(self, migration_uuid: str) -> None:
         self._exports.stop(migration_uuid)
+        for path in self._staged.pop(migration_uuid, ()):
+            path.unlink(missing_ok=True)
 
     def import_disks(
         self,
@@ -68,7 +78,14 @@ class ColdMigration(LibvirtDomains):
     ) -> None:
         # A host that cannot define the guest refuses before the first byte.
         self._xml_of(instance, instance.node or "", attempt, self._disks.plan(instance))
+        size, now = (export.memory_mb, export.vcpus), _size(instance)
+        if any(file.name == MEMORY.beside for file in export.files) and size != now:
+            raise errors.SavedMemoryKept(
+                f"The saved memory of instance {instance.uuid} does not fit flavor {instance.flavor.name}. Start the server, or reboot "
+                "it hard to lose the memory"
+            )
         if self._moving.shares(instance.uuid, export):
+            self._moving.fetch_beside(instance.uuid, attempt, export, key, check)
             return
         base = None if image_path is None else Base.of(instance, image_path)
         self._moving.fetch(instance, self._ready().host, attempt, export, key, base, check)
@@ -76,32 +93,70 @@ class ColdMigration(LibvirtDomains):
     def define_moved(self, instance: Instance, node: str, attempt: int, data: GuestData = NO_DATA) -> None:
         with self._host.connection("Defining after a move", domain_name(instance.uuid)) as connection:
             domain = lookup(connection, instance.uuid)
-            mark = None if domain is None else self._our_mark(domain)
             if domain is not None:
-                if mark is None:
-                    raise errors.HypervisorError(f"Domain {domain.name()} has the UUID of an instance, but is not ours")
-                if mark.attempt > attempt:
-                    raise errors.GuestIsNewer(f"Domain {domain.name()} is of attempt {mark.attempt}, not {attempt}")
-                if domain.isActive() and mark.attempt == attempt:
+                if self._runs_in(domain, attempt):
                     return
-                if domain.isActive():
-                    raise errors.GuestStateUnexpected(f"Domain {domain.name()} runs in attempt {mark.attempt}")
-                saved_memory.require_none(domain)
+                if _size_of(domain) != _size(instance):
+                    saved_memory.require_none(domain)
                 self._snapshots.settle(instance.uuid, domain)
             self._moving.take_over(instance, self._ready().host, attempt, self._write_drive(instance, data))
-            defined = connection.defineXML(self._xml_of(instance, node, attempt, self._disks.plan(instance)))
+            xml = self._xml_of(instance, node, attempt, self._disks.plan(instance))
+            domain = connection.defineXML(xml)
             self._plug(connection, instance)
-            kept = self._disks.folder(instance.uuid) / firmware_variables.NAME
-            if kept.exists():
-                firmware_variables.restore(connection, defined.name(), kept)
-                kept.unlink()
+            self._give_to_libvirt(connection, domain, xml, attempt)
 
-    def _save_variables(self, connection: Any, instance: Instance) -> tuple[Path, ...]:
-        if not (instance.image and guest_hardware(instance.image.properties, instance.flavor.extra_specs).uefi):
-            return ()
-        path = self._disks.folder(instance.uuid) / firmware_variables.NAME
-        return (path,) if firmware_variables.save(connection, domain_name(instance.uuid), path) else ()
+    def _runs_in(self, domain: Any, attempt: int) -> bool:
+        """Whether the domain runs in this attempt. Raises GuestIsNewer for a later attempt, GuestStateUnexpected if it runs in
+        an earlier one.
+        """
+        mark = self._our_mark(domain)
+        if mark is None:
+            raise errors.HypervisorError(f"Domain {domain.name()} has the UUID of an instance, but is not ours")
+        if mark.attempt > attempt:
+            raise errors.GuestIsNewer(f"Domain {domain.name()} is of attempt {mark.attempt}, not {attempt}")
+        if domain.isActive() and mark.attempt != attempt:
+            raise errors.GuestStateUnexpected(f"Domain {domain.name()} runs in attempt {mark.attempt}")
+        return bool(domain.isActive())
+
+    def _kept_by_libvirt(self, connection: Any, instance: Instance, domain: Any) -> tuple[Path, ...]:
+        """Returns the files beside the disks with what libvirt keeps of the guest elsewhere."""
+        kinds = []
+        if instance.image and guest_hardware(instance.image.properties, instance.flavor.extra_specs).uefi:
+            kinds.append(VARIABLES)
+        if domain.hasManagedSaveImage():
+            kinds.append(MEMORY)
+        folder = self._disks.folder(instance.uuid)
+        found = [libvirt_files.read(connection, kind, domain.name(), folder) for kind in kinds]
+        return tuple(path for path in found if path is not None)
+
+    def _give_to_libvirt(self, connection: Any, domain: Any, xml: str, attempt: int) -> None:
+        """Give libvirt what has come along. Idempotent."""
+        folder = self._disks.folder(domain.UUIDString())
+        variables = folder / libvirt_files.arriving(VARIABLES.beside, attempt)
+        if variables.exists():
+            libvirt_files.write(connection, VARIABLES, domain.name(), variables)
+            variables.unlink()
+        memory = folder / libvirt_files.arriving(MEMORY.beside, attempt)
+        if memory.exists():
+            if not domain.hasManagedSaveImage():
+                # Only libvirt can make it the memory from which the next start goes on. The guest does not run meanwhile.
+                saved = connection.saveImageGetXMLDesc(str(memory), libvirt.VIR_DOMAIN_SAVE_IMAGE_XML_SECURE)
+                connection.restoreFlags(str(memory), migrated_xml(saved, xml), libvirt.VIR_DOMAIN_SAVE_PAUSED)
+                domain.managedSave(libvirt.VIR_DOMAIN_SAVE_RUNNING)
+            memory.unlink()
+        elif domain.hasManagedSaveImage():
+            saved = domain.managedSaveGetXMLDesc(libvirt.VIR_DOMAIN_SAVE_IMAGE_XML_SECURE)
+            domain.managedSaveDefineXML(migrated_xml(saved, xml), 0)
 
     def close(self) -> None:
         self._exports.close()
         self._host.close()
+
+
+def _size(instance: Instance) -> tuple[int, int]:
+    return instance.flavor.memory_mb, instance.flavor.vcpus
+
+
+def _size_of(domain: Any) -> tuple[int, int]:
+    _, memory_kib, _, vcpus, _ = domain.info()
+    return memory_kib // units.Ki, vcpus

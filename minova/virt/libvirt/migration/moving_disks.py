@@ -17,6 +17,7 @@ from minova.objects.servers.live_migration import LiveSource
 from minova.virt import programs
 from minova.virt.disk_space import disk_full, require_room
 from minova.virt.libvirt.guest_files import console_logs, disk_formats
+from minova.virt.libvirt.migration import libvirt_files
 from minova.virt.libvirt.migration.export_server import Served
 from minova.virt.libvirt.migration.file_fetch import fetch
 from minova.virt.libvirt.storage import disk_images, disk_owner, fitting
@@ -96,10 +97,11 @@ class MovingDisks:
             formats = {file.name: file.format for file in export.files if file.format is not None}
             self._begin(folder, host, attempt, export, formats)
             for file in export.files:
-                if not (folder / _plain(file.name)).exists():
+                path = folder / libvirt_files.arriving(_plain(file.name), attempt)
+                if not path.exists():
                     require_room(self._disks.path, 0, self._disks.reserve, what)
                     finish = lambda part, file=file: self._finish(part, file, base)  # noqa: E731
-                    fetch(folder / _plain(file.name), export, file, key, finish, check)
+                    fetch(path, export, file, key, finish, check)
             with disk_owner.locked(folder) as owner:
                 entry = _require_own(owner, host, attempt)
                 owner.write(msgspec.structs.replace(entry, disk=disk_owner.inode(folder / disk_owner.ROOT_DISK)))
@@ -151,6 +153,16 @@ class MovingDisks:
         """Make the disks that are here this host's, in this attempt. Raises as `take_over`."""
         with disk_owner.locked(self._disks.folder(instance_uuid)) as owner:
             _take(owner, host, attempt)
+
+    def fetch_beside(
+        self, instance_uuid: str, attempt: int, export: DiskExport, key: TransferKey, check: Callable[[], None]
+    ) -> None:
+        """Fetch what libvirt keeps elsewhere, of a guest whose disks both hosts share. Raises as `fetch`."""
+        folder = self._disks.folder(instance_uuid)
+        for file in export.files:
+            name = libvirt_files.arriving(file.name, attempt)
+            if name != file.name and not (folder / name).exists():
+                fetch(folder / name, export, file, key, lambda part: None, check)
 
     def _begin(self, folder: Path, host: str, attempt: int, export: DiskExport, formats: dict[str, str]) -> None:
         """Own the folder, and remove what an earlier attempt has left in it."""
