@@ -33,6 +33,8 @@ IMAGE = "/v2"
 # The header of answers in safe mode, with the reason.
 SAFE_MODE = "X-Minova-Safe-Mode"
 NETWORK = "/network/v2.0"
+# Connections that are kept for commands that ask for several things at once.
+MOST_CONNECTIONS = 8
 CONNECT_TIMEOUT = 10.0  # seconds
 READ_TIMEOUT = 60.0  # seconds; an image's last byte may be followed by checks, so uploads wait longer
 UPLOAD_TIMEOUT = 900.0  # seconds
@@ -71,6 +73,7 @@ class Client:
             self._headers |= _basic(username, password or "")
         _check_readable(cacert)
         self._pool = urllib3.PoolManager(
+            maxsize=MOST_CONNECTIONS,
             retries=False,
             ca_certs=cacert,
             cert_reqs="CERT_REQUIRED",

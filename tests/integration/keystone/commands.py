@@ -144,7 +144,7 @@ REFUSED = {
     "server migrate revert vm": MOVES,
     "server migration confirm vm": MOVES,
     "server migration revert vm": MOVES,
-    "server evacuate vm": MOVES,
+    "server evacuate vm": "is still in use. Force it down",
     "server migration show vm 1": "No ServerMigration found",
     "server migration abort vm 1": "405: Client Error",
     "server migration force complete vm 1": NOT_FOUND,

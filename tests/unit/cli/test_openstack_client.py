@@ -82,7 +82,6 @@ NO_COMMAND: Mapping[str, str] = {
     ),
     **dict.fromkeys(
         [
-            "server evacuate",
             "server migrate",
             "server migrate confirm",
             "server migrate revert",
@@ -114,6 +113,7 @@ NO_COMMAND: Mapping[str, str] = {
 # Options that minova's commands have not.
 NO_OPTION: Mapping[str, Mapping[str, str]] = {
     "availability zone list": {"--network": "networks have no zones", "--volume": NO_VOLUMES, "--share": NO_SHARES},
+    "server evacuate": {"--shared-storage": "the new host finds out itself"},
     "quota delete": {"--compute": NOT_YET, "--network": NOT_YET, "--volume": NO_VOLUMES},
     "quota list": {"--compute": NOT_YET, "--network": NOT_YET, "--volume": NO_VOLUMES},
     "quota set": {

@@ -1,0 +1,113 @@
+"""`minova host evacuate|servers migrate`: move all servers of a host, a few at a time, with a table of what
+became of each. One that cannot be moved stops no other.
+"""
+
+import argparse
+import io
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ClassVar, NamedTuple
+
+from minova.cli.base import Lister
+from minova.cli.client import COMPUTE, Client, Json, part
+from minova.cli.commands.server.actions.evacuate import VERSION, add_destination, preview
+from minova.cli.errors import CliError
+from minova.cli.output.columns import printable
+from minova.cli.output.servers import HOST
+from minova.cli.wait import Gone, Progress, TimedOut, wait_for_status
+
+COLUMNS = ("ID", "Name", "Status", "Host", "Outcome")
+# More at once would all fetch images, or copy disks, over the same few links.
+AT_ONCE = 3
+
+
+class Outcome(NamedTuple):
+    """What became of one server. `is_well`: nothing is left to do for it on its old host."""
+
+    server: Json
+    text: str
+    is_well: bool
+
+
+class HostMove(Lister):
+    """`key`: the action of each server; `moved`: how its success is called; `version`: the microversion."""
+
+    key: ClassVar[str]
+    moved: ClassVar[str]
+    version: ClassVar[str] = VERSION
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("of_host", metavar="HOST", help="the host that they leave")
+        add_destination(parser, "--target-host")
+        parser.add_argument(
+            "--max-servers", type=int, metavar="COUNT", help="move so many of them at most (default: all)"
+        )
+        parser.add_argument(
+            "--parallel", type=int, default=AT_ONCE, metavar="COUNT", help=f"so many at a time (default: {AT_ONCE})"
+        )
+        parser.add_argument(
+            "--timeout", type=float, default=600.0, metavar="SECONDS", help="how long to wait for each (default: 600)"
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
+        client = self.client.at(self.version)
+        servers = list(client.pages(f"{COMPUTE}/servers/detail", "servers", all_tenants=1, host=parsed_args.of_host))
+        chosen = servers[: parsed_args.max_servers]
+        if not chosen:
+            raise CliError(f"Host '{printable(parsed_args.of_host)}' has no servers.")
+        work = self.previewed if parsed_args.dry_run else self.moved_one
+        with ThreadPoolExecutor(max(1, parsed_args.parallel)) as pool:
+            outcomes = list(pool.map(lambda server: work(client, server, parsed_args), chosen))
+        self.exit_code = int(not all(outcome.is_well for outcome in outcomes))
+        return COLUMNS, [
+            (one.server["id"], one.server["name"], one.server["status"], one.server.get(HOST), one.text)
+            for one in outcomes
+        ]
+
+    def arguments(self, parsed_args: argparse.Namespace) -> Any:
+        """Returns the value of the action's key in the request."""
+        return {} if parsed_args.host is None else {"host": parsed_args.host}
+
+    def previewed(self, client: Client, server: Json, parsed_args: argparse.Namespace) -> Outcome:
+        try:
+            place, reason = preview(client, server["id"], {self.key: self.arguments(parsed_args)})
+        except CliError as error:
+            return Outcome(server, f"refused: {error}", False)
+        return Outcome(server, f"would go to {place}" if place else reason, place is not None)
+
+    def moved_one(self, client: Client, server: Json, parsed_args: argparse.Namespace) -> Outcome:
+        path = f"{COMPUTE}/servers/{part(server['id'])}"
+        try:
+            client.post(f"{path}/action", {self.key: self.arguments(parsed_args)})
+            last = wait_for_status(client, server, Progress(io.StringIO()), parsed_args.timeout)
+        except TimedOut as late:
+            return Outcome(server, f"not done yet: {late}", False)
+        except Gone:
+            return Outcome(server, "deleted meanwhile", True)
+        except CliError as error:
+            return Outcome(server, f"refused: {error}", False)
+        if last.get(HOST) != server.get(HOST):
+            return Outcome(last, self.moved, True)
+        listed = client.get(f"{path}/os-instance-actions")["instanceActions"]
+        reason = (listed[0].get("message") if listed else None) or "it is on its host as before"
+        return Outcome(last, f"failed: {reason}", False)
+
+
+class HostEvacuate(HostMove):
+    """Evacuate all servers of a host that is forced down: each is built again on another host.
+
+    Say first that the host is down: 'minova service set HOST --down'. A server that cannot be evacuated is as it was.
+    """
+
+    key, moved = "evacuate", "evacuated"
+
+
+class HostServersMigrate(HostMove):
+    """Migrate all servers of a host: each is shut down, moved to another host and started there.
+
+    Each waits there in VERIFY_RESIZE: 'minova server migrate confirm' frees its old host for good.
+    """
+
+    key, moved = "migrate", "migrated, to be confirmed"

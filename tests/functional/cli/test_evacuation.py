@@ -1,0 +1,72 @@
+"""`minova server evacuate` and `minova host evacuate` against a whole cloud: a host is forced down, and comes back."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import Cluster, wait_for
+from tests.functional.cli.conftest import Cli, json_output, succeed
+
+TINY = ("--flavor", "tiny", "--image", "guest")
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with Cluster(tmp_path, ["h1", "h2"], update_resources_interval=1) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def minova(cluster: Cluster, cli_without_api: Cli, tmp_path: Path) -> Cli:
+    minova: Cli = lambda *words: cli_without_api("--url", cluster.url, *words)  # noqa: E731
+    disk = tmp_path / "disk.raw"
+    disk.write_bytes(b"\1" * 100_000)
+    succeed(minova("image", "create", "guest", "--file", str(disk), "--disk-format", "raw"))
+    succeed(minova("flavor", "create", "tiny", "--ram", "128", "--disk", "1"))
+    return minova
+
+
+def host_of(minova: Cli, name: str) -> str:
+    return str(json_output(minova("server", "show", name, "-f", "json"))["OS-EXT-SRV-ATTR:host"])
+
+
+def test_a_host_is_evacuated_and_serves_again(minova: Cli) -> None:
+    for name in ("one", "two", "three"):
+        succeed(minova("server", "create", name, *TINY, "--host", "h1", "--wait"))
+    succeed(minova("server", "pause", "three", "--wait"))
+    refused = minova("server", "evacuate", "one")
+    assert (refused.code, "Compute service of h1 is still in use" in refused.err) == (1, True)
+    succeed(minova("service", "set", "h1", "--disable", "--down"))
+
+    assert "one: would go to h2" in succeed(minova("server", "evacuate", "one", "--dry-run")).out
+    shown = minova("host", "evacuate", "h1", "--dry-run", "-f", "json")
+    outcomes = {row["Name"]: row["Outcome"] for row in json.loads(shown.out)}
+    assert outcomes["one"] == outcomes["two"] == "would go to h2"
+    assert "Cannot 'evacuate' instance" in outcomes["three"]
+    assert host_of(minova, "one") == "h1"
+
+    succeed(minova("server", "evacuate", "one", "--host", "h2", "--wait"))
+    assert host_of(minova, "one") == "h2"
+    rows = {row["Name"]: row for row in json.loads(minova("host", "evacuate", "h1", "-f", "json").out)}
+    assert (rows["two"]["Host"], rows["two"]["Outcome"]) == ("h2", "evacuated")
+    assert (rows["three"]["Host"], rows["three"]["Outcome"].startswith("refused: ")) == ("h1", True)
+
+    # The compute of h1 is alive here: its next audit removes what it still has.
+    wait_for("h1 up", lambda: minova("service", "set", "h1", "--enable", "--up").code == 0)
+    guest = json_output(minova("hypervisor", "show", "h1", "-f", "json"))
+    assert guest["running_vms"] == 1
+    no_servers = minova("host", "evacuate", "h9")
+    assert (no_servers.code, "Host 'h9' has no servers." in no_servers.err) == (1, True)
+
+
+def test_what_nothing_can_take_stays_as_it_was(minova: Cli) -> None:
+    succeed(minova("server", "create", "one", *TINY, "--host", "h1", "--wait"))
+    succeed(minova("service", "set", "h2", "--disable"))
+    succeed(minova("service", "set", "h1", "--down"))
+    (row,) = json.loads(minova("host", "evacuate", "h1", "-f", "json").out)
+    assert (row["Status"], row["Host"], row["Outcome"].startswith("failed: No valid host")) == ("ACTIVE", "h1", True)
+    late = minova("server", "evacuate", "one", "--wait")
+    assert (late.code, "was not evacuated, it is ACTIVE: No valid host" in late.err) == (1, True)
+    succeed(minova("service", "set", "h1", "--up"))
