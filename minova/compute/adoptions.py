@@ -15,7 +15,7 @@ from itertools import count
 from minova.compute.instances.attempts import End, Outcome
 from minova.compute.instances.background import Background
 from minova.compute.instances.builds import Builder
-from minova.compute.instances.guest_starts import GuestStarts
+from minova.compute.instances.guest_starts import GuestStarts, IsWanted
 from minova.compute.instances.init_host import Adoption, adopt
 from minova.compute.periodic.guest_reports import GuestReports
 from minova.context import RequestContext
@@ -56,6 +56,8 @@ class Adoptions:
         self._numbers = count(1)
         # Guests that ran when a process started in safe mode; None: nothing of its start is left to do.
         self._ran_at_start: frozenset[str] | None = None
+        # Guests that wait until the host is not forced down any more.
+        self._fenced: tuple[Instance, ...] = ()
 
     def at_start(self, ctx: RequestContext) -> None:
         """Call it before any message is served. Raises ServiceUnavailable, and the errors of the driver."""
@@ -64,8 +66,7 @@ class Adoptions:
         adoption = self._sorted(known, domains)
         for message in self._begun(known, adoption):
             self._settle(ctx, message)
-        if self._resumes_guests:
-            self._guest_starts.begin(ctx, adoption.switched_off)
+        self._start(ctx, adoption.switched_off, fenced=known.fenced)
 
     def defer(self) -> None:
         """The process starts in safe mode: `after_safe_mode` does the rest. Raises the errors of the driver."""
@@ -82,10 +83,43 @@ class Adoptions:
         if ran_at_start is None:
             return
         self._own_disks(known, domains)
-        if self._resumes_guests:
-            # One that ran at the start has shut itself down since.
-            switched_off = [instance for instance in adoption.switched_off if instance.uuid not in ran_at_start]
-            self._guest_starts.begin(ctx, switched_off, partial(self._is_still_off, ctx))
+        # One that ran at the start has shut itself down since.
+        switched_off = [instance for instance in adoption.switched_off if instance.uuid not in ran_at_start]
+        self._start(ctx, switched_off, partial(self._is_still_off, ctx), fenced=known.fenced)
+
+    def after_fence(self, ctx: RequestContext) -> None:
+        """Start what has waited because the host was forced down, unless it is so still."""
+        if not self._fenced:
+            return
+        known, domains = self._read(ctx)
+        if known.fenced:
+            return
+        waited, self._fenced = self._fenced, ()
+        switched_off = {instance.uuid for instance in self._sorted(known, domains).switched_off}
+        # Those that were evacuated meanwhile are not this host's any more.
+        self._guest_starts.release([one for one in waited if one.uuid not in switched_off])
+        left = [one for one in waited if one.uuid in switched_off]
+        self._start(ctx, left, partial(self._is_still_off, ctx), fenced=False)
+
+    def _start(
+        self,
+        ctx: RequestContext,
+        switched_off: Sequence[Instance],
+        is_wanted: IsWanted = lambda instance: True,
+        *,
+        fenced: bool,
+    ) -> None:
+        """Start guests that were switched off with the host. While it is forced down they may be evacuated at any moment,
+        so they wait, and are not reported as off.
+        """
+        if not self._resumes_guests:
+            return
+        if fenced and switched_off:
+            LOG.warning("This host is forced down: %d guests are not started again before that ends", len(switched_off))
+            self._fenced = (*self._fenced, *switched_off)
+            self._guest_starts.hold(switched_off)
+            return
+        self._guest_starts.begin(ctx, switched_off, is_wanted)
 
     def _read(self, ctx: RequestContext) -> tuple[HostInstances, Sequence[DomainView]]:
         return self._conductor.instances_of_host(ctx, host=self._host), self._driver.domains()

@@ -393,6 +393,7 @@ class ComputeManager(ComputeApi):
         if self._adoption_due:
             self.collaborators.adoptions.after_safe_mode(ctx)
             self._adoption_due = False
+        self.collaborators.adoptions.after_fence(ctx)
         if self._audit_due:
             LOG.info("The hypervisor is back, or safe mode has ended")
             failures = self._auditor.update_available_resource(ctx)

@@ -61,8 +61,7 @@ class GuestStarts:
         under the lock of the instance just before its start.
         """
         instances = tuple(instances)
-        for instance in instances:
-            self._power_states.hold(instance.uuid)
+        self.hold(instances)
         for instance in instances:
             LOG.info("Instance %s ran when it was last seen: it is started again", instance.uuid)
             try:
@@ -70,6 +69,15 @@ class GuestStarts:
             except RuntimeError as error:  # no thread is available
                 LOG.warning("Instance %s could not be started again: %s", instance.uuid, error)
                 self._release(instance.uuid)
+
+    def hold(self, instances: Iterable[Instance]) -> None:
+        """Do not report the power states of these guests before they are started or released."""
+        for instance in instances:
+            self._power_states.hold(instance.uuid)
+
+    def release(self, instances: Iterable[Instance]) -> None:
+        for instance in instances:
+            self._release(instance.uuid)
 
     def _start(self, ctx: RequestContext, instance: Instance, is_wanted: IsWanted) -> None:
         with bound_request(ctx), self._domains.locked(instance.uuid):

@@ -11,6 +11,7 @@ from minova.conductor.compute_messages import builds_of
 from minova.conductor.hosts import guest_changes
 from minova.conductor.hosts.audit_results import AuditResults
 from minova.conductor.hosts.identity import require_nodes_stay, require_same_node
+from minova.conductor.hosts.liveness import COMPUTE
 from minova.conductor.hosts.service_removal import remove_node
 from minova.conductor.hosts.unexpected_domains import judge
 from minova.conductor.tasks.worker import Worker
@@ -18,7 +19,7 @@ from minova.context import RequestContext
 from minova.contracts.base import numbers
 from minova.contracts.conductor.computes.audits import AuditsApi
 from minova.db.catalogue import aggregates
-from minova.db.hosts import compute_nodes, identity
+from minova.db.hosts import compute_nodes, identity, services
 from minova.db.models import ComputeNode as NodeRow
 from minova.db.recovery import unexpected
 from minova.db.servers import instances, migrations, pci_devices, tasks
@@ -65,7 +66,9 @@ class ComputeNodes(AuditsApi):
 
     def instances_of_host(self, ctx: RequestContext, host: str) -> HostInstances:
         with self._worker.db.read() as session:
+            service = services.find(session, host, COMPUTE)
             return HostInstances(
+                fenced=service is not None and service.forced_down,
                 instances=tuple(instances.holding(session, host)),
                 attempts=tuple(build.message for build in builds_of(session, tasks.builds_on(session, host))),
                 newer=tuple(sorted(unexpected.newer_on(session, host))),
@@ -111,8 +114,8 @@ class ComputeNodes(AuditsApi):
                 purged=purged,
                 evacuated={
                     migration.instance_uuid: migration.attempt
-                    for migration in migrations.to_clean(session, [host])
-                    if migration.is_evacuation and migration.source_node == nodename
+                    for migration in migrations.evacuated_from(session, host)
+                    if migration.cleanup_host == host and migration.source_node == nodename
                 },
                 newer=judged.of(Verdict.NEWER),
                 conflicts=tuple(

@@ -94,11 +94,13 @@ def refusal(answer: ReportAnswer) -> errors.MinovaError | None:
 class HostInstances(msgspec.Struct, frozen=True, kw_only=True):
     """What a host should have. `instances` hold resources on it. `attempts` are open builds that
     are committed to it. `newer`: guests of the host that are newer than their rows, as it has reported them last.
+    `fenced`: the host was forced down, so that it must not start a guest by itself: it may be evacuated at any moment.
     """
 
     instances: tuple[Instance, ...] = ()
     attempts: tuple[BuildMessage, ...] = ()
     newer: tuple[str, ...] = ()
+    fenced: bool = False
 
 
 class AuditInputs(msgspec.Struct, frozen=True, kw_only=True, rename=ENCODED):
