@@ -32,11 +32,15 @@ class Purged(NamedTuple):
 
 
 def deleted_instances(session: Session, before: datetime, limit: int, at: datetime) -> Purged:
-    """Removes instances that were deleted before `before`, with all records about them.
+    """Removes instances that were deleted before `before`, with all records about them, unless a host has still to
+    remove what a move has left there: the migration holds its allocation.
 
     Keeps the UUIDs of those that may have a domain on some host: see `PurgedInstance`.
     """
-    query = select(Instance.uuid, Instance.reservation_id, Instance.attempt).where(Instance.deleted_at < before)
+    owed = select(Migration.instance_uuid).where(Migration.cleanup_host.is_not(None))
+    query = select(Instance.uuid, Instance.reservation_id, Instance.attempt).where(
+        Instance.deleted_at < before, Instance.uuid.not_in(owed)
+    )
     rows = session.execute(query.order_by(Instance.deleted_at).limit(limit)).all()
     uuids = [row.uuid for row in rows]
     if not uuids:

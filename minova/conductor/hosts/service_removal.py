@@ -1,7 +1,9 @@
 """Removes a service for good, with Nova's rules; for a compute, everything that identified its host."""
 
 import logging
+from datetime import datetime
 
+import msgspec
 from sqlalchemy import ColumnElement, delete
 from sqlalchemy.orm import Session
 
@@ -19,7 +21,7 @@ from minova.placement.providers import of_node as providers
 LOG = logging.getLogger(__name__)
 
 
-def remove_service(session: Session, service_uuid: str, now: ColumnElement[float]) -> tuple[str, str]:
+def remove_service(session: Session, service_uuid: str, at: datetime, now: ColumnElement[float]) -> tuple[str, str]:
     """Returns its host and binary.
 
     Raises NotFound if there is no such service, Conflict if its host has instances, migrations or builds.
@@ -32,6 +34,11 @@ def remove_service(session: Session, service_uuid: str, now: ColumnElement[float
         _require_unused(session, row.host, names)
         for name in names:
             remove_node(session, row.host, name, now)
+        # Nothing will remove what moves have left there. Its allocations are gone with its nodes.
+        for migration in migrations.to_clean(session, [row.host], limit=None):
+            status = "completed" if migration.is_evacuation else migration.status
+            ended = msgspec.structs.replace(migration, status=status, cleanup_host=None)
+            migrations.write(session, ended, at, now)
         held_ports.release(session, unexpected.guests_on(session, row.host))
         session.connection().execute(delete(UnexpectedGuest).where(UnexpectedGuest.host == row.host))
         session.connection().execute(delete(AggregateHost).where(AggregateHost.host == row.host))

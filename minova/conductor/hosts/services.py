@@ -222,7 +222,9 @@ class Services(ServicesApi, ServiceSettingsApi):
         return changed
 
     def delete_service(self, ctx: RequestContext, service_uuid: str) -> None:
-        host, binary = self._worker.run(lambda session: remove_service(session, service_uuid, self._worker.now()))
+        host, binary = self._worker.run(
+            lambda session: remove_service(session, service_uuid, self._worker.at(), self._worker.now())
+        )
         with self._lock:
             self._known.pop((host, binary), None)
             self._reported.pop((host, binary), None)

@@ -237,7 +237,8 @@ class Evacuations(EvacuationsApi, EvacuationReportsApi):
             image=instance.image,
             num_instances=1,
             availability_zone=instances.pinned_zone(session, instance.uuid),
-            ignore_hosts=(str(instance.host),),
+            # Hosts that have still to remove something of the server, too.
+            ignore_hosts=tuple(sorted({str(instance.host), *migrations.unclean_hosts(session, instance.uuid)})),
             force_hosts=forced,
             force_nodes=(),
             requested_destination=wanted,

@@ -31,7 +31,6 @@ from minova.db.hosts import compute_nodes
 from minova.db.models import Instance, Task
 from minova.db.servers import actions, instances, request_specs, tasks
 from minova.db.servers.instances import LockedInstance
-from minova.objects.actions.shelving import UNSHELVE
 from minova.objects.hosts.compute_node import ComputeNode
 from minova.objects.hosts.numa import InstanceNUMATopology
 from minova.objects.requests.request_spec import Selection
@@ -85,8 +84,6 @@ def _at(step: TaskState) -> dict[VmState, State]:
     return {vm_state: build_state(vm_state, step) for vm_state in _BUILT}
 
 
-# By the event of an attempt.
-_STATES = {actions.BUILD_EVENT: BUILDING, UNSHELVE.event: UNSHELVING, evacuation.EVENT: EVACUATING}
 # By the step with which the build begins.
 _CLAIM: dict[TaskState | None, instances.PreparedTransition] = {
     step: instances.PreparedTransition(
@@ -354,7 +351,7 @@ class BuildReports(BuildReportsApi):
         instances.transition(
             session,
             [locked.uuid],
-            _STATES[event],
+            [locked.state],
             build_state(locked.state[0], TaskState.SCHEDULING),
             attempt=task.attempt,
             updated_at=at,

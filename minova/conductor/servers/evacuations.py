@@ -73,7 +73,8 @@ def arrived(
     tasks = session.execute(query.where(model.instance_uuid.in_(sorted(moving)))).all()
     request_specs.remove(session, [task.reservation_id for task in tasks])
     noted = [task.action_id for task in tasks if task.instance_uuid in lost and task.action_id is not None]
-    actions.add_message(session, noted, LOST)
+    if noted:
+        actions.add_details(session, noted, LOST)
 
 
 def failed(session: Session, locked: LockedInstance, task: Task, at: datetime, now: ColumnElement[float]) -> None:

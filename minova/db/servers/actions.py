@@ -28,7 +28,7 @@ _END = (
     .values(
         finish_time=bindparam("b_at"),
         result=bindparam("b_result"),
-        message=func.coalesce(bindparam("b_text", type_=_ACTIONS.c.message.type), _ACTIONS.c.message),
+        message=bindparam("b_text"),
     )
 )
 _END_EVENTS = (
@@ -37,7 +37,7 @@ _END_EVENTS = (
     .values(
         finish_time=bindparam("b_at"),
         result=bindparam("b_result"),
-        details=bindparam("b_text"),
+        details=func.coalesce(bindparam("b_text", type_=_EVENTS.c.details.type), _EVENTS.c.details),
         kind=bindparam("b_kind"),
     )
 )
@@ -172,10 +172,10 @@ def begin_events(session: Session, rows: Sequence[Mapping[str, Any]], event: str
     session.connection().execute(_INSERT_EVENTS, [{"event": event, **row} for row in rows])
 
 
-def add_message(session: Session, action_ids: Collection[int], text: str) -> None:
-    """Tells users something about actions that succeed. Ending them keeps it."""
-    if action_ids:
-        session.connection().execute(update(_ACTIONS).where(_ACTIONS.c.id.in_(action_ids)).values(message=text))
+def add_details(session: Session, action_ids: Collection[int], text: str) -> None:
+    """Tells users something about the open events of actions that succeed: their end keeps it."""
+    of_actions = _EVENTS.c.action_id.in_(sorted(action_ids)) & _EVENTS.c.finish_time.is_(None)
+    session.connection().execute(update(_EVENTS).where(of_actions).values(details=text))
 
 
 def end_events(session: Session, action_ids: Collection[int], at: datetime, *, error: Failure | None = None) -> None:

@@ -113,7 +113,7 @@ def last_attempt(session: Session, instance_uuid: str) -> int:
     return max((migration.attempt for migration in found), default=0)
 
 
-def to_clean(session: Session, hosts: Iterable[str] | None = None, limit: int = 100) -> list[MigrationObject]:
+def to_clean(session: Session, hosts: Iterable[str] | None = None, limit: int | None = 100) -> list[MigrationObject]:
     """Returns ended migrations that have left something on a host, the oldest first: on one of these hosts, or on any."""
     query = select(Migration.value).where(Migration.cleanup_host.is_not(None))
     if hosts is not None:
