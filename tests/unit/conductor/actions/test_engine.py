@@ -17,7 +17,7 @@ ROOMS = {
     "conductor/actions/kinds": set[str](),
     "compute/actions": {"action_run", "image_fetch", "operations", "results", "runner"},
     "api/compute/servers/actions": {"completion", "dispatch", "evacuate"},
-    "cli/commands/server/actions": {"action"},
+    "cli/commands/server/actions": {"action", "evacuate"},
 }
 FAMILY_NAMES = {family.__name__.rpartition(".")[2] for family in FAMILIES}
 ACTION_NAMES = {name for family in FAMILIES for name, value in vars(family).items() if isinstance(value, ServerAction)}
