@@ -24,9 +24,9 @@ from minova.db.sql import chunked
 from minova.log import level_of
 from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.network.vif import GroupMembers
+from minova.objects.requests.evacuation import Evacuation
 from minova.objects.requests.request_spec import HostLimits, RequestSpec, Retry, Selection
 from minova.objects.servers.build import BuildMessage
-from minova.objects.servers.evacuation import Evacuation
 from minova.objects.servers.instance import Instance as InstanceObject
 from minova.objects.servers.moves import MoveMessage
 from minova.objects.servers.states import VmState

@@ -26,8 +26,8 @@ from minova.objects.catalogue.key_pair import KeyPair
 from minova.objects.network.vif import NewInterface
 from minova.objects.requests.capacity import Capacity
 from minova.objects.requests.diagnosis import Diagnosis, ScheduleAnswer
+from minova.objects.requests.evacuation import EvacuationRequest
 from minova.objects.requests.server_request import CreatedServers, CreateServers, ServerRequest
-from minova.objects.servers.evacuation import EvacuationRequest
 from minova.objects.servers.failures import Failure
 from tests.fakes.running_conductor import running
 

@@ -16,7 +16,7 @@ from sqlalchemy import select
 from minova import errors
 from minova.conductor.tasks import worker
 from minova.db.models import Allocation, Consumer, Instance, Migration, Service
-from minova.objects.servers.evacuation import EvacuationRequest
+from minova.objects.requests.evacuation import EvacuationRequest
 from minova.objects.servers.states import PowerState
 from tests.faults.cloud import CONTROLLERS, Cloud
 from tests.faults.test_crash_table import (

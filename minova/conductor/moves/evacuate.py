@@ -42,8 +42,8 @@ from minova.db.servers.instances import LockedInstance
 from minova.hardware.demands import demands_of
 from minova.objects.network.physical_networks import require_segments
 from minova.objects.requests.diagnosis import ScheduleAnswer
+from minova.objects.requests.evacuation import ACTION, Evacuation, EvacuationRequest
 from minova.objects.requests.request_spec import Destination, RequestSpec
-from minova.objects.servers.evacuation import ACTION, Evacuation, EvacuationRequest
 from minova.objects.servers.failures import Failure
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.migration import Migration, MigrationType

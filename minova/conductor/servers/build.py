@@ -31,9 +31,9 @@ from minova.db.servers import actions, instances, request_specs, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.log import level_of
 from minova.objects.actions.shelving import UNSHELVE
+from minova.objects.requests import evacuation
 from minova.objects.requests.diagnosis import Diagnosis, ScheduleAnswer
 from minova.objects.requests.request_spec import RequestSpec, Selection
-from minova.objects.servers import evacuation
 from minova.objects.servers.failures import TEXTS, Failure, text_of
 from minova.placement.allocations import claims
 

@@ -33,8 +33,8 @@ from minova.db.servers import actions, instances, request_specs, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.objects.hosts.compute_node import ComputeNode
 from minova.objects.hosts.numa import InstanceNUMATopology
+from minova.objects.requests import evacuation
 from minova.objects.requests.request_spec import Selection
-from minova.objects.servers import evacuation
 from minova.objects.servers import instance as objects
 from minova.objects.servers.build import BuildReport, InstanceClaim, ReportAnswer
 from minova.objects.servers.failures import CAUSED_BY_REQUEST, Failure, attempts_text

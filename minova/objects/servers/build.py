@@ -9,8 +9,8 @@ from minova.context import RequestContext
 from minova.objects.hosts.compute_node import ComputeNode
 from minova.objects.hosts.node_audit import ENCODED, Drift
 from minova.objects.hosts.numa import InstanceNUMATopology
+from minova.objects.requests.evacuation import Evacuation
 from minova.objects.requests.request_spec import HostLimits, RequestSpec, Selection
-from minova.objects.servers.evacuation import Evacuation
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.migration import Migration
 

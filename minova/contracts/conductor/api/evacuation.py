@@ -6,7 +6,7 @@ from minova.context import RequestContext
 from minova.contracts.base import call
 from minova.contracts.conductor.audiences import BY_API
 from minova.objects.requests.diagnosis import ScheduleAnswer
-from minova.objects.servers.evacuation import EvacuationRequest
+from minova.objects.requests.evacuation import EvacuationRequest
 
 
 @BY_API

@@ -15,7 +15,7 @@ from minova.api.http.microversions import History, added, changed, removed
 from minova.api.http.structs import Boolean, is_true
 from minova.codecs import Decoder
 from minova.db.api_queries import services as read_services
-from minova.objects.servers.evacuation import ACTION, EvacuationRequest
+from minova.objects.requests.evacuation import ACTION, EvacuationRequest
 
 HostName = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
 

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from minova.objects.requests.diagnosis import Diagnosis, ScheduleAnswer
+from minova.objects.requests.evacuation import EvacuationRequest
 from minova.objects.requests.request_spec import Selection
-from minova.objects.servers.evacuation import EvacuationRequest
 from tests.functional.api.compute.test_aggregates import add_host
 from tests.functional.api.conftest import Cloud, at
 
