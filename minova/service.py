@@ -138,6 +138,12 @@ class Service:
         LOG.info("%s stopped", self.binary)
 
     @property
+    def waits_for_work(self) -> bool:
+        """Whether its stop waits for work that still proceeds. A manager without `waits_for_work` never does."""
+        waits: bool = getattr(self._manager, "waits_for_work", False)
+        return waits
+
+    @property
     def failure(self) -> str | None:
         """Returns why the manager has requested a stop of the process. A manager without `failure` never does."""
         reason: str | None = getattr(self._manager, "failure", None)
@@ -239,9 +245,14 @@ def until_available(what: str, ask: Callable[[], T], stopping: threading.Event) 
     raise AssertionError("unreachable")
 
 
-def run(services: Sequence[Running], stopping: threading.Event, ready: Callable[[], None] = lambda: None) -> None:
+def run(
+    services: Sequence[Running],
+    stopping: threading.Event,
+    ready: Callable[[], None] = lambda: None,
+    alive: Callable[[], None] = lambda: None,
+) -> None:
     """Start all services in order, wait until `stopping` is set, stop all in reverse order. If one fails to start, all
-    started so far are stopped.
+    started so far are stopped. `alive` is called all the time while they run.
 
     Raises MinovaError if a service has requested the stop because it cannot continue.
     """
@@ -255,6 +266,7 @@ def run(services: Sequence[Running], stopping: threading.Event, ready: Callable[
         # another thread has received the signal) and set `stopping`, whose lock this thread would hold at the beginning
         # of a wait.
         while not stopping.is_set():
+            alive()
             time.sleep(STOP_NOTICED)
     except errors.ServiceUnavailable:
         if not stopping.is_set():

@@ -17,13 +17,16 @@ from oslo_config import cfg
 
 from minova import conf as configuration
 from minova import errors, log, metrics, private_files, service, threads
+from minova.cmd import systemd
 from minova.context import service_context
 
 LOG = logging.getLogger(__name__)
 
 # Seconds within which a service must stop that is still starting.
 START_GRACE = 5.0
-# Seconds within which a stopped process must end. They are for messages in progress.
+# Seconds within which a service must stop, whatever does not answer. Work that proceeds may take longer.
+STOP_WITHIN = 6.5
+# Seconds within which the process must end after its services have stopped. They are for messages in progress.
 EXIT_GRACE = 30.0
 # The default port of each executable's metrics page.
 METRICS_PORTS = {
@@ -73,6 +76,7 @@ def launch(
         gc.collect()
         gc.freeze()
         started.set()
+        systemd.notify(READY="1", STATUS="Serves")
         # The output may be closed, because the terminal is gone. That is no reason to fail.
         with contextlib.suppress(OSError):
             ready(conf)
@@ -85,10 +89,11 @@ def launch(
         _close_files(conf)
         with log.bound_request(service_context()):
             services = [*metrics.page(conf, METRICS_PORTS[prog]), *compose(conf, stopping)]
+            threading.Thread(target=_end_a_stop, args=(prog, stopping, started, services), daemon=True).start()
             configuration.check(conf)  # again, now with the options that oslo.messaging has added
             if not watched:
                 service.on_hangup(lambda: reread(conf, lambda: configuration.load(sys.argv[1:], prog, cli=cli)))
-            service.run(services, stopping, every_service_started)
+            service.run(services, stopping, every_service_started, systemd.Watchdog())
     except cfg.ConfigFilesNotFoundError as error:
         _fail(prog, str(error))
     except (errors.MinovaError, cfg.ConfigFileParseError) as error:
@@ -138,7 +143,27 @@ def _end_a_start(prog: str, stopping: threading.Event, started: threading.Event)
         os._exit(1)
 
 
+def _end_a_stop(
+    prog: str, stopping: threading.Event, started: threading.Event, services: Sequence[service.Running]
+) -> None:
+    """End the process if its services do not stop, because a broker, a database or a hypervisor does not answer. Unfinished
+    work is continued from the rows.
+    """
+    stopping.wait()
+    systemd.notify(STOPPING="1")
+    if not started.is_set():
+        return  # the end of a start is limited anyway
+    left = STOP_WITHIN
+    while left > 0:
+        time.sleep(service.STOP_NOTICED)
+        if not any(getattr(each, "waits_for_work", False) for each in services):
+            left -= service.STOP_NOTICED
+    reasons = [failure for each in services if (failure := getattr(each, "failure", None)) is not None]
+    _leave_threads(STOP_WITHIN, 1 if reasons else 0)
+
+
 def _fail(prog: str, reason: str) -> NoReturn:
+    systemd.notify(STATUS=reason)
     print(f"{prog}: {reason}", file=sys.stderr)
     _exit(1)
 
@@ -153,7 +178,11 @@ def _exit(code: int) -> NoReturn:
 
 def _end_after_grace(code: int) -> None:
     time.sleep(EXIT_GRACE)
+    _leave_threads(EXIT_GRACE, code)
+
+
+def _leave_threads(seconds: float, code: int) -> NoReturn:
     others = (thread for thread in threading.enumerate() if thread is not threading.main_thread())
     working = sorted(thread.name for thread in others if not thread.daemon)
-    LOG.warning("After %.0f s threads still work and are left behind: %s", EXIT_GRACE, ", ".join(working))
+    LOG.warning("After %.0f s threads still work and are left behind: %s", seconds, ", ".join(working))
     os._exit(code)

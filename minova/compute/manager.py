@@ -3,6 +3,7 @@
 import logging
 import math
 import threading
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -46,7 +47,7 @@ from minova.objects.servers.instance import Instance
 from minova.objects.servers.moves import MoveMessage
 from minova.objects.servers.states import PowerState
 from minova.safe_mode import SafeMode
-from minova.service import PeriodicTask, until_available
+from minova.service import PeriodicTask, until_available, within
 from minova.virt.driver import Driver
 
 LOG = logging.getLogger(__name__)
@@ -55,6 +56,10 @@ BINARY = "minova-compute"
 AUDIT_INTERVAL = 60.0
 # Changes of a burst of builds are sent together.
 REPORT_INTERVAL = 3.0
+# Seconds. A stop waits for builds only while heartbeats are answered, and looks so often whether they have ended.
+STOP_HEARTBEAT, CUT_OFF_AFTER, WORK_POLL = 1.0, 3.0, 0.5
+# Seconds that the end of the connection and the message of the stop may take.
+CLOSE_WITHIN, LEAVE_WITHIN = 1.0, 1.0
 
 
 class ComputeCollaborators(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +120,9 @@ class ComputeManager(ComputeApi):
         self._node_names: tuple[str, ...] = ()
         self._identity_conflict: str | None = None
         self._superseded: str | None = None
+        # Whether its stop waits for builds that proceed.
+        self.waits_for_work = False
+        self._answered_at = 0.0
         self._is_registered = False
         self._stopping = stopping
         self._audit_interval = float(conf.update_resources_interval or AUDIT_INTERVAL)
@@ -288,10 +296,7 @@ class ComputeManager(ComputeApi):
         others.
         """
         self._stopping.set()
-        ended = threading.Event()
-        threading.Thread(target=self._beat_until, args=(ended,), name="heartbeat", daemon=True).start()
-        still = self._workers.stop(self._graceful_shutdown_timeout)
-        ended.set()
+        still = self._await_work()
         self.collaborators.gate.close()
         if still:
             # Closing the driver now would only make calls fail that may still succeed.
@@ -301,15 +306,38 @@ class ComputeManager(ComputeApi):
                 self._graceful_shutdown_timeout,
             )
         else:
-            self.collaborators.own_driver.close()
+            within(CLOSE_WITHIN, "the connection to the hypervisor", self.collaborators.own_driver.close)
         if self._identity is not None:
-            self._leave(self._identity)
+            identity = self._identity
+            identity.release()
+            within(LEAVE_WITHIN, "the message of the stop", lambda: self._leave(identity))
+
+    def _await_work(self) -> int:
+        """Wait for running builds and removals, up to `graceful_shutdown_timeout`, while conductor and hypervisor answer.
+        Returns how many still run.
+        """
+        still = self._workers.stop(0.0)
+        if not still:
+            return 0
+        ended, until = threading.Event(), time.monotonic() + self._graceful_shutdown_timeout
+        self._answered_at, self.waits_for_work = time.monotonic(), True
+        threading.Thread(target=self._beat_until, args=(ended,), name="heartbeat", daemon=True).start()
+        while still and (now := time.monotonic()) < until:
+            if now - self._answered_at > CUT_OFF_AFTER:
+                LOG.warning("Conductor or hypervisor does not answer, so the stop waits for no work")
+                break
+            still = self._workers.stop(min(WORK_POLL, until - now))
+        ended.set()
+        self.waits_for_work = False
+        return still
 
     def _beat_until(self, ended: threading.Event) -> None:
         """Send heartbeats while builds end: if the host were down, the conductor would give them up."""
-        while not ended.wait(self._heartbeat_interval):
+        while not ended.wait(min(self._heartbeat_interval, STOP_HEARTBEAT)):
             try:
                 self.heartbeat()
+                if self._down_reason is None:
+                    self._answered_at = time.monotonic()
             except errors.MinovaError as error:
                 LOG.warning("heartbeat: %s", error)
             except errors.Abandoned:
@@ -319,7 +347,6 @@ class ComputeManager(ComputeApi):
         """Another process may serve this host from now on. If no conductor receives the message, that process finds out
         by the lock.
         """
-        identity.release()
         try:
             self.collaborators.own_conductor.service_stopped(
                 service_context(), host=self.host, binary=BINARY, process=identity.process

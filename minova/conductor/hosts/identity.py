@@ -10,6 +10,7 @@ import logging
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from sqlalchemy import ColumnElement, update
 from sqlalchemy.exc import IntegrityError
@@ -206,11 +207,12 @@ class HostProcesses:
         with self._lock:
             self._known[host] = (self._clock() + self._fresh, process)
 
-    def leave(self, session: Session, host: str, process: str) -> None:
-        """The process has ended by itself, so another one may register."""
+    def leave(self, session: Session, host: str, process: str) -> bool:
+        """The process has ended by itself, so another one may register. Returns False if it did not serve the host."""
         statement = update(Service).where(Service.host == host, Service.binary == COMPUTE, Service.process == process)
         # process_place stays. It distinguishes a process that has ended from one that never identified itself.
-        session.connection().execute(statement.values(process=None, process_lock=None))
+        left: Any = session.connection().execute(statement.values(process=None, process_lock=None))
+        return bool(left.rowcount)
 
     def _require_no_other(
         self, session: Session, row: Service, identity: HostIdentity, now: ColumnElement[float]

@@ -28,6 +28,8 @@ from minova.objects.hosts.cloud import CloudState, Seen
 from minova.placement import changes
 
 LOG = logging.getLogger(__name__)
+# The reason why a compute is down that has ended as asked.
+STOPPED = "stopped"
 
 FLUSH_INTERVAL = 1.0
 # The most heartbeats that one conductor handles in a second. When each live conductor gets more, every service is told
@@ -147,9 +149,19 @@ class Services(ServicesApi, ServiceSettingsApi):
         )
 
     def service_stopped(self, ctx: RequestContext, host: str, binary: str, process: str) -> None:
-        """The host's next process need not wait until this one counts as dead."""
-        if binary == COMPUTE:
-            self._worker.record(lambda session: self._processes.leave(session, host, process))
+        """The host is down at once, and its next process need not wait until this one counts as dead."""
+        if binary != COMPUTE:
+            return
+        service_id, _ = self._find(host, binary)
+        with self._lock:
+            self._reported[host, binary] = False
+
+        def work(session: Session) -> None:
+            if self._processes.leave(session, host, process):
+                self._set_reason(session, service_id, host, STOPPED)
+
+        self._worker.record(work)
+        self._liveness.forget()
 
     def heartbeat(
         self, ctx: RequestContext, host: str, binary: str, down_reason: str | None = None
