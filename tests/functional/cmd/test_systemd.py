@@ -29,7 +29,11 @@ def test_a_process_without_systemd_tells_nothing(environment: dict[str, str]) ->
 
 
 def test_the_watchdog_hears_of_the_process_once_in_a_third_of_its_time(systemd: socket.socket) -> None:
-    environment = {"NOTIFY_SOCKET": systemd.getsockname(), "WATCHDOG_USEC": "600000000", "WATCHDOG_PID": str(os.getpid())}
+    environment = {
+        "NOTIFY_SOCKET": systemd.getsockname(),
+        "WATCHDOG_USEC": "600000000",
+        "WATCHDOG_PID": str(os.getpid()),
+    }
     watchdog = Watchdog(environment)
     watchdog()
     watchdog()
