@@ -16,6 +16,7 @@ _PROGRAMS = {
     "minova-consoleproxy": ("minova.cmd.consoleproxy", "consoleproxy"),
     "minova-manage": ("minova.cmd.manage", "manage"),
     "minova-metadata": ("minova.cmd.metadata", "metadata"),
+    "minova-network-helper": ("minova.cmd.network_helper", "compute"),
     "minova-placement-api": ("minova.cmd.placement_api", "placement-api"),
     "minova-scheduler": ("minova.cmd.scheduler", "scheduler"),
     "minova-standalone": ("minova.cmd.standalone", "standalone"),
@@ -47,6 +48,7 @@ conductor = _runner("minova-conductor")
 consoleproxy = _runner("minova-consoleproxy")
 manage = _runner("minova-manage")
 metadata = _runner("minova-metadata")
+network_helper = _runner("minova-network-helper")
 placement_api = _runner("minova-placement-api")
 scheduler = _runner("minova-scheduler")
 standalone = _runner("minova-standalone")

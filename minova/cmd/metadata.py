@@ -15,6 +15,7 @@ from minova.contracts.conductor import ConductorApi
 from minova.messaging.rpc import Rpc
 from minova.metadata import service
 from minova.service import Running
+from minova.virt.namespaces.host_networks import of_this_host
 
 # Seconds. A guest waits for the answer, and repeats its request.
 TIMEOUT = 6.0
@@ -24,12 +25,7 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc) -> Sequence[Running]:
     """Raises InvalidConfiguration if neither service is enabled, or if it cannot listen."""
     services: list[Running] = []
     if conf.networks.metadata_service:
-        try:
-            services.append(local(conf, rpc))
-        except service.NotListening as error:
-            raise errors.InvalidConfiguration(
-                f"{error} [networks] metadata_service = false is for hosts without it"
-            ) from None
+        services.append(local(conf, rpc))
     if conf.neutron.service_metadata_proxy:
         services.append(service.for_proxy(conf, _conductor(rpc)))
     if not services:
@@ -40,8 +36,8 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc) -> Sequence[Running]:
 
 
 def local(conf: cfg.ConfigOpts, rpc: Rpc) -> Running:
-    """Serves the guests of this host. Raises NotListening with the reason if it cannot listen."""
-    return service.local(conf, _conductor(rpc), service.listen_locally())
+    """Returns the service for the guests of this host."""
+    return service.local(conf, _conductor(rpc), of_this_host(conf.networks.helper_socket))
 
 
 def _conductor(rpc: Rpc) -> ConductorApi:

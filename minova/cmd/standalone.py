@@ -109,21 +109,14 @@ def compose(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running
 
 
 def _metadata(conf: cfg.ConfigOpts, rpc: Rpc) -> list[Running]:
-    """Returns the metadata service for guests of local networks. If it cannot listen, only a warning is logged:
-    everything else works without it.
-    """
+    """Returns the metadata service for guests of local networks."""
     real = conf.compute_driver.startswith("libvirt") and conf.libvirt.virt_type != "test"
     if not real or not conf.networks.metadata_service:
         return []
     # Imported here for the same reason as the console proxy.
     from minova.cmd import metadata  # noqa: PLC0415
-    from minova.metadata.service import NotListening  # noqa: PLC0415
 
-    try:
-        return [metadata.local(conf, rpc)]
-    except NotListening as error:
-        LOG.warning("%s", error)
-        return []
+    return [metadata.local(conf, rpc)]
 
 
 def _url(conf: cfg.ConfigOpts) -> str:

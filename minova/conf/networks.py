@@ -3,14 +3,15 @@
 from oslo_config import cfg
 
 GROUP = "networks"
+HELPER = "/run/minova/network.sock"
 
 OPTS: list[cfg.Opt] = [
     cfg.ListOpt(
         "local_ranges",
         default=[],
-        help="Ranges such as 10.128.0.0/9 in which users may make subnets of local networks; empty: private ones, and any for administrators. Every host has routes to "
-        "these subnets, which come before its route to the same addresses elsewhere: name ranges that no host, broker or database "
-        "of this cloud is in. Of the conductors.",
+        help="Ranges such as 10.128.0.0/9 in which users may make subnets of local networks; empty: private ones, and any for administrators. Hosts have routes to "
+        "subnets of reachable networks, which come before their route to the same addresses elsewhere: name ranges that no host, "
+        "broker or database of this cloud is in. Of the conductors.",
     ),
     cfg.StrOpt(
         "default_subnet",
@@ -21,8 +22,13 @@ OPTS: list[cfg.Opt] = [
     cfg.BoolOpt(
         "metadata_service",
         default=True,
-        help="Whether guests of local networks reach the metadata service: minova-compute gives the host the address "
-        "169.254.169.254, and minova-metadata answers there. Without it guests reach nothing at that address.",
+        help="Whether guests of local networks reach the metadata service: minova-metadata answers "
+        "at 169.254.169.254 in each of them. Without it guests reach nothing at that address.",
+    ),
+    cfg.StrOpt(
+        "helper_socket",
+        default=HELPER,
+        help="Where minova-network-helper makes local networks for minova-compute and minova-metadata, which are not root.",
     ),
     cfg.DictOpt(
         "bridge_mappings",

@@ -131,5 +131,5 @@ class ComputeApi(ForConductor, ForApi, ForConsoles, Protocol):
         "1.1": "audit_node",
         "1.2": "several builds at once",
         "1.3": "server actions; consoles; config drives; changes of interfaces; diagnostics",
-        "1.4": "moves",
+        "1.4": "moves; a namespace for each local network, so that ranges may overlap",
     }

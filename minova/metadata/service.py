@@ -1,6 +1,10 @@
 """The services of minova-metadata: for guests of this host, and for Neutron's proxy."""
 
+import logging
 import socket
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
 from oslo_config import cfg
@@ -8,12 +12,13 @@ from oslo_config import cfg
 from minova import errors
 from minova.api.listener.bridge import Capacity
 from minova.api.listener.limits import Limits
-from minova.api.listener.service import BACKLOG, HttpService, Listen
+from minova.api.listener.service import HttpService, Listen
 from minova.contracts.conductor import ConductorApi
 from minova.metadata.app import MetadataApp
 from minova.metadata.guests import LocalGuests, ProxiedGuests
 from minova.objects.servers.guest_metadata import ADDRESS, PORT
 from minova.virt.config_drive.builder import GuestFiles
+from minova.virt.namespaces.host_networks import HostNetworks
 
 BINARY = "minova-metadata"
 # Seconds that an answer to a local guest is cached: another guest may get its address.
@@ -21,17 +26,81 @@ LOCAL_SECONDS = 1.0
 THREADS = 8
 # The most connections of one guest: while the conductor is away, other guests still find threads.
 CONNECTIONS_OF_A_GUEST = 3
-# From <linux/in.h>: allows binding to an address that the host gets later.
-_IP_FREEBIND = 15
+# Seconds between two looks for networks that are new on this host.
+EVERY = 1.0
+LOG = logging.getLogger(__name__)
 _LIMITS = Limits(first_byte=5.0, head=5.0, keep_alive=15.0, body=10.0, stalled=20.0, head_bytes=16 << 10)
 
 
-def local(conf: cfg.ConfigOpts, conductor: ConductorApi, listening: socket.socket) -> HttpService:
+class LocalService:
+    """Serves guests of this host on `local` networks. It listens in the namespace of each network, so that a request
+    shows its network.
+    """
+
+    binary = BINARY
+
+    def __init__(self, http: HttpService, networks: HostNetworks) -> None:
+        self._http = http
+        self._networks = networks
+        # By network: the number of the namespace, and the socket there.
+        self._listening: dict[str, tuple[int, socket.socket]] = {}
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name=f"{BINARY} networks", daemon=True)
+        self._said = ""
+
+    def start(self) -> None:
+        self._http.start()
+        self._thread.start()
+
+    def reload(self) -> None:
+        self._http.reload()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._http.stop()
+        for _, listening in self._listening.values():
+            listening.close()
+
+    def _follow(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._listen()
+                self._say("")
+            except (errors.MinovaError, OSError, ValueError) as error:
+                self._say(f"Guests of local networks have no metadata service now: {error}")
+            self._stopping.wait(EVERY)
+
+    def _listen(self) -> None:
+        namespaces = self._networks.namespaces()
+        for network_id, (number, listening) in list(self._listening.items()):
+            if namespaces.get(network_id) != number:
+                del self._listening[network_id]
+                self._http.leave(listening)
+        for network_id, number in namespaces.items():
+            if network_id not in self._listening:
+                listening = self._networks.listener(network_id)
+                self._listening[network_id] = (number, listening)
+                self._http.listen_on(listening, network_id)
+
+    def _say(self, text: str) -> None:
+        if text and text != self._said:
+            LOG.warning("%s", text)
+        self._said = text
+
+
+def local(conf: cfg.ConfigOpts, conductor: ConductorApi, networks: HostNetworks) -> LocalService:
     """Returns the service for guests of this host on `local` networks. Raises InvalidConfiguration if the vendor data
     cannot be used.
     """
     limits = msgspec.structs.replace(_LIMITS, connections=256, connections_per_address=CONNECTIONS_OF_A_GUEST)
     app = MetadataApp(LocalGuests(conductor, conf.host), _files(conf), LOCAL_SECONDS)
+
+    def with_network(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        environ["minova.network_id"] = environ["asgi.scope"]["state"]["network"]
+        return app(environ, start_response)
+
     listen = Listen(
         host=ADDRESS,
         port=PORT,
@@ -39,9 +108,9 @@ def local(conf: cfg.ConfigOpts, conductor: ConductorApi, listening: socket.socke
         port_option="",
         capacity=Capacity(reads=THREADS, shares_reads=True, transfers=1),
         limits=limits,
-        inherited=listening,
+        opens=False,
     )
-    return HttpService(BINARY, app, listen)
+    return LocalService(HttpService(BINARY, with_network, listen), networks)
 
 
 def for_proxy(conf: cfg.ConfigOpts, conductor: ConductorApi) -> HttpService:
@@ -65,30 +134,6 @@ def for_proxy(conf: cfg.ConfigOpts, conductor: ConductorApi) -> HttpService:
         key_file=conf.api.ssl_key_file,
     )
     return HttpService(BINARY, app, listen)
-
-
-class NotListening(Exception):
-    """The reason why the address of the metadata service cannot be listened on."""
-
-
-def listen_locally() -> socket.socket:
-    """Returns the socket that guests reach; the host may get its address later. Raises NotListening if the socket
-    cannot be opened.
-    """
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.setsockopt(socket.IPPROTO_IP, _IP_FREEBIND, 1)
-        listening.bind((ADDRESS, PORT))
-        listening.listen(BACKLOG)
-    except OSError as error:
-        listening.close()
-        lacks = isinstance(error, PermissionError)
-        reason = "the process lacks CAP_NET_BIND_SERVICE" if lacks else error.strerror or str(error)
-        raise NotListening(
-            f"Guests of local networks have no metadata service: {ADDRESS}:{PORT} cannot be listened on: {reason}."
-        ) from None
-    return listening
 
 
 def _files(conf: cfg.ConfigOpts) -> GuestFiles:

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ def folder() -> Iterator[Path]:
 @pytest.fixture
 def libvirtd() -> Iterator[Libvirtd]:
     """As Debian has it: QEMU runs as a user of its own, who is given the disks; minova may connect."""
-    with Libvirtd(qemu_user=ACCOUNT) as server:
+    with Libvirtd(qemu_user=ACCOUNT, networks=True) as server:
         socket = Path(socket_of(server.directory))
         for folder in (server.directory, socket.parent):
             folder.chmod(0o711)
@@ -45,16 +46,32 @@ def limited(folder: Path, libvirtd: Libvirtd) -> Iterator[Standalone]:
     state, conf = folder / "state", folder / "minova.conf"
     state.mkdir(mode=0o750)
     keep = [kept_paths.ROOT, Path(sys.prefix), libvirtd.directory, folder]
-    standalone = Standalone(folder)
+    standalone = Standalone(folder, default_subnet="172.31.250.0/24")
     standalone.limit = partial(
         sandbox.command, "minova-standalone", writable=state, keep=keep, uid=MINOVA, groups=[QEMU]
     )
-    conf.write_text(conf.read_text() + f"[libvirt]\nconnection_uri = {libvirtd.uri}\nvirt_type = qemu\n")
+    helper_socket = folder / "network.sock"
+    conf.write_text(
+        f"{conf.read_text()}helper_socket = {helper_socket}\n[libvirt]\nconnection_uri = {libvirtd.uri}\nvirt_type = qemu\n"
+    )
+    words = [
+        sys.executable,
+        "-c",
+        "from minova.cmd import network_helper; network_helper.main()",
+        f"--user={MINOVA}",
+        f"--socket={helper_socket}",
+        f"--run-dir={folder}/run",
+    ]
+    # In the network namespace of this hypervisor, whose bridges it works with.
+    helper = subprocess.Popen(["nsenter", "-t", str(libvirtd.pid), "-n", *words])
+    wait_for("the helper", helper_socket.exists)
     conf.chmod(0o640)
     os.chown(conf, 0, MINOVA)
     os.chown(state, MINOVA, MINOVA)
     yield standalone
     standalone.kill()
+    helper.terminate()
+    helper.wait(30)
 
 
 def test_a_real_guest_on_a_compute_without_root(limited: Standalone, guest_image: Path) -> None:
@@ -63,6 +80,12 @@ def test_a_real_guest_on_a_compute_without_root(limited: Standalone, guest_image
     limited.cli("image", "create", "guest", "--file", str(guest_image), "--disk-format", "qcow2")
     limited.cli("server", "create", "vm", "--flavor", "m1.nano", "--image", "guest", "--wait")
     wait_for("READY", lambda: "MINOVA-GUEST READY" in limited.cli("server", "console", "log", "vm"))
+    # It has its address from a network that the helper has made, and minova listens there.
+    console = limited.cli("server", "console", "log", "vm")
+    assert "MINOVA-GUEST DHCP eth0 172.31.250." in console
+    (network_id,) = (path.name for path in (limited.folder / "run" / "networks").iterdir())
+    listening = ["nsenter", f"--net=/run/netns/{network_id}", "ss", "-lnt"]
+    wait_for("the metadata service", lambda: b"169.254.169.254:80" in subprocess.check_output(listening))
     (disk,), (log,) = state.glob("instances/*/disk"), state.glob("instances/*/console.log")
     assert owner_and_mode(disk) == (QEMU, 0o660)
     require_closed(state)

@@ -3,6 +3,7 @@
 import http.client
 import socket
 import threading
+import uuid
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any, cast
@@ -10,13 +11,15 @@ from typing import Any, cast
 import pytest
 
 from minova import conf as configuration
-from minova.api.listener.service import HttpService
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.metadata import service
 from minova.metadata.guests import NETWORK_ID, LocalGuest, LocalGuests
 from minova.objects.servers.guest_metadata import GuestMetadata
+from minova.virt.namespaces.network import LocalNetwork, Subnet
 from tests.cluster import wait_for
+from tests.fakes.host_networks import FakeHostNetworks
+from tests.functional.metadata.test_service import Served
 from tests.unit.virt.config_drive.test_contents import BASIC
 
 
@@ -51,24 +54,28 @@ def conductor() -> Iterator[Conductor]:
 
 
 @pytest.fixture
-def served(conductor: Conductor, monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpService]:
+def served(conductor: Conductor, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
     monkeypatch.setattr(service, "LocalGuests", Guests)
     conf = configuration.load([], "test", files=[])
-    running = service.local(conf, cast(ConductorApi, conductor), socket.create_server(("127.0.0.1", 0)))
+    listening = socket.create_server(("127.0.0.1", 0))
+    networks = FakeHostNetworks(lambda network_id: listening)
+    subnet = Subnet(cidr="10.1.0.0/24", gateway="10.1.0.1")
+    networks.ensure(LocalNetwork(network_id=str(uuid.uuid4()), subnets=(subnet,)))
+    running = service.local(conf, cast(ConductorApi, conductor), networks)
     running.start()
-    yield running
+    yield Served(listening.getsockname()[1])
     conductor.go.set()
     running.stop()
 
 
-def begin(served: HttpService, network: str, source: str) -> http.client.HTTPConnection:
+def begin(served: Served, network: str, source: str) -> http.client.HTTPConnection:
     client = http.client.HTTPConnection("127.0.0.1", served.port, timeout=20, source_address=(source, 0))
     client.request("GET", "/openstack/latest/meta_data.json", headers={"Network": network})
     return client
 
 
 def test_guest_with_many_addresses_keeps_no_guest_of_another_network_waiting(
-    served: HttpService, conductor: Conductor
+    served: Served, conductor: Conductor
 ) -> None:
     clients = [begin(served, "busy", f"127.0.1.{number + 1}") for number in range(40)]
     try:

@@ -9,6 +9,8 @@ import functools
 import logging
 import socket
 import ssl
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import uvicorn
@@ -35,12 +37,43 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self._limits = limits
         self._tls = tls
+        self._admission = Admission(limits)
+        self._ready = threading.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
         # Whether requests were still running when the server stopped.
         self.abandoned = False
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        self.servers = [Acceptor(sock, self._limits, self._tls, self._connection) for sock in sockets or []]  # type: ignore[misc]
+        self._loop = asyncio.get_running_loop()
+        self.servers = []
+        for each in sockets or ():
+            self._accept(each, "")
         self.started = True
+        self._ready.set()
+
+    def listen_on(self, listening: socket.socket, network: str) -> None:
+        """Accepts connections of one socket more. Requests have the network in their scope's state."""
+        self._soon(lambda: self._accept(listening, network))
+
+    def leave(self, listening: socket.socket) -> None:
+        """Accepts no more connections of the socket, and closes it."""
+        self._soon(lambda: self._leave(listening))
+
+    def _soon(self, work: Callable[[], None]) -> None:
+        self._ready.wait()
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(work)
+
+    def _accept(self, listening: socket.socket, network: str) -> None:
+        connection = functools.partial(self._connection, network)
+        self.servers.append(Acceptor(listening, self._admission, self._tls, self._limits, connection, network))  # type: ignore[arg-type]
+
+    def _leave(self, listening: socket.socket) -> None:
+        for each in [one for one in self.servers if isinstance(one, Acceptor) and one.listening is listening]:
+            each.close()
+            self.servers.remove(each)
+        listening.close()
 
     async def on_tick(self, counter: int) -> bool:
         if counter % int(TICK / 0.1) == 0:
@@ -54,20 +87,29 @@ class Server(uvicorn.Server):
         await super()._wait_tasks_to_complete()
         self.abandoned = False
 
-    def _connection(self, lease: Lease) -> Connection:
-        return Connection(self.config, self.server_state, {}, self._limits, lease)
+    def _connection(self, network: str, lease: Lease) -> Connection:
+        return Connection(self.config, self.server_state, {"network": network}, self._limits, lease)
 
 
 class Acceptor:
     """Accepts connections of one listening socket, which other processes may share."""
 
-    def __init__(self, listening: socket.socket, limits: Limits, tls: ssl.SSLContext | None, connection: Any) -> None:
+    def __init__(
+        self,
+        listening: socket.socket,
+        admission: Admission,
+        tls: ssl.SSLContext | None,
+        limits: Limits,
+        connection: Any,
+        network: str,
+    ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._listening = listening
+        self.listening = listening
         self._limits = limits
         self._tls = tls
         self._connection = connection
-        self._admission = Admission(limits)
+        self._admission = admission
+        self._network = network
         self._opening: set[asyncio.Task[None]] = set()
         self._closed = False
         listening.setblocking(False)
@@ -75,7 +117,7 @@ class Acceptor:
 
     def close(self) -> None:
         self._closed = True
-        self._loop.remove_reader(self._listening.fileno())
+        self._loop.remove_reader(self.listening.fileno())
         for task in self._opening:
             task.cancel()
 
@@ -84,22 +126,22 @@ class Acceptor:
 
     def _listen(self) -> None:
         if not self._closed:
-            self._loop.add_reader(self._listening.fileno(), self._accept)
+            self._loop.add_reader(self.listening.fileno(), self._accept)
 
     def _accept(self) -> None:
         for _ in range(AT_ONCE):
             try:
-                accepted, peer = self._listening.accept()
+                accepted, peer = self.listening.accept()
             except (BlockingIOError, ConnectionAbortedError, InterruptedError):
                 return
             except OSError as error:
                 if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
                     raise
                 LOG.warning("No connection can be accepted for now: %s", error.strerror)
-                self._loop.remove_reader(self._listening.fileno())
+                self._loop.remove_reader(self.listening.fileno())
                 self._loop.call_later(PAUSE, self._listen)
                 return
-            lease = self._admission.admit(peer[0])
+            lease = self._admission.admit(peer[0], self._network)
             if lease is None:
                 accepted.close()
                 continue

@@ -80,12 +80,12 @@ class Admission:
     def __len__(self) -> int:
         return len(self._leases)
 
-    def admit(self, peer: str) -> Lease | None:
+    def admit(self, peer: str, network: str = "") -> Lease | None:
         """Returns None if there is no room. If all connections are taken, or all of this address, the one of them that has
-        waited longest for a request is closed.
+        waited longest for a request is closed. `network`: in which the address is meant.
         """
         limit = self._limits.connections_per_address
-        counted = None if in_networks(peer, self._limits.trusted_proxies) else network_of(peer)
+        counted = None if in_networks(peer, self._limits.trusted_proxies) else network + network_of(peer)
         if counted is not None and limit and self._by_address[counted] >= limit and not self._make_room(counted):
             return None
         if len(self._leases) >= self._limits.connections and not self._make_room():

@@ -35,6 +35,7 @@ class Listen(msgspec.Struct, frozen=True, kw_only=True):
     `is_transfer`: whether requests for a path have long bodies or answers. `is_of_host`: whether the header Authorization of such a
     request is that of a host.
     `inherited`: a socket that already listens, which this process shares with others.
+    `opens`: False: there is no socket before `HttpService.listen_on`.
     """
 
     host: str
@@ -48,6 +49,7 @@ class Listen(msgspec.Struct, frozen=True, kw_only=True):
     key_file: str | None = None
     limits: Limits = Limits()
     inherited: socket.socket | None = None
+    opens: bool = True
 
 
 class HttpService:
@@ -74,8 +76,9 @@ class HttpService:
         listen = self._listen
         self._certificate = certificate(listen.cert_file, listen.key_file)
         limits = within_files(listen.limits)
-        listening = listen.inherited or bind(listen)
-        self._port = listening.getsockname()[1]
+        sockets = [listen.inherited or bind(listen)] if listen.opens else []
+        if sockets:
+            self._port = sockets[0].getsockname()[1]
         self._bridge = Bridge(self._app, limits, listen.capacity, listen.is_transfer, listen.is_of_host)
         config = uvicorn.Config(
             self._bridge,
@@ -94,9 +97,20 @@ class HttpService:
         context = None if self._certificate is None else self._certificate.context
         self._server = Server(config, limits, context)
         # A daemon thread: a request that does not end must not keep the process from ending.
-        self._thread = threading.Thread(target=self._server.run, args=([listening],), name=self.binary, daemon=True)
+        self._thread = threading.Thread(target=self._server.run, args=(sockets,), name=self.binary, daemon=True)
         self._thread.start()
-        LOG.info("%s listens on %s:%s", self.binary, listen.host, self.port)
+        if sockets:
+            LOG.info("%s listens on %s:%s", self.binary, listen.host, self.port)
+
+    def listen_on(self, listening: socket.socket, network: str) -> None:
+        """Serves one socket more, from any thread after the start. The environment of its requests has the network."""
+        if self._server is not None:
+            self._server.listen_on(listening, network)
+
+    def leave(self, listening: socket.socket) -> None:
+        """Serves the socket no more, and closes it."""
+        if self._server is not None:
+            self._server.leave(listening)
 
     def reload(self) -> None:
         """Reads the certificate again."""

@@ -7,7 +7,7 @@ import http.client
 import json
 import socket
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 import pytest
@@ -22,12 +22,21 @@ from minova.metadata import service
 from minova.metadata.recent import BURST
 from minova.objects.servers.guest_metadata import LONGEST_PASSWORD, GuestMetadata
 from minova.objects.servers.instance import Instance
+from minova.virt.namespaces.network import LocalNetwork, Subnet
+from tests.fakes.host_networks import FakeHostNetworks
 from tests.unit.virt.config_drive.test_contents import BASIC
 
 FRONT, BACK, STRANGER, BUSY = "127.0.0.5", "127.0.0.6", "127.0.0.7", "127.0.0.8"
 # Of the test that holds all of its connections: the service notices a moment later that they have ended.
 HOLDER = "127.0.0.9"
 SECRET = "shared"
+NETWORK = "7d1f0c52-0000-4000-8000-000000000009"
+
+
+class Served(NamedTuple):
+    """Where guests of a network find the service."""
+
+    port: int
 
 
 class Conductor:
@@ -75,16 +84,17 @@ def conductor() -> Conductor:
 
 
 @pytest.fixture(scope="module")
-def local(conductor: Conductor) -> Iterator[HttpService]:
+def local(conductor: Conductor) -> Iterator[Served]:
     conf = configuration.load([], "test", files=[])
     conf.set_override("host", "hv1")
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening, networks = socket.create_server(("127.0.0.1", 0)), FakeHostNetworks(lambda network_id: listening)
+    networks.ensure(LocalNetwork(network_id=NETWORK, subnets=(Subnet(cidr="127.0.0.0/8", gateway="127.0.0.1"),)))
     with pytest.MonkeyPatch.context() as patch:
         # Each request reads anew, but where a test says otherwise.
         patch.setattr(service, "LOCAL_SECONDS", 0.0)
-        running = service.local(conf, cast(ConductorApi, conductor), listening)
+        running = service.local(conf, cast(ConductorApi, conductor), networks)
     running.start()
-    yield running
+    yield Served(listening.getsockname()[1])
     running.stop()
 
 
@@ -100,7 +110,7 @@ def proxy(conductor: Conductor) -> Iterator[HttpService]:
 
 
 def ask(
-    running: HttpService,
+    running: HttpService | Served,
     path: str,
     source: str = FRONT,
     method: str = "GET",
@@ -116,7 +126,7 @@ def ask(
         client.close()
 
 
-def test_guest_reads_its_own_and_a_stranger_nothing(local: HttpService) -> None:
+def test_guest_reads_its_own_and_a_stranger_nothing(local: Served) -> None:
     for source, name in ((FRONT, "front"), (BACK, "back")):
         status, content = ask(local, "/openstack/latest/meta_data.json", source)
         assert (status, json.loads(content)["hostname"]) == (200, f"{name}.novalocal")
@@ -126,7 +136,7 @@ def test_guest_reads_its_own_and_a_stranger_nothing(local: HttpService) -> None:
     assert ask(local, "/openstack/latest/meta_data.json", STRANGER)[0] == 404
 
 
-def test_nothing_in_a_request_leads_to_another_guest(local: HttpService) -> None:
+def test_nothing_in_a_request_leads_to_another_guest(local: Served) -> None:
     path = "/openstack/latest/meta_data.json"
     for name in ("X-Forwarded-For", "Forwarded", "X-Instance-ID"):
         assert ask(local, path, headers={name: BACK})[0] in (400, 403), name
@@ -138,7 +148,7 @@ def test_nothing_in_a_request_leads_to_another_guest(local: HttpService) -> None
     assert status == 404 or json.loads(content)["uuid"] == "front"
 
 
-def test_password_is_left_once(local: HttpService) -> None:
+def test_password_is_left_once(local: Served) -> None:
     path = "/openstack/latest/password"
     assert ask(local, path, BACK) == (200, b"")
     assert ask(local, path, BACK, "POST", b"x" * (LONGEST_PASSWORD + 1))[0] == 400
@@ -150,7 +160,7 @@ def test_password_is_left_once(local: HttpService) -> None:
     assert ask(local, path, FRONT) == (200, b"")
 
 
-def test_methods(local: HttpService) -> None:
+def test_methods(local: Served) -> None:
     assert ask(local, "/latest/meta-data/hostname", method="HEAD") == (200, b"")
     for method in ("POST", "PUT", "DELETE"):
         assert ask(local, "/latest/meta-data/hostname", method=method)[0] == 405
@@ -158,12 +168,12 @@ def test_methods(local: HttpService) -> None:
     assert ask(local, "/openstack/latest/password", method="PUT")[0] == 405
 
 
-def test_head_of_a_request_is_bounded(local: HttpService) -> None:
+def test_head_of_a_request_is_bounded(local: Served) -> None:
     assert ask(local, "/" + "x" * (20 << 10))[0] == 431
     assert ask(local, "/latest", headers={"X-Long": "x" * (20 << 10)})[0] == 431
 
 
-def test_large_body_is_not_read(local: HttpService) -> None:
+def test_large_body_is_not_read(local: Served) -> None:
     client = socket.create_connection(("127.0.0.1", local.port), 30, (FRONT, 0))
     with client:
         client.sendall(b"POST /openstack/latest/password HTTP/1.1\r\nHost: h\r\nContent-Length: 10000000000\r\n\r\n")
@@ -171,7 +181,7 @@ def test_large_body_is_not_read(local: HttpService) -> None:
         assert client.recv(4096).startswith(b"HTTP/1.1 400 ")
 
 
-def test_guest_that_closes_its_half_after_its_request_is_answered(local: HttpService) -> None:
+def test_guest_that_closes_its_half_after_its_request_is_answered(local: Served) -> None:
     """As nc does."""
     with socket.create_connection(("127.0.0.1", local.port), 30, (FRONT, 0)) as client:
         client.sendall(b"GET /latest/meta-data/hostname HTTP/1.1\r\nHost: h\r\n\r\n")
@@ -183,7 +193,7 @@ def test_guest_that_closes_its_half_after_its_request_is_answered(local: HttpSer
     assert answer.endswith(b"\r\n\r\nfront.novalocal")
 
 
-def test_one_address_has_so_many_connections(local: HttpService) -> None:
+def test_one_address_has_so_many_connections(local: Served) -> None:
     held = [
         socket.create_connection(("127.0.0.1", local.port), 30, (HOLDER, 0))
         for _ in range(service.CONNECTIONS_OF_A_GUEST)
@@ -200,7 +210,7 @@ def test_one_address_has_so_many_connections(local: HttpService) -> None:
         client.close()
 
 
-def test_caller_that_asks_without_end_is_slowed_down(local: HttpService) -> None:
+def test_caller_that_asks_without_end_is_slowed_down(local: Served) -> None:
     # Over one connection, and for as long as it takes: what a slow machine asks in a second hardly exceeds the rate.
     client = http.client.HTTPConnection("127.0.0.1", local.port, timeout=30, source_address=(BUSY, 0))
     statuses: list[int] = []
@@ -215,7 +225,7 @@ def test_caller_that_asks_without_end_is_slowed_down(local: HttpService) -> None
     assert ask(local, "/latest/meta-data/hostname", FRONT)[0] == 200
 
 
-def test_conductor_that_is_away_is_no_news_for_guests(local: HttpService, conductor: Conductor) -> None:
+def test_conductor_that_is_away_is_no_news_for_guests(local: Served, conductor: Conductor) -> None:
     conductor.away = True
     try:
         status, content = ask(local, "/latest/meta-data/hostname")

@@ -1,12 +1,7 @@
-"""The metadata service of a host that is a network namespace: its socket is there, all else in the tests' process."""
+"""The metadata service of a host that is a network namespace: its sockets are there, all else in the tests' process."""
 
-import ctypes
-import os
-import socket
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from typing import cast
 
 from minova import conf as configuration
@@ -16,10 +11,8 @@ from minova.contracts.conductor import ConductorApi
 from minova.metadata import service
 from minova.objects.servers.guest_metadata import GuestMetadata
 from minova.objects.servers.instance import Instance
+from minova.virt.namespaces.host_networks import of_this_host
 from tests.servers.libvirtd import Libvirtd
-
-_LIBC = ctypes.CDLL(None, use_errno=True)
-_CLONE_NEWNET = 0x40000000
 
 
 class Conductor:
@@ -42,26 +35,9 @@ class Conductor:
 def metadata_service(server: Libvirtd, guests: Mapping[str, Instance]) -> Iterator[Conductor]:
     conductor = Conductor(guests)
     conf = configuration.load([], "test", files=[])
-    running = service.local(conf, cast(ConductorApi, conductor), _socket_in(server))
+    running = service.local(conf, cast(ConductorApi, conductor), of_this_host("", server.proc_net))
     running.start()
     try:
         yield conductor
     finally:
         running.stop()
-
-
-def _socket_in(server: Libvirtd) -> socket.socket:
-    pid = (server.directory / "server.pid").read_text().strip()
-
-    def make() -> socket.socket:
-        # Of this thread alone, which ends.
-        handle = os.open(Path(f"/proc/{pid}/ns/net"), os.O_RDONLY)
-        try:
-            if _LIBC.setns(handle, _CLONE_NEWNET):
-                raise OSError(ctypes.get_errno(), "setns")
-        finally:
-            os.close(handle)
-        return service.listen_locally()
-
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(make).result()

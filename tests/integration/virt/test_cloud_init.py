@@ -20,6 +20,8 @@ from minova.objects.servers.guest_metadata import GuestMetadata
 from minova.objects.servers.instance import Instance
 from minova.virt.config_drive.builder import ConfigDrives
 from minova.virt.driver.domains import GuestData
+from minova.virt.namespaces.network import network_of
+from tests.fakes.host_networks import FakeHostNetworks
 from tests.unit.api.compute.test_public_keys import ED25519
 from tests.unit.virt.config_drive.test_contents import BASIC, USER_DATA, VIF
 
@@ -216,10 +218,19 @@ def test_cloud_init_finds_the_same_at_the_metadata_service(modules: str, tmp_pat
         network_info=(VIF,),
     )
     listening = socket.create_server(("127.0.0.1", 0))
-    running = service.local(conf, cast(ConductorApi, Conductor(one)), listening)
+    networks = FakeHostNetworks(lambda network_id: listening)
+    networks.ensure(network_of(VIF, metadata=True))
+    running = service.local(conf, cast(ConductorApi, Conductor(one)), networks)
     running.start()
     try:
-        command = [sys.executable, "-c", ASK, modules, str(tmp_path / "state"), f"http://127.0.0.1:{running.port}"]
+        command = [
+            sys.executable,
+            "-c",
+            ASK,
+            modules,
+            str(tmp_path / "state"),
+            f"http://127.0.0.1:{listening.getsockname()[1]}",
+        ]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     finally:
         running.stop()

@@ -1,4 +1,4 @@
-"""Guests on a local network, by the libvirt driver on real QEMU, with libvirt's own dnsmasq and bridge."""
+"""Guests on a local network, by the libvirt driver on real QEMU: a bridge of libvirt, and a namespace of the network."""
 
 import os
 import signal
@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree as ET
 
 import libvirt
 import msgspec
@@ -20,8 +19,9 @@ from minova.errors import HardwareNotOffered
 from minova.objects.network.vif import Vif, VifAddress, VifSubnet, bridge_name, network_name, tap_name
 from minova.objects.servers.instance import Instance
 from minova.virt.driver import Driver
-from minova.virt.libvirt.networking import metadata_address
 from minova.virt.libvirt.networking.repair import Repair
+from minova.virt.namespaces.host_networks import of_this_host
+from minova.virt.namespaces.network import network_of
 from tests.cluster import wait_for
 from tests.integration.virt.guest_console import GuestConsole
 from tests.integration.virt.test_guest import instance, load, remove_all
@@ -62,21 +62,19 @@ def guest(number: int, name: str) -> Instance:
     return instance(display_name=name, hostname=name, network_info=(vif(number),))
 
 
-def networks(server: Libvirtd) -> dict[str, list[tuple[str | None, ...]]]:
-    """The entries of hosts of each network: MAC address, address, name. The one of the metadata service goes with the last one."""
+def networks(server: Libvirtd) -> dict[str, list[tuple[str, ...]]]:
+    """The interfaces of each network: MAC address, address, name. Without a gateway there are none."""
+    records = of_this_host("", server.proc_net).records()
     connection = libvirt.open(server.uri)
     try:
-        found: dict[str, list[tuple[str | None, ...]]] = {
+        return {
             one.name(): [
-                (host.get("mac"), host.get("ip"), host.get("name"))
-                for host in ET.fromstring(one.XMLDesc()).findall("ip/dhcp/host")
+                (host.mac, host.address, host.name)
+                for host in (records[one.UUIDString()].hosts if one.UUIDString() in records else ())
             ]
             for one in connection.listAllNetworks()
             if one.isActive()
         }
-        if len(found) > 1:
-            found.pop(metadata_address.NETWORK, None)
-        return found
     finally:
         connection.close()
 
@@ -99,25 +97,22 @@ def is_ready(driver: Driver, one: Instance) -> bool:
     return "MINOVA-GUEST READY" in driver.console_output(one.uuid, None)
 
 
-def refuses_on_host(server: Libvirtd, address: str) -> bool:
-    """Whether nothing listens at port 53 of it."""
-    return f"{address}:53" not in on_host(server, "ss", "-lnt")
-
-
 def ports_on_host(server: Libvirtd, bridge: str) -> list[str]:
     lines = on_host(server, "ip", "-o", "link", "show", "type", "tun").splitlines()
     return [line.split(": ")[1].partition("@")[0] for line in lines if f"master {bridge} " in line]
 
 
-def dnsmasq_of(network_id: str) -> list[int]:
-    """Those that have no parent of the same name: libvirt's script for leases runs as a child of it."""
-    found = [
-        process
-        for process in psutil.process_iter(["cmdline", "ppid"])
-        if any(f"{network_name(network_id)}.conf" in word for word in process.info["cmdline"] or ())
+def number_of(server: Libvirtd) -> int:
+    """The number of the host's network namespace, which is in the names of what belongs to it."""
+    return (server.proc_net.parent / "ns" / "net").stat().st_ino
+
+
+def dnsmasq_of(server: Libvirtd, network_id: str) -> list[int]:
+    return [
+        process.pid
+        for process in psutil.process_iter(["cmdline"])
+        if any(f"{network_name(network_id)}@{number_of(server)}/" in word for word in process.info["cmdline"] or ())
     ]
-    pids = {process.pid for process in found}
-    return [process.pid for process in found if process.info["ppid"] not in pids]
 
 
 def test_guests_get_their_addresses_and_reach_each_other_and_their_host(
@@ -137,13 +132,12 @@ def test_guests_get_their_addresses_and_reach_each_other_and_their_host(
         "fa:16:3e:00:00:0f 1400"
     )
     assert inside.ask("nslookup back 10.77.1.1 | grep -c 10.77.1.16") == "1"
-    # The host translates: packets of the guests leave with an address of its own.
-    assert f"-s {SUBNET.cidr} ! -d {SUBNET.cidr} -p tcp -j MASQUERADE" in on_host(server, "iptables", "-t", "nat", "-S")
-    assert f"tap{front.network_info[0].port_id[:11]}" in on_host(server, "ls", "/proc/sys/net/ipv4/conf")
+    # The host has a way to the network, and no address or route in it.
+    assert "10.77.1." not in on_host(server, "ip", "address") + on_host(server, "ip", "route")
 
     # What is lost while guests run comes back with the next audit.
     local = driver._networks  # type: ignore[attr-defined]
-    local.lost = Repair(partial(refuses_on_host, server), partial(ports_on_host, server))
+    local.lost = Repair(partial(ports_on_host, server))
     vifs = {
         one.uuid: tuple(msgspec.structs.replace(each, hostname=one.hostname) for each in one.network_info)
         for one in (front, back)
@@ -158,14 +152,24 @@ def test_guests_get_their_addresses_and_reach_each_other_and_their_host(
     audit()
     assert "is lost" not in caplog.text
     assert "again" not in caplog.text
-    (dnsmasq,) = dnsmasq_of(NETWORK)
+    (dnsmasq,) = dnsmasq_of(server, NETWORK)
     os.kill(dnsmasq, signal.SIGKILL)
-    wait_for("dnsmasq to end", lambda: refuses_on_host(server, "10.77.1.1"))
+    wait_for("dnsmasq to end", lambda: not dnsmasq_of(server, NETWORK))
     audit()
-    assert f"dnsmasq of network {network_name(NETWORK)} has ended: it is started again" in caplog.text
-    # A name is known with its lease, which guests renew.
+    assert f"Network {network_name(NETWORK)} has lost dnsmasq: it is made again" in caplog.text
     assert consoles[back.uuid].ask(renew) == "yes"
     assert inside.ask(name) == "1"
+    own = network_of(vif(15), metadata=True)
+    for remove in (
+        ["link", "delete", own.port],
+        ["link", "delete", own.uplink],
+        ["link", "set", own.port, "nomaster"],
+    ):
+        on_host(server, "ip", *remove)
+        caplog.clear()
+        audit()
+        assert "has lost its way to its bridge or to the host: it is made again" in caplog.text
+        assert inside.ask("ping -c 1 -w 20 10.77.1.1 >/dev/null && echo yes") == "yes"
     for step in ("destroy", "undefine"):
         connection = libvirt.open(server.uri)
         network = connection.networkLookupByName(network_name(NETWORK))
@@ -210,7 +214,7 @@ def test_networks_are_kept_while_a_guest_is_on_them(driver: Driver, server: Libv
         driver.prepare(each, node, 1, guest_image)
     entries = [
         ("fa:16:3e:00:00:0f", "10.77.1.15", "front"),
-        ("fa:16:3e:00:00:10", "10.77.1.16", None),
+        ("fa:16:3e:00:00:10", "10.77.1.16", "front"),
         ("fa:16:3e:00:00:11", "10.77.1.17", "both"),
     ]
     assert networks(server) == {network_name(NETWORK): entries, network_name(other.network_id): []}
@@ -239,36 +243,34 @@ def test_networks_go_with_their_last_guests(driver: Driver, server: Libvirtd, gu
         assert networks(server) == {}
 
 
-def test_network_is_not_remade_under_its_guests(
-    driver: Driver, server: Libvirtd, guest_image: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Without DHCP there are no entries of hosts; the range is changed while a guest is there."""
+def test_changes_of_subnets_reach_a_network_with_guests(driver: Driver, server: Libvirtd, guest_image: Path) -> None:
     (node,) = driver.available_nodes()
-    static = VifSubnet(id="s", cidr="10.77.1.0/24", gateway_ip="10.77.1.1", enable_dhcp=False)
-    first = instance(network_info=(msgspec.structs.replace(vif(15), subnets=(static,)),))
+    reachable = partial(msgspec.structs.replace, reachable=True)
+    first = instance(network_info=(reachable(vif(15)),))
     driver.prepare(first, node, 1, guest_image)
-    index = partial(on_host, server, "ip", "-o", "link", "show", bridge_name(NETWORK))
-    made = index().partition(":")[0]
-    wider = (static, VifSubnet(id="t", cidr="10.77.2.0/24", gateway_ip="10.77.2.1"))
-    address = (VifAddress(subnet_id="t", ip_address="10.77.2.9"),)
-    second = instance(network_info=(msgspec.structs.replace(vif(16), subnets=wider, addresses=address),))
-    with caplog.at_level("WARNING"):
-        driver.prepare(second, node, 1, guest_image)
-    assert index().partition(":")[0] == made
-    assert "the change takes effect here when no guest is left on it" in caplog.text
-    assert networks(server) == {network_name(NETWORK): []}
-    # With the last other guest gone it is made as it is wanted now.
+    routes = partial(on_host, server, "ip", "route")
+    assert "10.77.1.0/24 via 169.254." in routes()
+    wider = (SUBNET, VifSubnet(id="t", cidr="10.77.2.0/24", gateway_ip="10.77.2.1"))
+
+    def audit(**changed: Any) -> str:
+        driver.refresh_interfaces({first.uuid: (msgspec.structs.replace(vif(15), **changed),)})
+        inside = f"minova-{NETWORK}@{number_of(server)}"
+        return on_host(server, "ip", "-netns", inside, "address", "show", "guests")
+
+    assert "10.77.2.1/24" in audit(subnets=wider, reachable=True)
+    assert "10.77.2.0/24 via 169.254." in routes()
+    assert "10.77.2.1/24" not in audit(reachable=True)
+    assert "10.77.2.0/24" not in routes()
+    assert "10.77.1.1/24" in audit()
+    assert "10.77.1.0/24" not in routes()
     driver.destroy(first.uuid)
-    driver.prepare(second, node, 2, guest_image)
-    assert index().partition(":")[0] != made
-    assert networks(server) == {network_name(NETWORK): [("fa:16:3e:00:00:10", "10.77.2.9", None)]}
 
 
 def test_host_makes_no_network_in_its_own_routes(tmp_path: Path, server: Libvirtd, guest_image: Path) -> None:
     """The loopback is a route, too."""
     driver = load(tmp_path, server.uri, proc_net=server.proc_net)
     own = VifSubnet(id="s", cidr="127.0.0.0/24", gateway_ip="127.0.0.7")
-    one = instance(network_info=(msgspec.structs.replace(vif(15), subnets=(own,)),))
+    one = instance(network_info=(msgspec.structs.replace(vif(15), subnets=(own,), reachable=True),))
     with pytest.raises(HardwareNotOffered, match=r"127\.0\.0\.0/24 overlaps the address 127\.0\.0\.1"):
         driver.prepare(one, driver.available_nodes()[0], 1, guest_image)
     driver.destroy(one.uuid)

@@ -17,7 +17,7 @@ from minova.virt.libvirt.guest_state import power
 from minova.virt.libvirt.host import Host, require
 from minova.virt.libvirt.networking.bridges import Bridges
 from minova.virt.libvirt.networking.filters import PortFilters
-from minova.virt.libvirt.networking.host_routes import PROC_NET, addresses_of_host, routes_of_host
+from minova.virt.libvirt.networking.host_routes import PROC_NET, routes_of_host
 from minova.virt.libvirt.networking.networks import LocalNetworks
 from minova.virt.libvirt.settings import SYSTEM_URI, uri_of
 from minova.virt.libvirt.storage.disk_snapshots import DiskSnapshots
@@ -28,6 +28,7 @@ from minova.virt.libvirt.xml.guest_xml import (
     Mark,
     mark_of,
 )
+from minova.virt.namespaces.host_networks import of_this_host
 
 
 class LibvirtBase:
@@ -39,9 +40,14 @@ class LibvirtBase:
         self._disks = Disks(Path(conf.instances_path), DiskSettings.of(conf))
         self._drives = ConfigDrives(conf)
         self._snapshots = DiskSnapshots(self._disks, lambda: int(conf.free_space_reserve_mb) << 20)
-        self._networks = LocalNetworks(partial(routes_of_host, proc_net), metadata=conf.networks.metadata_service)
-        self._filters = PortFilters(partial(addresses_of_host, proc_net))
         mappings = conf.networks.bridge_mappings
+        self._networks = LocalNetworks(
+            of_this_host(conf.networks.helper_socket, proc_net),
+            partial(routes_of_host, proc_net),
+            metadata=conf.networks.metadata_service,
+            bridges=frozenset(mappings.values()),
+        )
+        self._filters = PortFilters()
         # Another libvirtd may be on another host or in another namespace, whose bridges cannot be seen from here.
         sees_bridges = self._real and uri_of(conf) == SYSTEM_URI
         self._bridges = Bridges(mappings) if sees_bridges else Bridges(mappings, lambda bridge: True)

@@ -48,7 +48,7 @@ class LibvirtInterfaces(LibvirtPower):
 
             own = {uuid: of_guest for uuid, of_guest in vifs.items() if is_own(uuid)}
             self._repair_networks(connection, own)
-            self._networks.serve(connection, own)
+            self._serve_networks(connection, own)
             refused = self._filters.refresh(connection, vifs, is_own)
             differing = self._hotplug.refresh(connection, own, is_own)
         _raise_refused("instances", refused)
@@ -82,6 +82,13 @@ class LibvirtInterfaces(LibvirtPower):
             self._hotplug.detach(instance_uuid, vif, check)
         return self.power_state(instance_uuid) or PowerState.SHUTDOWN
 
+    def _serve_networks(self, connection: Any, vifs: Mapping[str, Sequence[Vif]]) -> None:
+        """A failure does not prevent the change of filters; the next refresh tries again."""
+        try:
+            self._networks.serve(connection, vifs)
+        except errors.HypervisorError as error:
+            LOG.error("Networks of guests cannot be changed yet: %s", error)
+
     def _repair_networks(self, connection: Any, vifs: Mapping[str, Sequence[Vif]]) -> None:
         """Repair networks, at most once in REPAIR_INTERVAL: frequent changes of rules must not wait for it. A failed
         repair is tried again next time.
@@ -91,7 +98,7 @@ class LibvirtInterfaces(LibvirtPower):
         self._next_repair = time.monotonic() + REPAIR_INTERVAL
         try:
             self._networks.repair(connection, vifs)
-        except libvirt.libvirtError as error:
+        except (libvirt.libvirtError, errors.HypervisorError) as error:
             if not connection.isAlive():
                 raise
             LOG.error("What is lost of the networks of guests cannot be made again yet: %s", error)

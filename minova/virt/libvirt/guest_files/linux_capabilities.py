@@ -4,7 +4,6 @@ from pathlib import Path
 
 # Of <linux/capability.h>.
 CAP_CHOWN = 0
-CAP_NET_BIND_SERVICE = 10
 
 
 def has_capability(capability: int) -> bool:

@@ -14,8 +14,6 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from oslo_privsep import capabilities, priv_context
 
-from minova.virt.libvirt.guest_files.linux_capabilities import CAP_NET_BIND_SERVICE, has_capability
-
 _NAME = re.compile(r"disk(\.\w+)?|snapshot\.overlay|console\.log(\.\d+)?")
 context = priv_context.PrivContext(
     "minova",
@@ -27,7 +25,7 @@ context = priv_context.PrivContext(
 
 
 def start() -> None:
-    """Fork the helper, and drop all capabilities in this process except the one to listen on a port below 1024."""
+    """Fork the helper, and drop all capabilities in this process."""
     # Drop them between the fork and the first thread, which reads the helper's answers: a thread keeps the capabilities
     # with which it started.
     os.register_at_fork(after_in_parent=_give_up, after_in_child=_ignore_signals)
@@ -35,8 +33,7 @@ def start() -> None:
 
 
 def _give_up() -> None:
-    kept = [CAP_NET_BIND_SERVICE] if has_capability(CAP_NET_BIND_SERVICE) else []
-    capabilities.drop_all_caps_except(kept, kept, [])
+    capabilities.drop_all_caps_except([], [], [])
 
 
 def _ignore_signals() -> None:

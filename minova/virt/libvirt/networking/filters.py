@@ -8,9 +8,7 @@ from typing import Any
 import libvirt
 
 from minova.objects.network.vif import GroupMembers, Vif, filter_name
-from minova.virt.libvirt.networking import metadata_address
-from minova.virt.libvirt.networking.host_routes import addresses_of_host
-from minova.virt.libvirt.xml.filter_xml import closed_to, filter_xml, filters_of
+from minova.virt.libvirt.xml.filter_xml import filter_xml, filters_of
 from minova.virt.port_rules import PortRules
 
 LOG = logging.getLogger(__name__)
@@ -18,29 +16,19 @@ _PREFIX = filter_name("")
 
 
 class PortFilters:
-    """Safe for threads. Errors of libvirt are raised as they are. `addresses` returns the addresses of the host."""
+    """Safe for threads. Errors of libvirt are raised as they are."""
 
-    def __init__(self, addresses: Callable[[], Sequence[str]] = addresses_of_host) -> None:
-        self._addresses = addresses
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._closed: set[str] = set()
         self._rules = PortRules()
 
     def define(self, connection: Any, vifs: Iterable[Vif]) -> None:
         """Define the filters of these interfaces. libvirt changes the rules of running guests, and nothing if the
         filter is unchanged.
-
-        If a new network has given the host another address, the filters of existing guests are closed to that address,
-        too.
         """
         with self._lock:
-            addresses = self._addresses()
-            metadata = metadata_address.is_there(connection)
             for vif in vifs:
-                connection.nwfilterDefineXML(filter_xml(self._rules.define(vif), addresses, metadata=metadata))
-            if not self._closed.issuperset(addresses):
-                _close(connection, addresses)
-            self._closed = set(addresses)
+                connection.nwfilterDefineXML(filter_xml(self._rules.define(vif)))
 
     def refresh(
         self, connection: Any, vifs: Mapping[str, Sequence[Vif]], is_own: Callable[[str], bool]
@@ -82,8 +70,7 @@ class PortFilters:
             vif = self._rules.current(port_id)
             if vif is None or not _is_there(connection, filter_name(port_id)):
                 return
-            metadata = metadata_address.is_there(connection)
-            connection.nwfilterDefineXML(filter_xml(vif, self._addresses(), metadata=metadata))
+            connection.nwfilterDefineXML(filter_xml(vif))
 
     def remove(self, connection: Any, names: Iterable[str]) -> None:
         """Remove the filters of a domain that is undefined."""
@@ -107,18 +94,6 @@ class PortFilters:
         for name in sorted(left):
             LOG.info("Removing network filter %s: no guest has it", name)
             self._remove(connection, name)
-
-
-def _close(connection: Any, addresses: Sequence[str]) -> None:
-    """Close all filters to these addresses. A failed change is repeated by the next refresh."""
-    for each in connection.listAllNWFilters():
-        if each.name().startswith(_PREFIX):
-            try:
-                changed = closed_to(each.XMLDesc(), addresses)
-                if changed is not None:
-                    connection.nwfilterDefineXML(changed)
-            except libvirt.libvirtError as error:
-                LOG.warning("Network filter %s does not know the host's new addresses yet: %s", each.name(), error)
 
 
 def _of_domain(domain: Any) -> list[str]:

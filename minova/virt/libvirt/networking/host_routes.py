@@ -1,4 +1,4 @@
-"""The IPv4 routes of this host: addresses that local networks must not use."""
+"""The IPv4 routes of this host: addresses that reachable networks must not use."""
 
 import ipaddress
 import re
@@ -14,9 +14,7 @@ from minova.objects.network.addresses import Block, is_within
 PROC_NET = Path("/proc/net")
 # Names made by `objects.vif.bridge_name`.
 _OWN_BRIDGE = re.compile(r"^mn[0-9a-f]{12}$")
-_LOOPBACK = ipaddress.ip_network("127.0.0.0/8")
 _LOCAL = re.compile(r"\|-- (\S+)\n\s+/32 host LOCAL")
-_REACHED = re.compile(r"\|-- (\S+)\n\s+/32 (?:host LOCAL|link BROADCAST)")
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +31,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
 def routes_of_host(proc_net: Path = PROC_NET) -> tuple[Route, ...]:
     """Returns the routes of the kernel's main table without the default route, and the host's addresses; not those of
-    local networks. `proc_net` shows the network namespace.
+    local networks of earlier releases. `proc_net` shows the network namespace.
     """
     every = list(routes_in(_routes(proc_net)))
     own = [ipaddress.ip_network(route.destination) for route in every if _OWN_BRIDGE.match(route.interface)]
@@ -48,13 +46,6 @@ def ranges_in_use() -> tuple[Route, ...]:
 
 def _address(text: str) -> Route:
     return Route(destination=text)
-
-
-def addresses_of_host(proc_net: Path = PROC_NET) -> tuple[str, ...]:
-    """Returns all addresses that reach the host, including its gateway addresses of local networks and the broadcast
-    addresses of its networks. `proc_net` shows the network namespace.
-    """
-    return tuple(addresses_in(_trie(proc_net), [_LOOPBACK], _REACHED))
 
 
 def _routes(proc_net: Path) -> list[str]:
@@ -87,9 +78,9 @@ def _dotted(number: int) -> str:
     return socket.inet_ntoa(number.to_bytes(4, "little"))
 
 
-def addresses_in(trie: str, without: Sequence[Block], pattern: re.Pattern[str] = _LOCAL) -> list[str]:
+def addresses_in(trie: str, without: Sequence[Block]) -> list[str]:
     """Parses the addresses in `/proc/net/fib_trie`, except those in the ranges `without`."""
-    every = sorted(set(pattern.findall(trie)))
+    every = sorted(set(_LOCAL.findall(trie)))
     return [address for address in every if not is_within(ipaddress.ip_network(address), without)]
 
 

@@ -1,15 +1,11 @@
-"""Repairs `local` networks while guests run: a lost network, its dnsmasq, and the guests' connections to its bridge.
+"""Puts interfaces of running guests back on the bridges of their `local` networks.
 
-libvirt does not notice that a dnsmasq has ended, nor that a bridge was removed by hand. Each step needs libvirt's
-rights, so each is a call of libvirt: a change of a DNS entry starts dnsmasq again, and moving an interface to another
-network and back puts it on its bridge again. The guest notices both only as a pause.
+libvirt does not notice that a bridge was removed by hand. Moving an interface to another network and back puts it on its
+bridge again; the guest notices it only as a pause.
 """
 
-import errno
 import logging
-import socket
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -20,19 +16,8 @@ from minova.objects.network.vif import Vif, bridge_name, network_name, tap_name
 from minova.virt.libvirt.host import lookup
 
 LOG = logging.getLogger(__name__)
-PATIENCE = 2.0
 _BRIDGES = Path("/sys/class/net")
 _TRANSIT, _TRANSIT_BRIDGE = "minova-transit", "mntransit"
-_TXT = '<txt name="minova-repair" value="-"/>'
-
-
-def refuses(address: str) -> bool:
-    """Whether nothing listens for DNS at this address. A slow server does not count as lost."""
-    try:
-        with socket.create_connection((address, 53), PATIENCE):
-            return False
-    except OSError as error:
-        return error.errno == errno.ECONNREFUSED
 
 
 def ports_of(bridge: str) -> frozenset[str]:
@@ -44,31 +29,10 @@ def ports_of(bridge: str) -> frozenset[str]:
 
 
 class Repair:
-    """Errors of libvirt are raised as they are. `refuses` and `ports_of` replace the functions of this module in
-    tests.
-    """
+    """Errors of libvirt are raised as they are. `ports_of` replaces the function of this module in tests."""
 
-    def __init__(
-        self,
-        refuses: Callable[[str], bool] = refuses,
-        ports_of: Callable[[str], Iterable[str]] = ports_of,
-    ) -> None:
-        self._refuses = refuses
+    def __init__(self, ports_of: Callable[[str], Iterable[str]] = ports_of) -> None:
         self._ports_of = ports_of
-
-    def dnsmasq(self, network: Any, gateway: str) -> None:
-        """Starts dnsmasq again if nothing listens at the gateway. The network must run."""
-        if not self._refuses(gateway):
-            return
-        LOG.warning("dnsmasq of network %s has ended: it is started again", network.name())
-        section, live = libvirt.VIR_NETWORK_SECTION_DNS_TXT, libvirt.VIR_NETWORK_UPDATE_AFFECT_LIVE
-        add, delete = libvirt.VIR_NETWORK_UPDATE_COMMAND_ADD_LAST, libvirt.VIR_NETWORK_UPDATE_COMMAND_DELETE
-        with suppress(libvirt.libvirtError):  # left by an interrupted repair
-            network.update(delete, section, -1, _TXT, live)
-        try:
-            network.update(add, section, -1, _TXT, live)
-        finally:
-            network.update(delete, section, -1, _TXT, live)
 
     def plug(self, connection: Any, instance_uuid: str, vif: Vif) -> None:
         """Puts the interface of a running guest back on its network's bridge, if it is not there."""
@@ -80,9 +44,19 @@ class Repair:
         if interface is None:
             return
         LOG.warning("%s of instance %s is not on its bridge: it is plugged again", tap, instance_uuid)
+        self._move(connection, domain, interface, vif.network_id)
+
+    def plug_all(self, connection: Any, domain: Any, network_id: str) -> None:
+        """Puts all interfaces of a running guest on the network back on its new bridge."""
+        for interface in _interfaces(domain):
+            source = interface.find("source")
+            if source is not None and source.get("network") == network_name(network_id):
+                self._move(connection, domain, interface, network_id)
+
+    def _move(self, connection: Any, domain: Any, interface: ET.Element, network_id: str) -> None:
         transit = _transit(connection)
         try:
-            for name in (_TRANSIT, network_name(vif.network_id)):
+            for name in (_TRANSIT, network_name(network_id)):
                 _move(domain, interface, name)
         finally:
             transit.destroy()
@@ -90,12 +64,17 @@ class Repair:
 
 def _interface(domain: Any, tap: str) -> ET.Element | None:
     """Returns the interface, or None if the guest no longer has it or does not run."""
-    if not domain.isActive():
-        return None
-    interfaces = ET.fromstring(domain.XMLDesc()).findall("devices/interface[@type='network']")
     return next(
-        (each for each in interfaces if (dev := each.find("target")) is not None and dev.get("dev") == tap), None
+        (each for each in _interfaces(domain) if (dev := each.find("target")) is not None and dev.get("dev") == tap),
+        None,
     )
+
+
+def _interfaces(domain: Any) -> list[ET.Element]:
+    """Returns the interfaces on networks of libvirt that a guest has now; none if it does not run."""
+    if not domain.isActive():
+        return []
+    return ET.fromstring(domain.XMLDesc()).findall("devices/interface[@type='network']")
 
 
 def _move(domain: Any, interface: ET.Element, network: str) -> None:

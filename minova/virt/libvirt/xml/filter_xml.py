@@ -17,16 +17,10 @@ from minova.objects.network.vif import Vif, VifRule, filter_name, within_bound
 from minova.objects.servers.guest_metadata import ADDRESS, PORT
 
 # Priorities: rules with lower numbers come first. Numbers below 0 are on the bridge, numbers from 0 on above it.
-_L2, _L2_END, _REPLIES, _GATEWAY, _HOST, _ALLOWED, _END = -900, -500, 100, 150, 200, 300, 900
+_L2, _L2_END, _REPLIES, _GATEWAY, _ALLOWED, _END = -900, -500, 100, 150, 300, 900
 _NEW = "NEW,ESTABLISHED"
 # Names of ICMP; libvirt's other elements for IPv6 end in -ipv6.
 _ICMP = {4: "icmp", 6: "icmpv6"}
-# Broadcast and multicast ranges, which every host receives.
-_BROADCAST = ("255.255.255.255/32", "224.0.0.0/4")
-# The kernel takes what comes from 0.0.0.0 to 0.0.0.0 for a broadcast, and so for itself.
-_THIS_HOST = "0.0.0.0/8"
-# Link-local addresses. If the host itself is a guest of a cloud, that cloud's metadata service would answer there as to
-# the host.
 _LINK_LOCAL = "169.254.0.0/16"
 # ICMPv6 types of router and neighbour discovery and of multicast listener reports: those a guest sends, and those it
 # receives.
@@ -43,15 +37,11 @@ class Rule(NamedTuple):
     stateless: bool = False
 
 
-def filter_xml(vif: Vif, host_addresses: Sequence[str] = (), *, metadata: bool = False) -> str:
-    """Returns the filter of a port.
-
-    `host_addresses` are addresses of the host; guests of its `local` networks must not reach them.
-    `metadata`: whether the host has the address of the metadata service.
-    """
+def filter_xml(vif: Vif) -> str:
+    """Returns the filter of a port."""
     root = ET.Element("filter", name=filter_name(vif.port_id), chain="root")
     ET.SubElement(root, "uuid").text = vif.port_id
-    for rule in _rules(vif, host_addresses, metadata=metadata):
+    for rule in _rules(vif):
         attributes = {"action": rule.action, "direction": rule.direction, "priority": str(rule.priority)}
         if rule.stateless:
             attributes["statematch"] = "false"
@@ -60,7 +50,7 @@ def filter_xml(vif: Vif, host_addresses: Sequence[str] = (), *, metadata: bool =
     return ET.tostring(root, encoding="unicode")
 
 
-def _rules(vif: Vif, host_addresses: Sequence[str], *, metadata: bool) -> Iterator[Rule]:
+def _rules(vif: Vif) -> Iterator[Rule]:
     own = _sources(vif)
     versions: set[int] = {ipaddress.ip_network(address).version for _, address in own}
     if vif.port_security_enabled:
@@ -70,7 +60,7 @@ def _rules(vif: Vif, host_addresses: Sequence[str], *, metadata: bool) -> Iterat
     if is_local or is_filtered:
         yield Rule("accept", "out", _REPLIES, "all", {"state": "ESTABLISHED,RELATED"})
     if is_local:
-        yield from _host(vif, host_addresses, metadata=metadata)
+        yield from _gateway(vif)
     if vif.rules is not None and is_filtered:
         yield from _groups(vif.rules, versions, is_local=is_local)
 
@@ -171,11 +161,10 @@ def link_local(mac: str) -> str:
     return str(ipaddress.IPv6Address(bytes([0xFE, 0x80, *[0] * 6, *full])))
 
 
-def _host(vif: Vif, host_addresses: Sequence[str], *, metadata: bool) -> Iterator[Rule]:
-    """Yields rules for access to the host: a guest reaches DHCP, DNS, the metadata service and a ping of the gateway.
-    Answers to the host's own requests belong to tracked connections.
-
-    IPv4 broadcast and multicast are dropped: libvirt's rules cannot distinguish the host from other guests there.
+def _gateway(vif: Vif) -> Iterator[Rule]:
+    """Yields rules for what stands at the gateways of a `local` network: a guest reaches DHCP, DNS, the metadata service
+    and a ping whatever its groups say, and the host reaches the guest from there. What else may pass there is decided
+    by the namespace of the network.
     """
     gateways = [
         str(subnet.gateway_ip)
@@ -186,27 +175,13 @@ def _host(vif: Vif, host_addresses: Sequence[str], *, metadata: bool) -> Iterato
         for protocol in ("udp", "tcp"):
             yield Rule("accept", "out", _GATEWAY, protocol, {"state": _NEW, "dstipaddr": gateway, "dstportstart": "53"})
         yield Rule("accept", "out", _GATEWAY, "icmp", {"state": _NEW, "dstipaddr": gateway, "type": "8"})
+        yield Rule("accept", "in", _GATEWAY, "all", {"state": _NEW, "srcipaddr": gateway})
     if gateways:
         yield Rule("accept", "out", _GATEWAY, "udp", {"state": _NEW, "srcportstart": "68", "dstportstart": "67"})
-    if gateways and metadata:
         service = {"dstipaddr": ADDRESS, "dstportstart": str(PORT)}
         yield Rule("accept", "out", _GATEWAY, "tcp", {"state": _NEW, **service})
-    if (
-        not vif.port_security_enabled
-    ):  # such a guest may serve DHCP to others; DHCP answers of secured ports are dropped on the bridge
-        answers = {"dstipaddr": "255.255.255.255", "srcportstart": "67", "dstportstart": "68"}
-        yield Rule("accept", "out", _GATEWAY, "udp", {"state": _NEW, **answers})
-    for address in sorted({*gateways, *_broadcasts(vif), *host_addresses}):
-        yield Rule("drop", "out", _HOST, "all", {"dstipaddr": address})
-    for block in (*_BROADCAST, _LINK_LOCAL, _THIS_HOST):
-        yield Rule("drop", "out", _HOST, "all", _range("dst", block))
-
-
-def _broadcasts(vif: Vif) -> Iterator[str]:
-    for subnet in vif.subnets:
-        block = ipaddress.ip_network(subnet.cidr)
-        if block.version == 4:
-            yield str(block.broadcast_address)
+        answers = {"srcipaddr": ADDRESS, "srcportstart": str(PORT)}
+        yield Rule("accept", "in", _GATEWAY, "tcp", {"state": "ESTABLISHED", **answers})
 
 
 def _allowed(rule: VifRule) -> Iterator[Rule]:
@@ -235,21 +210,6 @@ def _range(side: str, text: str) -> dict[str, str]:
     if block.prefixlen < block.max_prefixlen:
         address[f"{side}ipmask"] = str(block.prefixlen)
     return address
-
-
-def closed_to(xml: str, host_addresses: Iterable[str]) -> str | None:
-    """Returns an existing filter changed so that its guest does not reach these addresses of the host either. Returns
-    None if no change is needed.
-
-    Filters of guests that are not on `local` networks need no change.
-    """
-    root = ET.fromstring(xml)
-    own = root.findall(f"rule[@action='drop'][@priority='{_HOST}']/all")
-    missing = sorted(set(host_addresses) - {each.get("dstipaddr", "") for each in own}) if own else []
-    for address in missing:
-        attributes = {"action": "drop", "direction": "out", "priority": str(_HOST)}
-        ET.SubElement(ET.SubElement(root, "rule", attributes), "all", dstipaddr=address)
-    return ET.tostring(root, encoding="unicode") if missing else None
 
 
 def filters_of(xml: str) -> list[str]:

@@ -10,7 +10,6 @@ import pytest
 
 from minova.objects.network.vif import GroupMembers, MemberRanges, Vif, VifRule, filter_name
 from minova.virt.libvirt.networking.filters import PortFilters
-from minova.virt.libvirt.xml.filter_xml import filter_xml
 from tests.fakes.libvirt_errors import libvirt_error
 
 
@@ -29,10 +28,6 @@ class Connection:
         if any(each in xml for each in self.refused):
             raise libvirt_error("too large")
         self.defined.append(xml)
-
-    def networkLookupByName(self, name: str) -> Any:  # noqa: N802  - libvirt's name
-        """As on a host without a metadata service."""
-        raise libvirt_error("no such network", libvirt.VIR_ERR_NO_NETWORK)
 
     def listAllNWFilters(self) -> list[object]:  # noqa: N802  - libvirt's name
         self.swept = True
@@ -67,7 +62,7 @@ VIFS = {uuid: (vif(f"port-of-{uuid}"),) for uuid in ("one", "two", "three", "for
 
 def test_filter_that_libvirt_refuses_does_not_hold_up_those_of_other_instances() -> None:
     connection = Connection("port-of-one")
-    refused = PortFilters(lambda: ()).refresh(connection, VIFS, lambda uuid: uuid != "foreign")
+    refused = PortFilters().refresh(connection, VIFS, lambda uuid: uuid != "foreign")
     assert list(refused) == ["one"]
     assert [next(uuid for uuid in VIFS if f"port-of-{uuid}" in xml) for xml in connection.defined] == ["two", "three"]
     assert connection.swept
@@ -77,32 +72,8 @@ def test_connection_that_is_lost_ends_it() -> None:
     connection = Connection("port-of-one")
     connection.alive = False
     with pytest.raises(libvirt.libvirtError):
-        PortFilters(lambda: ()).refresh(connection, VIFS, lambda _: True)
+        PortFilters().refresh(connection, VIFS, lambda _: True)
     assert connection.defined == []
-
-
-def test_address_that_the_host_gets_is_closed_to_guests_that_are_there() -> None:
-    """That of a network which is made with another guest; a guest on another kind of network is none of its guests."""
-    addresses, host = ["10.1.0.1"], Host()
-    filters = PortFilters(lambda: addresses)
-    old = msgspec.structs.replace(vif("old"), network_type="local")
-    filters.define(host, [old, vif("flat")])
-    addresses.append("10.2.0.1")
-    before = len(host.defined)
-    filters.define(host, [msgspec.structs.replace(vif("new"), network_type="local")])
-    new, changed = host.defined[before:]
-    assert [named(xml).rsplit("-", 1)[1] for xml in (new, changed)] == ["new", "old"]
-    closed = ET.fromstring(changed).findall("rule[@action='drop']/all[@dstipaddr='10.2.0.1']")
-    assert len(closed) == 1
-    # It is what a refresh makes of it, so nothing changes then.
-    assert rows(changed) == rows(filter_xml(old, addresses))
-
-
-def rows(xml: str) -> list[tuple[str, ...]]:
-    rules = ET.fromstring(xml).findall("rule")
-    return sorted(
-        (*(f"{each}" for each in rule.items()), rule[0].tag, *(f"{each}" for each in rule[0].items())) for rule in rules
-    )
 
 
 def guarded(port_id: str, group: str = "g") -> Vif:
@@ -124,7 +95,7 @@ def let_in(xml: str) -> list[str | None]:
 
 
 def test_new_members_come_into_the_filters_that_name_their_group_alone() -> None:
-    host, filters = Host(), PortFilters(lambda: ())
+    host, filters = Host(), PortFilters()
     filters.define(host, [guarded("one"), guarded("two", "other"), vif("three"), guarded("four")])
     filters.remove(host, [filter_name("four")])
     before = len(host.defined)
@@ -140,7 +111,7 @@ def test_new_members_come_into_the_filters_that_name_their_group_alone() -> None
 
 def test_a_filter_that_has_gone_does_not_come_back_with_its_groups_members() -> None:
     """Something else has removed it."""
-    host, filters = Host(), PortFilters(lambda: ())
+    host, filters = Host(), PortFilters()
     filters.define(host, [guarded("one")])
     host.defined.clear()
     assert filters.refresh_members(host, [members(3, "10.9.0.7/32")]) == {}
@@ -148,7 +119,7 @@ def test_a_filter_that_has_gone_does_not_come_back_with_its_groups_members() -> 
 
 
 def test_a_filter_that_libvirt_refuses_does_not_keep_members_from_others() -> None:
-    host, filters = Host(), PortFilters(lambda: ())
+    host, filters = Host(), PortFilters()
     filters.define(host, [guarded("one"), guarded("two")])
     host.refused = ("minova-port-one",)
     assert list(filters.refresh_members(host, [members(3, "10.9.0.7/32")])) == ["one"]

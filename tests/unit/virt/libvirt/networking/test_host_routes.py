@@ -1,14 +1,12 @@
 """Which addresses a host has routes to."""
 
 import ipaddress
-from pathlib import Path
 
 import pytest
 
 from minova.virt.libvirt.networking.host_routes import (
     Route,
     addresses_in,
-    addresses_of_host,
     overlapping,
     routes_in,
     routes_of_host,
@@ -43,11 +41,6 @@ def test_routes_are_read_without_the_default() -> None:
 
 def test_addresses_are_read_without_those_of_local_networks() -> None:
     assert addresses_in(TRIE, [ipaddress.ip_network("10.77.1.0/24")]) == ["192.0.2.2"]
-
-
-def test_host_is_reached_by_broadcast_to_its_networks_too(tmp_path: Path) -> None:
-    (tmp_path / "fib_trie").write_text(TRIE)
-    assert addresses_of_host(tmp_path) == ("10.77.1.1", "192.0.2.2", "192.0.2.255")
 
 
 @pytest.mark.parametrize(

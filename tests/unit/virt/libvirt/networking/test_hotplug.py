@@ -13,6 +13,7 @@ from minova.objects.network.vif import Vif, filter_name
 from minova.virt.libvirt.networking.filters import PortFilters
 from minova.virt.libvirt.networking.hotplug import Hotplug, interfaces_of_ports
 from minova.virt.libvirt.networking.networks import LocalNetworks
+from tests.fakes.host_networks import FakeHostNetworks
 from tests.fakes.libvirt_errors import libvirt_error
 
 VIF = Vif(port_id="p", mac_address="fa:16:3e:00:00:01", network_id="n", network_type="flat", physical_network="dc1")
@@ -98,9 +99,15 @@ def hotplug(one: Libvirt) -> Hotplug:
     def connection(purpose: str, uuid: str) -> Iterator[Any]:
         yield one
 
-    filters = PortFilters(lambda: ())
+    filters = PortFilters()
     return Hotplug(
-        connection, LocalNetworks(), filters, attempts=3, timeout=5.0, clock=lambda: one.now, sleep=one.sleep
+        connection,
+        LocalNetworks(FakeHostNetworks()),
+        filters,
+        attempts=3,
+        timeout=5.0,
+        clock=lambda: one.now,
+        sleep=one.sleep,
     )
 
 

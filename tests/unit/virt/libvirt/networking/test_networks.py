@@ -1,14 +1,18 @@
 """Networks that libvirt keeps for guests, when what is said of the guests is older than what they have."""
 
+from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import libvirt
+import msgspec
 import pytest
 
 from minova.objects.network.vif import Vif, VifAddress, VifSubnet, network_name
 from minova.virt.libvirt.networking.networks import LocalNetworks
 from minova.virt.libvirt.networking.repair import Repair
+from minova.virt.namespaces.network import network_of
+from tests.fakes.host_networks import FakeHostNetworks
 from tests.fakes.libvirt_errors import libvirt_error
 
 SUBNET = VifSubnet(id="s", cidr="10.1.0.0/24", gateway_ip="10.1.0.1")
@@ -25,6 +29,7 @@ class Network:
     def __init__(self, xml: str) -> None:
         self.root = ET.fromstring(xml)
         self.active = False
+        self.gone: Callable[[], Any] = lambda: None
 
     def name(self) -> str:
         return str(self.root.findtext("name"))
@@ -41,14 +46,11 @@ class Network:
     def XMLDesc(self) -> str:  # noqa: N802
         return ET.tostring(self.root, encoding="unicode")
 
-    def update(self, command: int, section: int, parent: int, xml: str, flags: int) -> None:
-        element = self.root.find("ip")
-        assert element is not None
-        dhcp = element.find("dhcp")
-        (ET.SubElement(element, "dhcp") if dhcp is None else dhcp).append(ET.fromstring(xml))
+    def destroy(self) -> None:
+        self.active = False
 
-    def macs(self) -> list[str | None]:
-        return [host.get("mac") for host in self.root.findall("ip/dhcp/host")]
+    def undefine(self) -> None:
+        self.gone()
 
 
 class Libvirt:
@@ -74,30 +76,81 @@ class Libvirt:
 
     def networkDefineXML(self, xml: str) -> Network:  # noqa: N802
         made = Network(xml)
-        self.networks[str(made.root.findtext("uuid"))] = made
+        uuid = str(made.root.findtext("uuid"))
+        self.networks[uuid] = made
+        made.gone = lambda: self.networks.pop(uuid)
         return made
 
+    def listAllNetworks(self) -> list[Network]:  # noqa: N802
+        return list(self.networks.values())
 
-def networks() -> LocalNetworks:
-    made = LocalNetworks(lambda: (), metadata=False)
-    made.lost = Repair(lambda address: False, lambda bridge: ("tapp",))
+    def listAllDomains(self, flags: int = 0) -> list[Any]:  # noqa: N802
+        return [self]
+
+    def isActive(self) -> bool:  # noqa: N802
+        return False
+
+    def UUIDString(self) -> str:  # noqa: N802
+        return "one"
+
+
+def networks(host: FakeHostNetworks) -> LocalNetworks:
+    made = LocalNetworks(host, lambda: ())
+    made.lost = Repair(lambda bridge: ("tapp",))
     return made
 
 
 @pytest.mark.parametrize("on_network", [True, False])
 def test_the_network_of_an_interface_that_was_detached_meanwhile_does_not_come_back(on_network: bool) -> None:
     """It was removed with its last interface; no later removal of a domain would find it."""
-    host = Libvirt(on_network=on_network)
-    networks().repair(host, {"one": (VIF,)})
-    assert list(host.networks) == (["n"] if on_network else [])
+    host, namespaces = Libvirt(on_network=on_network), FakeHostNetworks()
+    networks(namespaces).repair(host, {"one": (VIF,)})
+    assert list(host.networks) == list(namespaces.made) == (["n"] if on_network else [])
 
 
 @pytest.mark.parametrize("on_network", [True, False])
 def test_the_address_of_an_interface_that_was_detached_meanwhile_is_not_served(on_network: bool) -> None:
-    host, kept = Libvirt(on_network=True), networks()
+    host, namespaces = Libvirt(on_network=True), FakeHostNetworks()
+    kept = networks(namespaces)
     kept.plug(host, [VIF], "one", "web")
-    for entry in host.networks["n"].root.findall("ip/dhcp"):
-        entry.clear()
+    namespaces.forget("n", {VIF.mac_address})
     host.interfaces = host.interfaces if on_network else ""
     kept.serve(host, {"one": (VIF,)})
-    assert host.networks["n"].macs() == ([VIF.mac_address] if on_network else [])
+    assert [each.mac for each in namespaces.made["n"].hosts] == ([VIF.mac_address] if on_network else [])
+
+
+def test_changed_subnets_reach_the_namespace_with_the_change() -> None:
+    host, namespaces = Libvirt(on_network=True), FakeHostNetworks()
+    kept = networks(namespaces)
+    more = (SUBNET, VifSubnet(id="t", cidr="10.2.0.0/24", gateway_ip="10.2.0.1"))
+    kept.plug(host, [msgspec.structs.replace(VIF, subnets=more)], "one", "")
+    assert len(namespaces.made["n"].network.subnets) == 2
+    kept.serve(host, {"one": (VIF,)})
+    assert [each.cidr for each in namespaces.made["n"].network.subnets] == ["10.1.0.0/24"]
+    # What has not changed is not made again.
+    before = len(namespaces.ensured)
+    kept.serve(host, {"one": (VIF,)})
+    assert len(namespaces.ensured) == before
+
+
+def test_what_a_crash_has_left_of_a_network_is_removed() -> None:
+    host, namespaces = Libvirt(on_network=False), FakeHostNetworks()
+    namespaces.ensure(network_of(VIF, metadata=True))
+    networks(namespaces).repair(host, {})
+    assert namespaces.made == {}
+
+
+def test_a_network_of_an_earlier_release_moves_over_with_the_mac_address_of_its_gateway() -> None:
+    host, namespaces = Libvirt(on_network=True), FakeHostNetworks()
+    former = host.networkDefineXML(
+        f'<network><name>{network_name("n")}</name><uuid>n</uuid><forward mode="nat"/>'
+        '<mac address="52:54:00:00:00:07"/><ip address="10.1.0.1" prefix="24"/></network>'
+    )
+    former.create()
+    kept = networks(namespaces)
+    for _ in range(2):
+        kept.repair(host, {"one": (VIF,)})
+        assert host.networks["n"].root.find("ip") is None
+        assert host.networks["n"].active
+        assert namespaces.made["n"].mac == "52:54:00:00:00:07"
+    assert namespaces.ensured == ["n", "n"]

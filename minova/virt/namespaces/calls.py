@@ -1,0 +1,105 @@
+"""The calls of `remote.py` to the helper: one message each way over a local socket, JSON after its length in four bytes.
+
+An answer may bring an open socket.
+"""
+
+import socket
+import struct
+from typing import TypeVar
+
+import msgspec
+
+from minova.codecs import Decoder
+from minova.virt.namespaces.network import Host, LocalNetwork, Record
+
+M = TypeVar("M")
+_LENGTH = struct.Struct("!I")
+_LARGEST = 64 << 20
+
+
+class Records(msgspec.Struct, frozen=True, tag=True): ...
+
+
+class Ensure(msgspec.Struct, frozen=True, tag=True):
+    network: LocalNetwork
+    mac: str
+
+
+class Enter(msgspec.Struct, frozen=True, tag=True):
+    network_id: str
+    host: Host
+
+
+class Forget(msgspec.Struct, frozen=True, tag=True):
+    network_id: str
+    macs: list[str]
+
+
+class Remove(msgspec.Struct, frozen=True, tag=True):
+    network_id: str
+
+
+class Broken(msgspec.Struct, frozen=True, tag=True): ...
+
+
+class Track(msgspec.Struct, frozen=True, tag=True):
+    bridges: list[str]
+
+
+class Namespaces(msgspec.Struct, frozen=True, tag=True): ...
+
+
+class Listener(msgspec.Struct, frozen=True, tag=True):
+    network_id: str
+
+
+Call = Records | Ensure | Enter | Forget | Remove | Broken | Track | Namespaces | Listener
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """`refused`: the argument was none. `failed`: the host could not do it."""
+
+    records: dict[str, Record] = {}
+    broken: dict[str, str] = {}
+    namespaces: dict[str, int] = {}
+    refused: str = ""
+    failed: str = ""
+
+
+CALLS: Decoder[Call] = Decoder(Call)
+ANSWERS: Decoder[Answer] = Decoder(Answer)
+
+
+def send(connection: socket.socket, message: Call | Answer, *sockets: socket.socket) -> None:
+    body = msgspec.json.encode(message)
+    head = _LENGTH.pack(len(body))
+    if sockets:
+        socket.send_fds(connection, [head], [each.fileno() for each in sockets])
+    else:
+        connection.sendall(head)
+    connection.sendall(body)
+
+
+def receive(connection: socket.socket, decoder: Decoder[M]) -> tuple[M, list[socket.socket]]:
+    """Returns a message, and the sockets that came with it. Raises EOFError if the other end has closed,
+    ValueError if it is no such message.
+    """
+    head, handles, _, _ = socket.recv_fds(connection, _LENGTH.size, 1)
+    sockets = [socket.socket(fileno=handle) for handle in handles]
+    head += _exactly(connection, _LENGTH.size - len(head)) if head else b""
+    if not head:
+        raise EOFError
+    (length,) = _LENGTH.unpack(head)
+    if length > _LARGEST:
+        raise ValueError(f"a message of {length} bytes")
+    return decoder.from_json(_exactly(connection, length)), sockets
+
+
+def _exactly(connection: socket.socket, count: int) -> bytes:
+    parts = bytearray()
+    while len(parts) < count:
+        part = connection.recv(min(count - len(parts), 1 << 20))
+        if not part:
+            raise EOFError
+        parts += part
+    return bytes(parts)

@@ -1,0 +1,97 @@
+"""Serves `Namespaces` to processes without root's rights, over a local socket.
+
+Who may open the socket may use it: it belongs to the user of minova-compute, and the peer's user is checked as well.
+"""
+
+import logging
+import os
+import socket
+import struct
+import threading
+from contextlib import closing
+from pathlib import Path
+from typing import NoReturn
+
+from minova.errors import MinovaError
+from minova.virt.namespaces import calls
+from minova.virt.namespaces.namespaces import Namespaces, make_folder
+
+LOG = logging.getLogger(__name__)
+_CREDENTIALS = struct.Struct("3i")
+_IDLE = 30.0
+
+
+class Helper:
+    """Serves this user and root."""
+
+    def __init__(self, path: Path, namespaces: Namespaces, uid: int) -> None:
+        self._path = path
+        self._namespaces = namespaces
+        self._uid = uid
+
+    def listen(self) -> socket.socket:
+        """Raises OSError if the socket cannot be made."""
+        make_folder(self._path.parent)
+        self._path.unlink(missing_ok=True)
+        listening = socket.socket(socket.AF_UNIX)
+        listening.bind(str(self._path))
+        os.chown(self._path, self._uid, -1)
+        self._path.chmod(0o600)
+        listening.listen(64)
+        return listening
+
+    def serve(self, listening: socket.socket) -> NoReturn:
+        """Serves until the socket is closed."""
+        while True:
+            connection, _ = listening.accept()
+            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+
+    def _answer(self, connection: socket.socket) -> None:
+        with closing(connection):
+            connection.settimeout(_IDLE)
+            _, uid, _ = _CREDENTIALS.unpack(
+                connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            )
+            if uid not in {0, self._uid}:
+                LOG.warning("A process of user %d may not ask", uid)
+                return
+            try:
+                call, _ = calls.receive(connection, calls.CALLS)
+                answer, sockets = self._do(call)
+                calls.send(connection, answer, *sockets)
+                for each in sockets:
+                    each.close()
+            except (EOFError, OSError, ValueError) as error:
+                LOG.warning("A request cannot be answered: %s", error)
+
+    def _do(self, call: calls.Call) -> tuple[calls.Answer, list[socket.socket]]:
+        try:
+            return self._call(call)
+        except ValueError as error:
+            return calls.Answer(refused=str(error) or "no valid argument"), []
+        except (MinovaError, OSError) as error:
+            LOG.error("%s failed: %s", type(call).__name__, error)
+            return calls.Answer(failed=str(error) or type(error).__name__), []
+
+    def _call(self, call: calls.Call) -> tuple[calls.Answer, list[socket.socket]]:
+        does = self._namespaces
+        match call:
+            case calls.Records():
+                return calls.Answer(records=does.records()), []
+            case calls.Ensure(network, mac):
+                does.ensure(network, mac)
+            case calls.Enter(network_id, host):
+                does.enter(network_id, host)
+            case calls.Forget(network_id, macs):
+                does.forget(network_id, macs)
+            case calls.Remove(network_id):
+                does.remove(network_id)
+            case calls.Broken():
+                return calls.Answer(broken=does.broken()), []
+            case calls.Track(bridges):
+                does.track(bridges)
+            case calls.Namespaces():
+                return calls.Answer(namespaces=does.namespaces()), []
+            case calls.Listener(network_id):
+                return calls.Answer(), [does.listener(network_id)]
+        return calls.Answer(), []

@@ -1,0 +1,451 @@
+"""Makes, changes and removes the local networks of a host. It needs root's rights; `remote.py` asks for them.
+
+    RUN/networks/NAME/network.json   the record: what the network is made from, written before anything is made
+    RUN/networks/NAME/dnsmasq.*      files of its dnsmasq
+    RUN/resolver/                    those of the resolver of the host
+    RUN/bridges.json                 other bridges that have zones of connection tracking
+
+RUN ends with the host, as all that is made does.
+"""
+
+import contextlib
+import fcntl
+import ipaddress
+import json
+import logging
+import os
+import shutil
+import socket
+import threading
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from minova.codecs import Decoder
+from minova.errors import HypervisorError
+from minova.objects.servers.guest_metadata import ADDRESS, PORT
+from minova.virt.namespaces import dnsmasq, rules
+from minova.virt.namespaces.kernel import NAMED, OWN, ip, run, within
+from minova.virt.namespaces.network import (
+    GUESTS,
+    HOST,
+    MAX_HOSTS,
+    MAX_NETWORKS,
+    Host,
+    LocalNetwork,
+    Record,
+    namespace_name,
+    require_host,
+    require_mac,
+    require_network,
+)
+
+LOG = logging.getLogger(__name__)
+RUN = Path("/run/minova")
+# Zones of bridges that are no local networks; those of local networks lie below.
+_FIRST_ZONE, _ZONES = 1 << 14, (1 << 16) - (1 << 14)
+_BACKLOG = 128
+_RECORD = Decoder(Record)
+# The ways through the packet filter of the host's iptables, if it has one that drops by default: all that must not pass is
+# dropped by the rules before.
+_WAYS = (
+    ("FORWARD", "-i", "mu+"),
+    ("FORWARD", "-o", "mu+"),
+    ("INPUT", "-i", "mu+", "-p", "udp", "--dport", "53"),
+    ("INPUT", "-i", "mu+", "-p", "tcp", "--dport", "53"),
+)
+
+
+class Namespaces:
+    """Safe for threads and for several processes. Raises HypervisorError if a program fails, ValueError if an argument is
+    none.
+
+    `host`: the network namespace of the host's bridges. Names of namespaces end in `suffix`.
+    """
+
+    def __init__(self, run: Path = RUN, host: Path = OWN, suffix: str = "") -> None:
+        self._run = run
+        self._host = host
+        self._suffix = suffix
+        self._lock = threading.Lock()
+        self._applied = ""
+
+    def records(self) -> dict[str, Record]:
+        """Returns the networks of this host, by their ids."""
+        found = {}
+        with suppress(FileNotFoundError):
+            for folder in sorted(self._networks.iterdir()):
+                record = _read(folder)
+                if record is not None and folder == self._folder(record.network.network_id):
+                    found[record.network.network_id] = record
+        return found
+
+    def ensure(self, network: LocalNetwork, mac: str = "") -> None:
+        """Make the network, or what is missing of it, and change what differs. Its bridge must exist. `mac`: of the
+        gateway of a network that is new here.
+        """
+        require_network(network)
+        if mac:
+            require_mac(mac)
+        with self._alone():
+            record = self._record(network, mac)
+            if not rules.has_gateway(network):
+                self._remove(network.network_id)
+                return
+            folder = self._folder(network.network_id)
+            if not self._exists(network.network_id) or _read(folder) is None:
+                self._remove(network.network_id)
+                _write(folder, record)
+                LOG.info("Making the namespace of network %s", self._name(network.network_id))
+                run(["ip", "netns", "add", self._name(network.network_id)])
+            _write(folder, record)
+            is_new = within(self._host, lambda: self._link(record))
+            within(NAMED / self._name(network.network_id), lambda: _settle(record))
+            within(self._host, lambda: self._route(record))
+            self._apply_host()
+            self._serve(record, restart=is_new)
+
+    def enter(self, network_id: str, host: Host) -> None:
+        """Give an interface its address and its name, in place of those that it had. Idempotent."""
+        require_host(host)
+        with self._alone():
+            record = _read(self._folder(network_id))
+            if record is None or host in record.hosts:
+                return
+            others = [each for each in record.hosts if each.mac != host.mac and each.address != host.address]
+            if len(others) >= MAX_HOSTS:
+                raise ValueError(f"network {network_id} has {MAX_HOSTS} interfaces on this host")
+            self._change_hosts(record, [*others, host])
+
+    def forget(self, network_id: str, macs: Collection[str]) -> None:
+        """Give these interfaces no addresses any more. Idempotent."""
+        with self._alone():
+            record = _read(self._folder(network_id))
+            if record is not None:
+                self._change_hosts(record, [each for each in record.hosts if each.mac not in macs])
+
+    def remove(self, network_id: str) -> None:
+        """Remove all of the network but its bridge. Idempotent."""
+        with self._alone():
+            self._remove(network_id)
+            self._apply_host()
+
+    def broken(self) -> dict[str, str]:
+        """Returns what is missing of networks, by their ids. Makes the rules anew meanwhile, which are not compared."""
+        with self._alone():
+            self._applied = ""
+            records = self.records()
+            masters = within(self._host, _masters)
+            found = {network_id: self._missing(record, masters) for network_id, record in records.items()}
+            if records:
+                self._apply_host()
+            return {network_id: what for network_id, what in found.items() if what}
+
+    def track(self, bridges: Collection[str]) -> None:
+        """Track the connections over each of these bridges for themselves."""
+        with self._alone():
+            path = self._run / "bridges.json"
+            text = json.dumps(sorted(bridges))
+            if not path.exists() or path.read_text() != text:
+                path.write_text(text)
+            self._apply_host()
+
+    def namespaces(self) -> dict[str, int]:
+        """Returns the numbers of the namespaces in which the metadata service listens, by networks. A namespace that is
+        made anew has another number.
+        """
+        found = {}
+        for network_id, record in self.records().items():
+            if record.network.metadata and self._exists(network_id):
+                found[network_id] = (NAMED / self._name(network_id)).stat().st_ino
+        return found
+
+    def listener(self, network_id: str) -> socket.socket:
+        """Returns a socket that listens for requests of the network's guests to the metadata service."""
+        return within(self._namespace(network_id), _listen)
+
+    def connect(self, network_id: str, address: str, port: int, timeout: float) -> socket.socket:
+        """Returns a connection to a guest of the network, made inside it."""
+        target = (str(ipaddress.IPv4Address(address)), port)
+        return within(self._namespace(network_id), lambda: socket.create_connection(target, timeout))
+
+    @property
+    def _networks(self) -> Path:
+        return self._run / "networks"
+
+    def _name(self, network_id: str) -> str:
+        return namespace_name(network_id, self._suffix)
+
+    def _namespace(self, network_id: str) -> Path:
+        if _read(self._folder(network_id)) is None:
+            raise ValueError(f"network {network_id!r} is not on this host")
+        return NAMED / self._name(network_id)
+
+    def _folder(self, network_id: str) -> Path:
+        if "/" in network_id:
+            raise ValueError(f"{network_id!r} is no id of a network")
+        return self._networks / self._name(network_id)
+
+    def _exists(self, network_id: str) -> bool:
+        """Whether the namespace is there: a name without one is a plain file."""
+        path = NAMED / self._name(network_id)
+        return path.exists() and path.stat().st_dev != path.parent.stat().st_dev
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        with self._lock:
+            make_folder(self._networks)
+            handle = os.open(self._run / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX)
+                yield
+            finally:
+                os.close(handle)
+
+    def _record(self, network: LocalNetwork, mac: str) -> Record:
+        old = _read(self._folder(network.network_id))
+        if old is not None:
+            return msgspec.structs.replace(old, network=network)
+        taken = {record.index for record in self.records().values()}
+        index = next((number for number in range(MAX_NETWORKS) if number not in taken), None)
+        if index is None:
+            raise HypervisorError(f"this host has {MAX_NETWORKS} networks already")
+        return Record(network=network, index=index, mac=mac or network.mac)
+
+    def _link(self, record: Record) -> bool:
+        """In the host: the two interfaces to the namespace. Returns whether the one of the guests is new."""
+        network = record.network
+        is_new = not _has_interface(network.port)
+        name = self._name(network.network_id)
+        for own, inside in ((network.port, GUESTS), (network.uplink, HOST)):
+            if not _has_interface(own):
+                ip([f"link add {own} type veth peer name {inside} netns {name}"])
+        ip(
+            [
+                *(f"link set {own} mtu {network.mtu} addrgenmode none" for own in (network.port, network.uplink)),
+                f"link set {network.port} master {network.bridge}",
+                f"link set {network.port} up",
+                f"address replace {record.host_end}/31 dev {network.uplink}",
+                f"link set {network.uplink} up",
+            ]
+        )
+        _forward()
+        return is_new
+
+    def _route(self, record: Record) -> None:
+        """In the host: routes to a reachable network, and to no other."""
+        uplink = record.network.uplink
+        wanted = {each.cidr for each in record.network.subnets} if record.network.reachable else set()
+        there = {
+            route["dst"]
+            for route in json.loads(run(["ip", "-json", "-4", "route", "show", "dev", uplink]) or "[]")
+            if route.get("protocol") != "kernel"
+        }
+        ip(
+            [
+                *(f"route del {each} dev {uplink}" for each in sorted(there - wanted)),
+                *(f"route replace {each} via {record.network_end} dev {uplink}" for each in sorted(wanted - there)),
+            ]
+        )
+
+    def _apply_host(self) -> None:
+        records = self.records().values()
+        zones = within(self._host, self._zones)
+        text = rules.of_host(records, zones) if records or zones else rules.no_rules()
+        if text != self._applied:
+            within(self._host, lambda: self._change_host(text, served=bool(records)))
+            self._applied = text
+
+    def _change_host(self, text: str, *, served: bool) -> None:
+        run(["nft", "-f", "-"], text)
+        if shutil.which("iptables", path="/usr/sbin:/sbin:/usr/bin:/bin"):
+            for way in _WAYS:
+                _open_way(way, wanted=served)
+        self._serve_host(served=served)
+
+    def _serve_host(self, *, served: bool) -> None:
+        folder = self._run / "resolver"
+        if not served:
+            dnsmasq.stop(folder)
+            shutil.rmtree(folder, ignore_errors=True)
+        elif dnsmasq.running(folder) is None:
+            _write_files(folder, dnsmasq.of_host(folder))
+            run(dnsmasq.command(folder))
+
+    def _zones(self) -> dict[str, int]:
+        path = self._run / "bridges.json"
+        zones = {}
+        for bridge in json.loads(path.read_text()) if path.exists() else ():
+            with suppress(OSError):  # no such bridge now
+                zones[bridge] = _FIRST_ZONE + socket.if_nametoindex(bridge) % _ZONES
+        return zones
+
+    def _serve(self, record: Record, *, restart: bool) -> None:
+        """`restart`: dnsmasq listens on an interface that is no more."""
+        folder = self._folder(record.network.network_id)
+        changed = _write_files(folder, dnsmasq.of_network(record, folder))
+        if dnsmasq.running(folder) is None or changed or restart:
+            self._restart(record)
+
+    def _restart(self, record: Record) -> None:
+        folder = self._folder(record.network.network_id)
+        dnsmasq.stop(folder)
+        within(NAMED / self._name(record.network.network_id), lambda: run(dnsmasq.command(folder)))
+
+    def _change_hosts(self, record: Record, hosts: list[Host]) -> None:
+        changed = msgspec.structs.replace(record, hosts=tuple(hosts))
+        if changed == record:
+            return
+        folder = self._folder(record.network.network_id)
+        _write(folder, changed)
+        _write_files(folder, dnsmasq.entries(changed.hosts))
+        if set(record.hosts) <= set(hosts):
+            dnsmasq.read_again(folder)
+        else:
+            self._restart(changed)
+
+    def _missing(self, record: Record, masters: dict[str, str]) -> str:
+        network = record.network
+        folder = self._folder(network.network_id)
+        if not self._exists(network.network_id):
+            return "its namespace"
+        if masters.get(network.port) != network.bridge or network.uplink not in masters:
+            return "its way to its bridge or to the host"
+        if dnsmasq.running(folder) is None:
+            return "dnsmasq"
+        return within(NAMED / self._name(network.network_id), lambda: _missing_inside(record))
+
+    def _remove(self, network_id: str) -> None:
+        name, folder = self._name(network_id), self._folder(network_id)
+        network = LocalNetwork(network_id=network_id)
+        # Before the namespace: the kernel removes them with it, but later.
+        within(self._host, lambda: _unlink((network.port, network.uplink)))
+        dnsmasq.stop(folder)
+        if (NAMED / name).exists():
+            LOG.info("Removing the namespace of network %s", name)
+            run(["ip", "netns", "delete", name])
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _read(folder: Path) -> Record | None:
+    """Returns None if there is no record, or none that this release can read: then the network is made anew."""
+    try:
+        return _RECORD.from_json((folder / "network.json").read_bytes())
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def _write(folder: Path, record: Record) -> None:
+    _write_files(folder, {"network.json": msgspec.json.encode(record).decode()})
+
+
+def _write_files(folder: Path, files: dict[str, str]) -> bool:
+    """Returns whether a file has changed. dnsmasq reads them, which has a user of its own."""
+    make_folder(folder)
+    changed = False
+    for name, text in files.items():
+        path = folder / name
+        if path.exists() and path.read_text() == text:
+            continue
+        half = path.with_name(f"{name}.part")
+        half.write_text(text)
+        half.chmod(0o644)
+        half.rename(path)
+        changed = True
+    return changed
+
+
+def make_folder(path: Path) -> None:
+    """Whatever the umask of the process: dnsmasq has a user of its own."""
+    if not path.is_dir():
+        make_folder(path.parent)
+        path.mkdir(exist_ok=True)
+        path.chmod(0o755)
+
+
+def _has_interface(name: str) -> bool:
+    with suppress(OSError):
+        return bool(socket.if_nametoindex(name))
+    return False
+
+
+def _unlink(names: Iterable[str]) -> None:
+    ip([f"link delete {name}" for name in names if _has_interface(name)])
+
+
+def _forward() -> None:
+    """Let this namespace forward packets."""
+    path = Path("/proc/sys/net/ipv4/ip_forward")
+    if path.read_text().strip() != "1":
+        path.write_text("1")
+
+
+def _masters() -> dict[str, str]:
+    """Returns the interfaces here, with the bridges that they belong to."""
+    links: list[dict[str, Any]] = json.loads(run(["ip", "-json", "link", "show"]))
+    return {link["ifname"]: link.get("master", "") for link in links}
+
+
+def _settle(record: Record) -> None:
+    """In the namespace: addresses, routes, rules."""
+    network = record.network
+    wanted = {f"{each.gateway}/{ipaddress.ip_network(each.cidr).prefixlen}" for each in network.subnets}
+    (link,) = json.loads(run(["ip", "-json", "address", "show", "dev", GUESTS]))
+    there = {f"{each['local']}/{each['prefixlen']}" for each in link["addr_info"] if each["family"] == "inet"}
+    ip(
+        [
+            "link set lo up",
+            f"address replace {ADDRESS}/32 dev lo" if network.metadata else "link set lo up",
+            *(f"address delete {each} dev {GUESTS}" for each in sorted(there - wanted)),
+            f"link set {GUESTS} address {record.mac} mtu {network.mtu} addrgenmode none",
+            f"link set {HOST} mtu {network.mtu} addrgenmode none",
+            *(f"address replace {each} dev {GUESTS}" for each in sorted(wanted - there)),
+            f"link set {GUESTS} up",
+            f"address replace {record.network_end}/31 dev {HOST}",
+            f"link set {HOST} up",
+            f"route replace default via {record.host_end} dev {HOST}",
+        ]
+    )
+    _forward()
+    run(["nft", "-f", "-"], rules.of_network(record))
+
+
+def _missing_inside(record: Record) -> str:
+    """In the namespace: what is missing of the addresses and the route."""
+    trie = Path("/proc/thread-self/net/fib_trie").read_text().split()
+    wanted = [*(each.gateway for each in record.network.subnets), record.network_end]
+    if not set(wanted) <= set(trie):
+        return "its addresses"
+    if f"{HOST}\t00000000\t" not in Path("/proc/thread-self/net/route").read_text():
+        return "its route"
+    run(["nft", "-f", "-"], rules.of_network(record))
+    return ""
+
+
+def _open_way(way: tuple[str, ...], *, wanted: bool) -> None:
+    chain, *match = way
+    rule = [*match, "-m", "comment", "--comment", "minova", "-j", "ACCEPT"]
+    try:
+        run(["iptables", "-w", "-C", chain, *rule])
+        is_there = True
+    except HypervisorError:
+        is_there = False
+    if wanted and not is_there:
+        run(["iptables", "-w", "-I", chain, *rule])
+    elif is_there and not wanted:
+        run(["iptables", "-w", "-D", chain, *rule])
+
+
+def _listen() -> socket.socket:
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((ADDRESS, PORT))
+        listening.listen(_BACKLOG)
+    except OSError:
+        listening.close()
+        raise
+    return listening

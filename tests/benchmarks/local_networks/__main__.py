@@ -1,0 +1,91 @@
+"""Many `local` networks on one host, by the real libvirt: seconds to make, prove and remove them, and the memory of their
+programs. `--former` makes them as release 0.1.0 did, by libvirt alone.
+"""
+
+import time
+import uuid
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import libvirt
+import psutil
+
+from minova.objects.network.vif import Vif, VifAddress, VifSubnet, bridge_name, network_name
+from minova.virt.libvirt.networking.networks import network_xml
+from minova.virt.namespaces.host_networks import of_this_host
+from minova.virt.namespaces.network import host_of, network_of
+from tests.benchmarks.command_line import Option, parse
+from tests.servers.libvirtd import Libvirtd
+
+
+def vif(number: int) -> Vif:
+    """The interface of a guest; each network has one."""
+    subnet = VifSubnet(
+        id="s", cidr=f"10.{number >> 8}.{number & 255}.0/24", gateway_ip=f"10.{number >> 8}.{number & 255}.1"
+    )
+    return Vif(
+        port_id=str(uuid.uuid4()),
+        mac_address=f"fa:16:3e:00:{number >> 8:02x}:{number & 255:02x}",
+        network_id=str(uuid.uuid4()),
+        addresses=(VifAddress(subnet_id="s", ip_address=f"10.{number >> 8}.{number & 255}.5"),),
+        subnets=(subnet,),
+    )
+
+
+def former_xml(one: Vif) -> str:
+    root = ET.fromstring(network_xml(one))
+    dns = root.find("dns")
+    assert dns is not None
+    root.remove(dns)
+    ET.SubElement(root, "forward", mode="nat")
+    (subnet,) = one.subnets
+    served = ET.SubElement(root, "ip", address=str(subnet.gateway_ip), prefix="24")
+    host = {"mac": one.mac_address, "ip": one.addresses[0].ip_address, "name": "web"}
+    ET.SubElement(ET.SubElement(served, "dhcp"), "host", host)
+    return ET.tostring(root, encoding="unicode")
+
+
+def memory_mb() -> float:
+    """Of all dnsmasq processes, each page counted once."""
+    found = [each for each in psutil.process_iter(["name"]) if each.info["name"] == "dnsmasq"]
+    return float(sum(each.memory_full_info().pss for each in found)) / (1 << 20)
+
+
+def main() -> None:
+    chosen = parse(
+        "local_networks",
+        __doc__,
+        Option("networks", 200, 2, "how many"),
+        Option("former", False, False, "as release 0.1.0 made them"),
+    )
+    vifs = [vif(number) for number in range(chosen.networks)]
+    idle = memory_mb()
+    with Libvirtd(networks=True) as server:
+        connection = libvirt.open(server.uri)
+        host = of_this_host("", server.proc_net)
+        begun = time.monotonic()
+        for one in vifs:
+            connection.networkCreateXML(former_xml(one) if chosen.former else network_xml(one))
+            if not chosen.former:
+                host.ensure(network_of(one, metadata=True))
+                entry = host_of(one, "web")
+                assert entry is not None
+                host.enter(one.network_id, entry)
+        made = time.monotonic() - begun
+        memory = memory_mb() - idle
+        begun = time.monotonic()
+        assert host.broken() == {}
+        proved = time.monotonic() - begun
+        begun = time.monotonic()
+        for one in vifs:
+            if not chosen.former:
+                host.remove(one.network_id)
+            connection.networkLookupByName(network_name(one.network_id)).destroy()
+        removed = time.monotonic() - begun
+        assert not (Path("/sys/class/net") / bridge_name(vifs[0].network_id)).exists()
+        connection.close()
+    print(f"made {made:.1f} s, dnsmasq {memory:.1f} MB, proved {proved:.2f} s, removed {removed:.1f} s")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,260 @@
+"""What a tenant could do from a `local` network to other tenants and to its host, on a host without hypervisor: bridges and guests are
+namespaces. tests/integration/virt has the same parts with real guests.
+"""
+
+import contextlib
+import socket
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from minova.objects.servers.guest_metadata import ADDRESS
+from minova.virt.namespaces.kernel import within
+from minova.virt.namespaces.namespaces import Namespaces
+from minova.virt.namespaces.network import LocalNetwork, Subnet
+from tests.servers.veth_host import VethGuest, VethHost
+
+pytestmark = pytest.mark.timeout(120)
+OURS, THEIRS = str(uuid.uuid4()), str(uuid.uuid4())
+RANGE = Subnet(cidr="10.9.0.0/24", gateway="10.9.0.1", dhcp=False)
+OUR_MAC, THEIR_MAC = "fa:16:3e:00:00:01", "fa:16:3e:00:00:02"
+# Prints what a server says, or the name of the error.
+ASK = """
+import socket, sys
+try:
+    with socket.create_connection((sys.argv[1], int(sys.argv[2])), 2) as asked:
+        print(asked.recv(100).decode())
+except OSError as error:
+    print(type(error).__name__)
+"""
+# Sends a frame with a datagram: source and destination MAC and IP addresses, ports 5000 and 5001.
+FORGE = """
+import socket, struct, sys
+smac, dmac, source, target = sys.argv[1:]
+payload = b"attack"
+udp = struct.pack("!HHHH", 5000, 5001, 8 + len(payload), 0) + payload
+head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 1, 0, 64, 17, 0, socket.inet_aton(source), socket.inet_aton(target))
+total = sum(struct.unpack("!10H", head))
+total = (total & 0xFFFF) + (total >> 16)
+total = (total & 0xFFFF) + (total >> 16)
+head = head[:10] + struct.pack("!H", ~total & 0xFFFF) + head[12:]
+mac = lambda text: bytes.fromhex(text.replace(":", ""))
+with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as raw:
+    raw.bind(("eth0", 0))
+    for _ in range(3):
+        raw.send(mac(dmac) + mac(smac) + b"\\x08\\x00" + head + udp)
+"""
+# Waits for a datagram on port 5001, and prints it; nothing if none comes.
+HEAR = """
+import socket, sys
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as heard:
+    heard.bind(("0.0.0.0", 5001))
+    heard.settimeout(1.5)
+    print("listening", flush=True)
+    try:
+        print(heard.recv(100).decode())
+    except TimeoutError:
+        pass
+"""
+
+
+@pytest.fixture
+def host() -> Iterator[VethHost]:
+    with VethHost() as made:
+        yield made
+
+
+@pytest.fixture
+def networks(host: VethHost, tmp_path: Path) -> Iterator[Namespaces]:
+    made = Namespaces(tmp_path / "run", host.path, f"@{host.name}")
+    yield made
+    for network_id in made.records():
+        made.remove(network_id)
+
+
+def add(
+    host: VethHost, networks: Namespaces, network_id: str, *subnets: Subnet, reachable: bool = False
+) -> LocalNetwork:
+    host.bridge(network_id)
+    network = LocalNetwork(network_id=network_id, subnets=subnets or (RANGE,), reachable=reachable)
+    networks.ensure(network)
+    return network
+
+
+@contextlib.contextmanager
+def saying(place: VethHost | VethGuest, port: int, what: str) -> Iterator[None]:
+    """A service on all addresses of a place, which says something to each client."""
+    listening = within(
+        Path("/run/netns") / place.name, lambda: socket.create_server(("0.0.0.0", port), reuse_port=True)
+    )
+    with listening, _answering(listening, what):
+        yield
+
+
+@contextlib.contextmanager
+def _answering(listening: socket.socket, what: str) -> Iterator[None]:
+    """A process says it, so that no thread of the tests is left."""
+    script = (
+        "import socket, sys\n"
+        "server = socket.socket(fileno=int(sys.argv[1]))\n"
+        "while True:\n"
+        "    client, _ = server.accept()\n"
+        "    client.sendall(sys.argv[2].encode())\n"
+        "    client.close()\n"
+    )
+    number = listening.fileno()
+    with subprocess.Popen([sys.executable, "-c", script, str(number), what], pass_fds=[number]) as server:
+        try:
+            yield
+        finally:
+            server.kill()
+
+
+def ask(place: VethHost | VethGuest, address: str, port: int) -> str:
+    return place.python(ASK, address, str(port)).strip()
+
+
+def hears(place: VethHost | VethGuest, guest: VethGuest, *forged: str) -> str:
+    """What the place hears while the guest sends a forged datagram."""
+    command = ["ip", "netns", "exec", place.name, sys.executable, "-c", HEAR]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as hearing:
+        assert hearing.stdout is not None
+        assert hearing.stdout.readline() == "listening\n"
+        guest.python(FORGE, *forged)
+        return hearing.stdout.read().strip()
+
+
+def test_two_tenants_with_the_same_addresses_reach_their_own_alone(host: VethHost, networks: Namespaces) -> None:
+    """Finding 10: ranges needed not to overlap, so one tenant could learn and take the ranges of others."""
+    for network_id in (OURS, THEIRS):
+        add(host, networks, network_id)
+    ours = host.guest(OURS, OUR_MAC, "10.9.0.5/24", RANGE.gateway)
+    theirs = host.guest(THEIRS, THEIR_MAC, "10.9.0.5/24", RANGE.gateway)
+    our_server = host.guest(OURS, "fa:16:3e:00:00:03", "10.9.0.7/24", RANGE.gateway)
+    their_server = host.guest(THEIRS, "fa:16:3e:00:00:04", "10.9.0.7/24", RANGE.gateway)
+    beside = host.neighbour("198.51.100.1/24", "198.51.100.2/24")
+    with saying(our_server, 80, "ours"), saying(their_server, 80, "theirs"), saying(beside, 80, "outside"):
+        for guest, own in ((ours, "ours"), (theirs, "theirs")):
+            assert ask(guest, "10.9.0.7", 80) == own
+            assert ask(guest, "198.51.100.1", 80) == "outside"
+
+
+def test_bug_metadata_of_another_tenant_with_the_same_address(host: VethHost, networks: Namespaces) -> None:
+    """Finding 1: the host answered in the network with the more specific route, and took the caller for another tenant's guest."""
+    for network_id in (OURS, THEIRS):
+        add(host, networks, network_id)
+    guests = {
+        network_id: host.guest(network_id, mac, "10.9.0.5/24", RANGE.gateway)
+        for network_id, mac in ((OURS, OUR_MAC), (THEIRS, THEIR_MAC))
+    }
+    with contextlib.ExitStack() as stack:
+        for network_id in guests:
+            listening = stack.enter_context(networks.listener(network_id))
+            stack.enter_context(_answering(listening, network_id))
+        for network_id, guest in guests.items():
+            assert ask(guest, ADDRESS, 80) == network_id
+
+
+def test_bug_addresses_and_routes_of_a_deleted_subnet_stay(host: VethHost, networks: Namespaces) -> None:
+    """Finding 1."""
+    more = Subnet(cidr="10.9.1.0/24", gateway="10.9.1.1", dhcp=False)
+    network = add(host, networks, OURS, RANGE, more, reachable=True)
+    assert "10.9.1.0/24 via" in host.run("ip", "route")
+    networks.ensure(LocalNetwork(network_id=network.network_id, subnets=(RANGE,), reachable=True))
+    assert "10.9.1." not in host.run("ip", "route")
+    assert "10.9.0.0/24 via" in host.run("ip", "route")
+    inside = subprocess.run(
+        ["ip", "-netns", f"minova-{OURS}@{host.name}", "address"], capture_output=True, text=True, check=True
+    ).stdout
+    assert "10.9.1." not in inside
+    networks.ensure(LocalNetwork(network_id=network.network_id, subnets=(RANGE,)))
+    assert "10.9." not in host.run("ip", "route")
+
+
+def test_bug_network_diverts_the_traffic_of_its_host(host: VethHost, networks: Namespaces) -> None:
+    """Finding 4: a tenant took the range of the broker."""
+    broker = host.neighbour("192.0.2.7/24", "192.0.2.2/24")
+    add(host, networks, OURS, Subnet(cidr="192.0.2.0/25", gateway="192.0.2.1", dhcp=False))
+    guest = host.guest(OURS, OUR_MAC, "192.0.2.7/25", "192.0.2.1")
+    with saying(broker, 5672, "broker"), saying(guest, 5672, "tenant"):
+        assert ask(host, "192.0.2.7", 5672) == "broker"
+
+
+def test_bug_one_connection_tracking_for_all_networks(host: VethHost, networks: Namespaces) -> None:
+    """Finding 5: with equal addresses the connection of one network opened the filters of another."""
+    for network_id in (OURS, THEIRS):
+        add(host, networks, network_id)
+    networks.track(["brflat"])
+    host.run("ip", "link", "add", "brflat", "type", "bridge")
+    host.run("ip", "link", "set", "brflat", "up")
+    networks.track(["brflat"])
+    zones = host.run("nft", "list", "map", "inet", "minova", "zones")
+    numbers = [part.rsplit(":", 1)[1].strip(" }\n") for part in zones.partition("elements = ")[2].split(",")]
+    assert len({number.split()[0] for number in numbers}) == 3, zones
+    ours = host.guest(OURS, OUR_MAC, "10.9.0.5/24", RANGE.gateway)
+    host.guest(OURS, "fa:16:3e:00:00:03", "10.9.0.7/24", RANGE.gateway)
+    theirs = host.guest(THEIRS, THEIR_MAC, "10.9.0.7/24", RANGE.gateway)
+    # What packet filters of ports do, on all bridges: only what belongs to a connection reaches their guest.
+    host.run(
+        "iptables",
+        "-A",
+        "FORWARD",
+        "-m",
+        "physdev",
+        "--physdev-out",
+        theirs.tap,
+        "-m",
+        "conntrack",
+        "--ctstate",
+        "NEW",
+        "-j",
+        "DROP",
+    )
+    their_sender = host.guest(THEIRS, "fa:16:3e:00:00:04", "10.9.0.5/24", RANGE.gateway)
+    # Ours opens the connection 10.9.0.7 -> 10.9.0.5; on their network the same datagram backwards would be an answer.
+    ours.python(FORGE, OUR_MAC, "fa:16:3e:00:00:03", "10.9.0.7", "10.9.0.5")
+    tracked = host.run("cat", "/proc/net/nf_conntrack")
+    assert "src=10.9.0.7 dst=10.9.0.5" in tracked, tracked
+    assert hears(theirs, their_sender, "fa:16:3e:00:00:04", THEIR_MAC, "10.9.0.5", "10.9.0.7") == ""
+
+
+@pytest.mark.parametrize("source", ["0.0.0.0", "10.9.0.5", "192.0.2.2", "169.254.0.1"])
+def test_bug_datagrams_reach_the_host(host: VethHost, networks: Namespaces, source: str) -> None:
+    """Finding 6: from 0.0.0.0 to 0.0.0.0, which the kernel takes for a broadcast. A guest without filter sends anything."""
+    network = add(host, networks, OURS)
+    host.neighbour("192.0.2.7/24", "192.0.2.2/24")
+    guest = host.guest(OURS, OUR_MAC, "10.9.0.5/24", RANGE.gateway)
+    bridge = host.run("ip", "-o", "link", "show", network.bridge).split("link/ether ")[1].split()[0]
+    for mac in (bridge, network.mac, "ff:ff:ff:ff:ff:ff"):
+        for target in ("0.0.0.0", "255.255.255.255", "192.0.2.2", "127.0.0.1", "169.254.0.0"):
+            guest.python(FORGE, OUR_MAC, mac, source, target)
+    assert hears(host, guest, OUR_MAC, bridge, source, "192.0.2.2") == ""
+    assert hears(host, guest, OUR_MAC, "ff:ff:ff:ff:ff:ff", source, "0.0.0.0") == ""
+    # Nor does the host answer for its addresses there.
+    guest.run("ip", "address", "add", "192.0.2.9/24", "dev", "eth0")
+    with saying(host, 8774, "host"):
+        assert ask(guest, "192.0.2.2", 8774) != "host"
+
+
+def test_host_reaches_guests_of_reachable_networks_and_no_other_machine_does(
+    host: VethHost, networks: Namespaces
+) -> None:
+    add(host, networks, OURS, reachable=True)
+    hidden = Subnet(cidr="10.8.0.0/24", gateway="10.8.0.1", dhcp=False)
+    add(host, networks, THEIRS, hidden)
+    beside = host.neighbour("198.51.100.1/24", "198.51.100.2/24")
+    guest = host.guest(OURS, OUR_MAC, "10.9.0.5/24", RANGE.gateway)
+    other = host.guest(THEIRS, THEIR_MAC, "10.8.0.5/24", hidden.gateway)
+    for block in ("10.9.0.0/24", "10.8.0.0/24"):
+        beside.run("ip", "route", "add", block, "via", "198.51.100.2")
+    with saying(guest, 22, "guest"), saying(other, 22, "other"), saying(host, 22, "host"):
+        assert ask(host, "10.9.0.5", 22) == "guest"
+        assert {ask(place, "10.9.0.5", 22) for place in (beside, other)}.isdisjoint({"guest", "host"})
+        assert {ask(place, "10.8.0.5", 22) for place in (beside, host, guest)}.isdisjoint({"other", "host"})
+        assert ask(guest, "198.51.100.2", 22) != "host"
+        with networks.connect(THEIRS, "10.8.0.5", 22, 5.0) as inside:
+            assert inside.recv(10) == b"other"
