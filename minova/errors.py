@@ -97,9 +97,22 @@ class StaleClaim(Conflict):
 
 
 class ServiceUnavailable(MinovaError):
-    """There is no answer now; a later retry may succeed."""
+    """There is no answer now; a later retry may succeed.
+
+    `reason`: for logs and operators, not for users; it may hold addresses. It is not sent to other processes.
+    """
 
     code = 503
+
+    def __init__(self, *arguments: object, reason: str = "") -> None:
+        super().__init__(*arguments)
+        self.reason = reason
+
+
+def explained(error: BaseException) -> str:
+    """Returns the text of an error for logs and operators."""
+    reason = getattr(error, "reason", "")
+    return f"{str(error).rstrip('.')}: {reason}" if reason and isinstance(error, ServiceUnavailable) else str(error)
 
 
 class NoAnswer(ServiceUnavailable):

@@ -239,7 +239,7 @@ def until_available(what: str, ask: Callable[[], T], stopping: threading.Event) 
         try:
             return ask()
         except errors.ServiceUnavailable as error:
-            LOG.warning("%s: %s; trying again in %.0f s", what, error, delay)
+            LOG.warning("%s: %s; trying again in %.0f s", what, errors.explained(error), delay)
         if stopping.wait(delay):
             raise errors.ServiceUnavailable(f"{what}: stopped while waiting")
     raise AssertionError("unreachable")

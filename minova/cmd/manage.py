@@ -313,7 +313,7 @@ def run(arguments: Sequence[str]) -> int:
         log.setup(conf)
         failed = conf.command.work(conf)
     except (errors.MinovaError, cfg.ConfigFilesNotFoundError, cfg.ConfigFileParseError) as error:
-        print(f"{PROG}: {error}", file=sys.stderr)
+        print(f"{PROG}: {errors.explained(error)}", file=sys.stderr)
         return 1
     return 1 if failed is True else 0
 

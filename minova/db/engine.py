@@ -301,9 +301,9 @@ class Database:
             if not is_away(error, readonly=self._readonly):
                 raise
             if self._ballast is not None and "is full" in _reason(error) and self._ballast.give_up():
-                raise _RoomMade("The database does not answer.") from error
+                raise _RoomMade("The database does not answer.", reason=_reason(error)) from error
             self._outage.failed(_reason(error))
-            raise errors.ServiceUnavailable("The database does not answer.") from error
+            raise errors.ServiceUnavailable("The database does not answer.", reason=_reason(error)) from error
         self._outage.answered()
 
     def _options_of_reads(self) -> dict[str, Any]:
