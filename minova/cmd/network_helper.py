@@ -1,6 +1,7 @@
 """minova-network-helper: makes the local networks of a host as root, for minova-compute, which is not root."""
 
 import argparse
+import grp
 import logging
 import pwd
 import signal
@@ -24,7 +25,12 @@ def parser_of_helper() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=BINARY, description="Makes the local networks of this host, for minova-compute and minova-metadata."
     )
-    parser.add_argument("--user", default="minova", help="the user of these services, which alone may ask, beside root")
+    parser.add_argument("--user", default="minova", help="the user of these services, which may ask for all, as root")
+    parser.add_argument(
+        "--group",
+        default="",
+        help="the group whose members may connect to guests, for minova server ssh (default: none)",
+    )
     parser.add_argument("--socket", type=Path, default=Path(HELPER), help="where they ask: [networks] helper_socket")
     parser.add_argument(
         "--run-dir", type=Path, default=RUN, help="where it notes what it has made; it ends with the host"
@@ -37,7 +43,8 @@ def main() -> NoReturn:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     try:
         uid = int(options.user) if options.user.isdigit() else pwd.getpwnam(options.user).pw_uid
-        helper = Helper(options.socket, Namespaces(options.run_dir), uid)
+        gid = grp.getgrnam(options.group).gr_gid if options.group else None
+        helper = Helper(options.socket, Namespaces(options.run_dir), uid, gid)
         listening = helper.listen()
     except (KeyError, OSError) as error:
         sys.exit(f"{BINARY}: {error}")

@@ -53,7 +53,13 @@ class Listener(msgspec.Struct, frozen=True, tag=True):
     network_id: str
 
 
-Call = Records | Ensure | Enter | Forget | Remove | Broken | Track | Namespaces | Listener
+class Connect(msgspec.Struct, frozen=True, tag=True):
+    network_id: str
+    address: str
+    port: int
+
+
+Call = Records | Ensure | Enter | Forget | Remove | Broken | Track | Namespaces | Listener | Connect
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

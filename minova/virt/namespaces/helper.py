@@ -1,6 +1,7 @@
 """Serves `Namespaces` to processes without root's rights, over a local socket.
 
-Who may open the socket may use it: it belongs to the user of minova-compute, and the peer's user is checked as well.
+The socket belongs to the user of minova-compute, who may ask for all calls. A group may open it, too, for connections
+to guests alone (`minova server ssh`).
 """
 
 import logging
@@ -19,15 +20,18 @@ from minova.virt.namespaces.namespaces import Namespaces, make_folder
 LOG = logging.getLogger(__name__)
 _CREDENTIALS = struct.Struct("3i")
 _IDLE = 30.0
+# Seconds that a guest may take to accept a connection.
+_PATIENCE = 10.0
 
 
 class Helper:
-    """Serves this user and root."""
+    """Serves this user and root. `gid`: of the group whose members may connect to guests; None: there is none."""
 
-    def __init__(self, path: Path, namespaces: Namespaces, uid: int) -> None:
+    def __init__(self, path: Path, namespaces: Namespaces, uid: int, gid: int | None = None) -> None:
         self._path = path
         self._namespaces = namespaces
         self._uid = uid
+        self._gid = gid
 
     def listen(self) -> socket.socket:
         """Raises OSError if the socket cannot be made."""
@@ -35,8 +39,8 @@ class Helper:
         self._path.unlink(missing_ok=True)
         listening = socket.socket(socket.AF_UNIX)
         listening.bind(str(self._path))
-        os.chown(self._path, self._uid, -1)
-        self._path.chmod(0o600)
+        os.chown(self._path, self._uid, -1 if self._gid is None else self._gid)
+        self._path.chmod(0o600 if self._gid is None else 0o660)
         listening.listen(64)
         return listening
 
@@ -52,11 +56,13 @@ class Helper:
             _, uid, _ = _CREDENTIALS.unpack(
                 connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
             )
-            if uid not in {0, self._uid}:
-                LOG.warning("A process of user %d may not ask", uid)
-                return
             try:
                 call, _ = calls.receive(connection, calls.CALLS)
+                # Others who could open the socket are members of its group.
+                is_member = self._gid is not None and isinstance(call, calls.Connect)
+                if uid not in {0, self._uid} and not is_member:
+                    LOG.warning("A process of user %d may not ask for %s", uid, type(call).__name__)
+                    return
                 answer, sockets = self._do(call)
                 calls.send(connection, answer, *sockets)
                 for each in sockets:
@@ -92,6 +98,11 @@ class Helper:
                 does.track(bridges)
             case calls.Namespaces():
                 return calls.Answer(namespaces=does.namespaces()), []
-            case calls.Listener(network_id):
-                return calls.Answer(), [does.listener(network_id)]
+            case calls.Listener() | calls.Connect():
+                return calls.Answer(), [self._opened(call)]
         return calls.Answer(), []
+
+    def _opened(self, call: calls.Listener | calls.Connect) -> socket.socket:
+        if isinstance(call, calls.Connect):
+            return self._namespaces.connect(call.network_id, call.address, call.port, _PATIENCE)
+        return self._namespaces.listener(call.network_id)

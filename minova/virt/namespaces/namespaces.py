@@ -169,8 +169,15 @@ class Namespaces:
 
     def connect(self, network_id: str, address: str, port: int, timeout: float) -> socket.socket:
         """Returns a connection to a guest of the network, made inside it."""
-        target = (str(ipaddress.IPv4Address(address)), port)
-        return within(self._namespace(network_id), lambda: socket.create_connection(target, timeout))
+        namespace, record = self._namespace(network_id), _read(self._folder(network_id))
+        guest = ipaddress.IPv4Address(address)
+        if not 0 < port < 2**16:
+            raise ValueError(f"{port} is no port")
+        subnets = () if record is None else record.network.subnets
+        # From the namespace, other addresses are those that the host reaches.
+        if not any(guest in ipaddress.IPv4Network(each.cidr) and address != each.gateway for each in subnets):
+            raise ValueError(f"{address} is no address of a guest of network {network_id}")
+        return within(namespace, lambda: socket.create_connection((str(guest), port), timeout))
 
     @property
     def _networks(self) -> Path:
