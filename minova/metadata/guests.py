@@ -51,8 +51,6 @@ NETWORK_ID = "minova.network_id"
 
 
 class LocalGuest(msgspec.Struct, frozen=True):
-    """`network_id`: empty if the listener is not of one network."""
-
     network_id: str
     address: str
 
@@ -80,7 +78,7 @@ class LocalGuests:
             raise errors.Forbidden("Requests by proxies are not answered.")
         if "HTTP_X_INSTANCE_ID" in environ:
             raise errors.BadRequest("X-Instance-ID is of Neutron's proxy, which is not served here.")
-        return LocalGuest(str(environ.get(NETWORK_ID, "")), str(environ.get("REMOTE_ADDR", "")))
+        return LocalGuest(str(environ[NETWORK_ID]), str(environ.get("REMOTE_ADDR", "")))
 
     def read(self, caller: LocalGuest) -> GuestMetadata:
         return self._conductor.metadata_of_address(

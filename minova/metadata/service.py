@@ -15,7 +15,7 @@ from minova.api.listener.limits import Limits
 from minova.api.listener.service import HttpService, Listen
 from minova.contracts.conductor import ConductorApi
 from minova.metadata.app import MetadataApp
-from minova.metadata.guests import LocalGuests, ProxiedGuests
+from minova.metadata.guests import NETWORK_ID, LocalGuests, ProxiedGuests
 from minova.objects.servers.guest_metadata import ADDRESS, PORT
 from minova.virt.config_drive.builder import GuestFiles
 from minova.virt.namespaces.host_networks import HostNetworks
@@ -98,7 +98,7 @@ def local(conf: cfg.ConfigOpts, conductor: ConductorApi, networks: HostNetworks)
     app = MetadataApp(LocalGuests(conductor, conf.host), _files(conf), LOCAL_SECONDS)
 
     def with_network(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        environ["minova.network_id"] = environ["asgi.scope"]["state"]["network"]
+        environ[NETWORK_ID] = environ["asgi.scope"]["state"]["network"]
         return app(environ, start_response)
 
     listen = Listen(

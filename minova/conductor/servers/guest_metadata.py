@@ -20,7 +20,7 @@ class GuestMetadatas(ServerPasswordsApi, MetadataOfHostsApi, MetadataOfProjectsA
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
 
-    def metadata_of_address(self, ctx: RequestContext, host: str, address: str, network_id: str = "") -> GuestMetadata:
+    def metadata_of_address(self, ctx: RequestContext, host: str, address: str, network_id: str) -> GuestMetadata:
         with self._worker.db.read() as session:
             return _metadata(session, _on_host(session, host, address, network_id))
 
@@ -29,7 +29,7 @@ class GuestMetadatas(ServerPasswordsApi, MetadataOfHostsApi, MetadataOfProjectsA
             return _metadata(session, _of_project(session, instance_uuid, project_id))
 
     def leave_password_of_address(
-        self, ctx: RequestContext, host: str, address: str, password: str, network_id: str = ""
+        self, ctx: RequestContext, host: str, address: str, password: str, network_id: str
     ) -> None:
         self._worker.run(lambda session: self._leave(session, _on_host(session, host, address, network_id), password))
 

@@ -11,20 +11,17 @@ from minova.objects.servers.guest_metadata import GuestMetadata
 @called_by(Role.METADATA, topic=API_TOPIC, topic_since=API_TOPIC_SINCE, speaks_for_host=True)
 class MetadataOfHostsApi(Protocol):
     """Calls of a host's metadata service, for its guests on `local` networks. The service identifies a guest by the
-    network on which its request came in, and by its address there. `network_id` empty: a host without a namespace for
-    each network does not know it.
+    network on which its request came in, and by its address there.
     """
 
     @call(since="1.7", in_safe_mode=True)
-    def metadata_of_address(
-        self, ctx: RequestContext, *, host: str, address: str, network_id: str = ""
-    ) -> GuestMetadata:
+    def metadata_of_address(self, ctx: RequestContext, *, host: str, address: str, network_id: str) -> GuestMetadata:
         """Raises NotFound if no instance of this host has the address on this `local` network."""
         ...
 
     @call(since="1.7", refused_when_disk_full=True)
     def leave_password_of_address(
-        self, ctx: RequestContext, *, host: str, address: str, password: str, network_id: str = ""
+        self, ctx: RequestContext, *, host: str, address: str, password: str, network_id: str
     ) -> None:
         """Raises NotFound as `metadata_of_address` does, Conflict if there is a password already, BadRequest if it is
         too long.

@@ -8,9 +8,7 @@ from minova.objects.network.network import LOCAL
 
 
 def on_host(session: Session, host: str, address: str, network_id: str) -> str | None:
-    """Returns the uuid of the instance of this host that has the address on this network. Returns None if there is
-    none, or, with an empty `network_id`, several networks with the address.
-    """
+    """Returns the uuid of the instance of this host that has the address on this network; None if there is none."""
     query = (
         select(Instance.uuid)
         .join(Port, Port.instance_uuid == Instance.uuid)
@@ -18,13 +16,10 @@ def on_host(session: Session, host: str, address: str, network_id: str) -> str |
         .join(Network, Network.id == Port.network_id)
         .where(
             IpAllocation.address == address,
+            Network.uuid == network_id,
             Network.network_type == LOCAL,
             Instance.host == host,
             Instance.deleted_at.is_(None),
         )
     )
-    if network_id:
-        query = query.where(Network.uuid == network_id)
-    uuids = session.scalars(query.distinct()).all()
-    # If two instances have it, they cannot be told apart.
-    return uuids[0] if len(uuids) == 1 else None
+    return session.scalar(query)

@@ -24,25 +24,29 @@ def guest(harness: ConductorHarness, **values: object) -> str:
     return uuid
 
 
+def network_of(harness: ConductorHarness, uuid: str) -> str:
+    with harness.db.read() as session:
+        return vifs.of_instances(session, [uuid])[uuid][0].network_id
+
+
 class GuestMetadataCases:
     def test_host_is_told_of_its_own_guests_alone(self, harness: ConductorHarness) -> None:
         uuid = guest(harness)
-        found = harness.conductor.metadata_of_address(CTX, host="a", address=ADDRESS)
+        on_network = {"network_id": network_of(harness, uuid)}
+        found = harness.conductor.metadata_of_address(CTX, host="a", address=ADDRESS, **on_network)
         assert (found.instance.uuid, found.instance.user_data) == (uuid, "dXNlcg==")
         assert [vif.addresses[0].ip_address for vif in found.instance.network_info] == [ADDRESS]
         for host, address in (("b", ADDRESS), ("a", "10.1.0.3"), ("a", "10.1.0.1"), ("a", ""), ("", ADDRESS)):
             with pytest.raises(errors.NotFound):
-                harness.conductor.metadata_of_address(CTX, host=host, address=address)
+                harness.conductor.metadata_of_address(CTX, host=host, address=address, **on_network)
             with pytest.raises(errors.NotFound):
-                harness.conductor.leave_password_of_address(CTX, host=host, address=address, password="x")
+                harness.conductor.leave_password_of_address(CTX, host=host, address=address, password="x", **on_network)
 
     def test_guests_with_the_same_address_are_told_apart_by_their_networks(self, harness: ConductorHarness) -> None:
         """Also if only one of them is on this host: the other network's guests may send from its address."""
         harness.levels["compute"] = NAMESPACES
         one, other, empty = guest(harness), guest(harness), network(harness)
-        with harness.db.read() as session:
-            found = vifs.of_instances(session, [one, other])
-        networks = {uuid: found[uuid][0].network_id for uuid in (one, other)}
+        networks = {uuid: network_of(harness, uuid) for uuid in (one, other)}
         conductor = harness.conductor
         for uuid, network_id in networks.items():
             asked = {"host": "a", "address": ADDRESS, "network_id": network_id}
@@ -65,18 +69,19 @@ class GuestMetadataCases:
 
     def test_address_on_a_flat_network_belongs_to_no_server(self, harness: ConductorHarness) -> None:
         """Another flat or local network may have the same one."""
-        guest(harness, network_type="flat", physical_network="dc1")
+        flat = network_of(harness, guest(harness, network_type="flat", physical_network="dc1"))
         with pytest.raises(errors.NotFound):
-            harness.conductor.metadata_of_address(CTX, host="a", address=ADDRESS)
+            harness.conductor.metadata_of_address(CTX, host="a", address=ADDRESS, network_id=flat)
 
     def test_deleted_guest_reads_nothing(self, harness: ConductorHarness) -> None:
         uuid = guest(harness)
+        local = network_of(harness, uuid)
         harness.conductor.delete_server(new_request(), instance_uuid=uuid)
         harness.settle()
         harness.conductor.instance_deleted(CTX, instance_uuid=uuid, host="a")
         harness.settle()
         with pytest.raises(errors.NotFound):
-            harness.conductor.metadata_of_address(CTX, host="a", address=ADDRESS)
+            harness.conductor.metadata_of_address(CTX, host="a", address=ADDRESS, network_id=local)
         with pytest.raises(errors.NotFound):
             harness.conductor.metadata_of_instance(CTX, instance_uuid=uuid, project_id=CTX.project_id)
         with pytest.raises(errors.NotFound):
@@ -93,18 +98,19 @@ class GuestMetadataCases:
     def test_password_is_left_once_until_it_is_cleared(self, harness: ConductorHarness) -> None:
         uuid = guest(harness)
         conductor = harness.conductor
+        asked = {"host": "a", "address": ADDRESS, "network_id": network_of(harness, uuid)}
         with pytest.raises(errors.BadRequest):
-            conductor.leave_password_of_address(CTX, host="a", address=ADDRESS, password="x" * 1021)
-        conductor.leave_password_of_address(CTX, host="a", address=ADDRESS, password="first")
+            conductor.leave_password_of_address(CTX, **asked, password="x" * 1021)
+        conductor.leave_password_of_address(CTX, **asked, password="first")
         # It would take the password away, so that any process of the guest could leave another.
         with pytest.raises(errors.BadRequest):
-            conductor.leave_password_of_address(CTX, host="a", address=ADDRESS, password="")
+            conductor.leave_password_of_address(CTX, **asked, password="")
         with pytest.raises(errors.Conflict):
             conductor.leave_password(CTX, instance_uuid=uuid, project_id=CTX.project_id, password="second")
-        assert conductor.metadata_of_address(CTX, host="a", address=ADDRESS).password == "first"
+        assert conductor.metadata_of_address(CTX, **asked).password == "first"
         for _ in range(2):
             conductor.clear_server_password(CTX, instance_uuid=uuid)
-        assert conductor.metadata_of_address(CTX, host="a", address=ADDRESS).password == ""
+        assert conductor.metadata_of_address(CTX, **asked).password == ""
         conductor.leave_password(CTX, instance_uuid=uuid, project_id=CTX.project_id, password="second")
         with harness.db.read() as session:
             assert instances.system_metadata_of(session, uuid)["password"] == "second"

@@ -49,8 +49,13 @@ def service(host: str = "hv1", binary: str = "minova-compute") -> dict[str, Any]
         ("compute.hv1", "delete_flavor", {"flavorid": "1"}, "services of the kind compute may not call it"),
         ("scheduler.hv1", "instances_of_host", {"host": "hv1"}, "services of the kind scheduler may not call it"),
         ("api.hv1", "delete_flavor", {"flavorid": "1"}, None),
-        ("metadata.hv1", "metadata_of_address", {"host": "hv1", "address": "10.0.0.5"}, None),
-        ("metadata.hv1", "metadata_of_address", {"host": "hv2", "address": "10.0.0.5"}, "it speaks for host 'hv2'"),
+        ("metadata.hv1", "metadata_of_address", {"host": "hv1", "address": "10.0.0.5", "network_id": "n"}, None),
+        (
+            "metadata.hv1",
+            "metadata_of_address",
+            {"host": "hv2", "address": "10.0.0.5", "network_id": "n"},
+            "it speaks for host 'hv2'",
+        ),
         (
             "metadata.hv1",
             "metadata_of_instance",
@@ -61,13 +66,13 @@ def service(host: str = "hv1", binary: str = "minova-compute") -> dict[str, Any]
         (
             "metadataproxy.net1",
             "metadata_of_address",
-            {"host": "net1", "address": "10.0.0.5"},
+            {"host": "net1", "address": "10.0.0.5", "network_id": "n"},
             "services of the kind metadataproxy may not call it",
         ),
         (
             "compute.hv1",
             "metadata_of_address",
-            {"host": "hv1", "address": "10.0.0.5"},
+            {"host": "hv1", "address": "10.0.0.5", "network_id": "n"},
             "services of the kind compute may not call it",
         ),
         (None, "delete_flavor", {"flavorid": "1"}, "it has no user of a service at the broker"),
