@@ -177,7 +177,10 @@ class Namespaces:
         # From the namespace, other addresses are those that the host reaches.
         if not any(guest in ipaddress.IPv4Network(each.cidr) and address != each.gateway for each in subnets):
             raise ValueError(f"{address} is no address of a guest of network {network_id}")
-        return within(namespace, lambda: socket.create_connection((str(guest), port), timeout))
+        made = within(namespace, lambda: socket.create_connection((str(guest), port), timeout))
+        # A time-out makes the socket itself non-blocking, for each process that gets it.
+        made.settimeout(None)
+        return made
 
     @property
     def _networks(self) -> Path:
