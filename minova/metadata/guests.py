@@ -57,7 +57,7 @@ class LocalGuest(msgspec.Struct, frozen=True):
     @property
     def owner(self) -> str:
         """Not the address: a guest may have many."""
-        return self.network_id or self.address
+        return self.network_id
 
 
 class LocalGuests:
