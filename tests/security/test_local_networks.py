@@ -31,12 +31,12 @@ try:
 except OSError as error:
     print(type(error).__name__)
 """
-# Sends a frame with a datagram: source and destination MAC and IP addresses, ports 5000 and 5001.
+# Sends a frame with a datagram: source and destination MAC and IP addresses, ports 5000 and 5001, or the other way round.
 FORGE = """
 import socket, struct, sys
-smac, dmac, source, target = sys.argv[1:]
+smac, dmac, source, target, *back = sys.argv[1:]
 payload = b"attack"
-udp = struct.pack("!HHHH", 5000, 5001, 8 + len(payload), 0) + payload
+udp = struct.pack("!HHHH", *((5001, 5000) if back else (5000, 5001)), 8 + len(payload), 0) + payload
 head = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 20 + len(udp), 1, 0, 64, 17, 0, socket.inet_aton(source), socket.inet_aton(target))
 total = sum(struct.unpack("!10H", head))
 total = (total & 0xFFFF) + (total >> 16)
@@ -215,10 +215,10 @@ def test_bug_one_connection_tracking_for_all_networks(host: VethHost, networks: 
         "DROP",
     )
     their_sender = host.guest(THEIRS, "fa:16:3e:00:00:04", "10.9.0.5/24", RANGE.gateway)
-    # Ours opens the connection 10.9.0.7 -> 10.9.0.5; on their network the same datagram backwards would be an answer.
-    ours.python(FORGE, OUR_MAC, "fa:16:3e:00:00:03", "10.9.0.7", "10.9.0.5")
+    # Ours opens the connection 10.9.0.7 -> 10.9.0.5; on their network a datagram backwards would be its answer.
+    ours.python(FORGE, OUR_MAC, "fa:16:3e:00:00:03", "10.9.0.7", "10.9.0.5", "back")
     tracked = host.run("cat", "/proc/net/nf_conntrack")
-    assert "src=10.9.0.7 dst=10.9.0.5" in tracked, tracked
+    assert "src=10.9.0.7 dst=10.9.0.5 sport=5001 dport=5000" in tracked, tracked
     assert hears(theirs, their_sender, "fa:16:3e:00:00:04", THEIR_MAC, "10.9.0.5", "10.9.0.7") == ""
 
 
