@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +30,18 @@ from tests.servers.libvirtd import Libvirtd
 
 NETWORK = "7d1f0c52-0000-4000-8000-000000000001"
 SUBNET = VifSubnet(id="s", cidr="10.77.1.0/24", gateway_ip="10.77.1.1")
+
+# As release 0.1.0 made it.
+FORMER = f"""
+<network>
+  <name>{network_name(NETWORK)}</name>
+  <uuid>{NETWORK}</uuid>
+  <forward mode="nat"/>
+  <bridge name="{bridge_name(NETWORK)}" stp="off" delay="0"/>
+  <mtu size="1400"/>
+  <ip address="10.77.1.1" prefix="24"><dhcp><host mac="fa:16:3e:00:00:0f" ip="10.77.1.15" name="front"/></dhcp></ip>
+</network>
+"""
 
 
 @pytest.fixture(scope="module")
@@ -170,6 +183,12 @@ def test_guests_get_their_addresses_and_reach_each_other_and_their_host(
         audit()
         assert "has lost its way to its bridge or to the host: it is made again" in caplog.text
         assert inside.ask("ping -c 1 -w 20 10.77.1.1 >/dev/null && echo yes") == "yes"
+    namespace = f"minova-{NETWORK}@{number_of(server)}"
+    subprocess.run(["ip", "netns", "delete", namespace], check=True)
+    caplog.clear()
+    audit()
+    assert "has lost its namespace: it is made again" in caplog.text
+    assert consoles[back.uuid].ask(renew) == "yes"
     for step in ("destroy", "undefine"):
         connection = libvirt.open(server.uri)
         network = connection.networkLookupByName(network_name(NETWORK))
@@ -185,6 +204,32 @@ def test_guests_get_their_addresses_and_reach_each_other_and_their_host(
         assert inside.ask(ping) == "yes"
         assert consoles[back.uuid].ask(renew) == "yes"
     assert "mntransit" not in on_host(server, "ls", "/proc/sys/net/ipv4/conf")
+    caplog.clear()
+    audit()
+    assert "again" not in caplog.text
+
+    # A network of an earlier release moves over under its guests, with the gateway's MAC address that they know.
+    of_this_host("", server.proc_net).remove(NETWORK)
+    connection = libvirt.open(server.uri)
+    connection.networkLookupByName(network_name(NETWORK)).destroy()
+    connection.networkLookupByName(network_name(NETWORK)).undefine()
+    former = connection.networkDefineXML(FORMER)
+    former.create()
+    for one in (front, back):
+        local.lost.plug_all(connection, connection.lookupByUUIDString(one.uuid), NETWORK)
+    former_mac = str(former.XMLDesc()).partition("<mac address='")[2][:17]
+    connection.close()
+    gateway = "ping -c 1 -w 20 10.77.1.1 >/dev/null && grep '^10.77.1.1 ' /proc/net/arp | tr -s ' ' | cut -d ' ' -f 4"
+    assert inside.ask("ip neigh flush dev eth0 >/dev/null 2>&1; " + gateway) == former_mac
+    begun = time.monotonic()
+    audit()
+    took = time.monotonic() - begun
+    assert inside.ask(gateway) == former_mac
+    assert took < 10, "seconds at most"
+    assert inside.ask(ping) == "yes"
+    assert consoles[back.uuid].ask(renew) == "yes"
+    assert "10.77.1." not in on_host(server, "ip", "address")
+    assert networks(server) == {network_name(NETWORK): entries}
     caplog.clear()
     audit()
     assert "again" not in caplog.text
