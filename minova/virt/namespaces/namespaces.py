@@ -48,6 +48,8 @@ RUN = Path("/run/minova")
 # Zones of bridges that are no local networks; those of local networks lie below.
 _FIRST_ZONE, _ZONES = 1 << 14, (1 << 16) - (1 << 14)
 _BACKLOG = 128
+# `broken` is called each 30 seconds: a program for each of 200 networks each time would take a sixth of a CPU.
+ROUNDS = 10
 _RECORD = Decoder(Record)
 # The ways through the packet filter of the host's iptables, if it has one that drops by default: all that must not pass is
 # dropped by the rules before.
@@ -72,6 +74,7 @@ class Namespaces:
         self._suffix = suffix
         self._lock = threading.Lock()
         self._applied = ""
+        self._round = 0
 
     def records(self) -> dict[str, Record]:
         """Returns the networks of this host, by their ids."""
@@ -134,9 +137,12 @@ class Namespaces:
             self._apply_host()
 
     def broken(self) -> dict[str, str]:
-        """Returns what is missing of networks, by their ids. Makes the rules anew meanwhile, which are not compared."""
+        """Returns what is missing of networks, by their ids. Rules are not compared but made anew meanwhile: those of the
+        host each time, those of a network each ROUNDS times.
+        """
         with self._alone():
             self._applied = ""
+            self._round = (self._round + 1) % ROUNDS
             records = self.records()
             masters = within(self._host, _masters)
             found = {network_id: self._missing(record, masters) for network_id, record in records.items()}
@@ -326,7 +332,19 @@ class Namespaces:
             return "its way to its bridge or to the host"
         if dnsmasq.running(folder) is None:
             return "dnsmasq"
-        return within(NAMED / self._name(network.network_id), lambda: _missing_inside(record))
+        return within(NAMED / self._name(network.network_id), lambda: self._missing_inside(record))
+
+    def _missing_inside(self, record: Record) -> str:
+        """In the namespace: what is missing of the addresses and the route."""
+        trie = Path("/proc/thread-self/net/fib_trie").read_text().split()
+        wanted = [*(each.gateway for each in record.network.subnets), record.network_end]
+        if not set(wanted) <= set(trie):
+            return "its addresses"
+        if f"{HOST}\t00000000\t" not in Path("/proc/thread-self/net/route").read_text():
+            return "its route"
+        if record.index % ROUNDS == self._round:
+            run(["nft", "-f", "-"], rules.of_network(record))
+        return ""
 
     def _remove(self, network_id: str) -> None:
         name, folder = self._name(network_id), self._folder(network_id)
@@ -421,18 +439,6 @@ def _settle(record: Record) -> None:
     )
     _forward()
     run(["nft", "-f", "-"], rules.of_network(record))
-
-
-def _missing_inside(record: Record) -> str:
-    """In the namespace: what is missing of the addresses and the route."""
-    trie = Path("/proc/thread-self/net/fib_trie").read_text().split()
-    wanted = [*(each.gateway for each in record.network.subnets), record.network_end]
-    if not set(wanted) <= set(trie):
-        return "its addresses"
-    if f"{HOST}\t00000000\t" not in Path("/proc/thread-self/net/route").read_text():
-        return "its route"
-    run(["nft", "-f", "-"], rules.of_network(record))
-    return ""
 
 
 def _open_way(way: tuple[str, ...], *, wanted: bool) -> None:
