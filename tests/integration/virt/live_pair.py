@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from minova.objects.network.vif import Vif
 from minova.objects.servers.disk_export import TransferKey
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.live_migration import (
@@ -104,13 +105,13 @@ class Pair:
 def make_pair(guest_image: Path, tmp_path: Path) -> Iterator[Callable[..., Pair]]:
     with ExitStack() as stack:
 
-        def make(*, shared: bool = False, authority: Any = None, **options: Any) -> Pair:
+        def make(*, shared: bool = False, authority: Any = None, vifs: tuple[Vif, ...] = (), **options: Any) -> Pair:
             libvirtds = stack.enter_context(peers(authority))
             folders = [tmp_path / "shared"] * 2 if shared else [tmp_path / "hv1", tmp_path / "hv2"]
             made = []
             for libvirtd, folder in zip(libvirtds, folders, strict=True):
                 made.append(Side(libvirtd, folder, guest_image, **options))
                 stack.callback(made[-1].close)
-            return Pair(made[0], made[1], instance(config_drive=True))
+            return Pair(made[0], made[1], instance(config_drive=True, network_info=vifs))
 
         yield make

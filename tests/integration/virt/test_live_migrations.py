@@ -2,14 +2,17 @@
 
 from collections.abc import Callable
 
+import libvirt
 import msgspec
 import pytest
 
 from minova.errors import GuestStateUnexpected, HypervisorError, LiveMigrationAborted, PostCopyFailed
+from minova.objects.network.vif import filter_name, network_name, tap_name
 from minova.objects.servers.live_migration import GuestSide, LiveMode, LivePhase, LiveProgress
 from minova.virt.driver.domains import RowHost
 from tests.cluster import wait_for
-from tests.integration.virt.live_pair import Pair, ignore, make_pair
+from tests.integration.virt.live_pair import Pair, Side, ignore, make_pair
+from tests.integration.virt.test_port_filters import vif
 from tests.servers.authority import Authority
 
 __all__ = ["make_pair"]
@@ -34,6 +37,36 @@ def test_a_guest_migrates_with_its_disks_and_counts_on(make_pair: Callable[..., 
     pair.migrate()
     pair.finish()
     assert pair.two.driver.domains()[0].attempt == 3
+
+
+def made_for_ports(side: Side) -> set[str]:
+    """Filters and networks of guests."""
+    connection = libvirt.open(side.libvirtd.uri)
+    try:
+        names = {each.name() for each in (*connection.listAllNWFilters(), *connection.listAllNetworks())}
+        return {name for name in names if name.startswith("minova-")}
+    finally:
+        connection.close()
+
+
+def test_filters_and_networks_follow_the_guest(make_pair: Callable[..., Pair]) -> None:
+    port = vif(15)
+    pair = make_pair(vifs=(port,))
+    pair.boot()
+    wanted = {filter_name(port.port_id), network_name(port.network_id)}
+    assert wanted <= made_for_ports(pair.one)
+    # Prepared only: a sweep in between leaves the filter that the guest will need, and the rollback leaves nothing.
+    pair.prepare()
+    pair.two.driver.refresh_interfaces({})
+    assert wanted <= made_for_ports(pair.two)
+    pair.two.driver.destroy(pair.guest.uuid, RowHost(host=pair.one.name))
+    assert not made_for_ports(pair.two)
+    pair.migrate()
+    pair.finish()
+    assert wanted <= made_for_ports(pair.two)
+    assert not made_for_ports(pair.one)
+    link = pair.two.libvirtd.network.run("ip", "-o", "link", "show", tap_name(port.port_id))
+    assert " master " in link
 
 
 def test_a_guest_on_shared_disks_migrates_without_a_pause(make_pair: Callable[..., Pair]) -> None:

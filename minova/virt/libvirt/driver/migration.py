@@ -8,6 +8,8 @@ import libvirt
 from oslo_config import cfg
 
 from minova import errors
+from minova.objects.network.network import LOCAL
+from minova.objects.network.vif import Vif, filter_name, network_name
 from minova.objects.servers.disk_export import DiskExport, TransferKey
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.live_migration import (
@@ -20,6 +22,7 @@ from minova.objects.servers.live_migration import (
     LiveSource,
 )
 from minova.objects.servers.states import PowerState, VmState
+from minova.virt.driver.domains import NO_ROW, RowHost
 from minova.virt.libvirt.driver.cold_migration import ColdMigration
 from minova.virt.libvirt.guest_state import jobs, power, sides
 from minova.virt.libvirt.host import lookup
@@ -39,6 +42,8 @@ class LibvirtMigration(ColdMigration):
         self._live = LiveOptions.of(conf)
         self._address = str(conf.libvirt.live_migration_inbound_addr or conf.my_ip)
         self._destinations: dict[str, LiveDestination] = {}
+        # Interfaces of guests that are about to arrive here, by instance.
+        self._awaited: dict[str, tuple[Vif, ...]] = {}
 
     @property
     def moves_guests(self) -> bool:
@@ -112,6 +117,9 @@ class LibvirtMigration(ColdMigration):
             self._moving.make_targets(instance, host, attempt, source, formats, key, base, check)
             copied = tuple(targets[name] for name in source.sizes)
         own = self._xml_of(instance, node, attempt, self._disks.plan(instance))
+        vifs = tuple(vif for vif in instance.network_info if not vif.from_neutron)
+        self._awaited[instance.uuid] = vifs
+        self._filters.await_guest(vif.port_id for vif in vifs)
         with self._host.connection("Preparing for a live migration", domain_name(instance.uuid)) as connection:
             self._plug(connection, instance)
         return LiveDestination(
@@ -170,9 +178,10 @@ class LibvirtMigration(ColdMigration):
             if not domain.isActive():
                 raise errors.GuestStateUnexpected(f"Domain {domain.name()} does not run")
             self._moving.own(instance.uuid, self._ready().host, attempt)
+            self._forget_awaited(instance.uuid)
             if instance.vm_state is not VmState.PAUSED:
                 _resume(domain)
-            return power.state_of(domain.state()[0])
+            return power.state_of(domain)
 
     def _arrived(self, connection: Any, instance_uuid: str, attempt: int) -> Any:
         domain = self._own(connection, instance_uuid)
@@ -181,14 +190,31 @@ class LibvirtMigration(ColdMigration):
             raise errors.NotFound(f"Domain {domain.name()} is not of attempt {attempt}")
         return domain
 
+    def destroy(self, instance_uuid: str, row: RowHost = NO_ROW) -> None:
+        """Also what was made for a guest that has not arrived."""
+        super().destroy(instance_uuid, row)
+        vifs = self._forget_awaited(instance_uuid)
+        if not vifs:
+            return
+        with self._host.connection("Destroying", domain_name(instance_uuid)) as connection:
+            if lookup(connection, instance_uuid) is None:
+                names = [(network_name(vif.network_id), vif.mac_address) for vif in vifs if vif.network_type == LOCAL]
+                self._networks.unplug(connection, instance_uuid, names, lambda: None)
+                self._filters.remove(connection, [filter_name(vif.port_id) for vif in vifs])
+
+    def _forget_awaited(self, instance_uuid: str) -> tuple[Vif, ...]:
+        vifs = self._awaited.pop(instance_uuid, ())
+        self._filters.forget_guest(vif.port_id for vif in vifs)
+        return vifs
+
     def stay(self, instance_uuid: str) -> PowerState:
         with self._host.connection("Resuming", domain_name(instance_uuid)) as connection:
             domain = self._own(connection, instance_uuid)
             jobs.require_free(domain)
             _resume(domain)
-            return power.state_of(domain.state()[0])
+            return power.state_of(domain)
 
 
 def _resume(domain: Any) -> None:
-    if power.state_of(domain.state()[0]) is PowerState.PAUSED:
+    if power.state_of(domain) is PowerState.PAUSED:
         domain.resume()

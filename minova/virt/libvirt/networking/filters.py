@@ -20,6 +20,8 @@ class PortFilters:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        # Filters of guests that are about to arrive, to which no domain refers yet.
+        self._awaited: frozenset[str] = frozenset()
         self._rules = PortRules()
 
     def define(self, connection: Any, vifs: Iterable[Vif]) -> None:
@@ -29,6 +31,15 @@ class PortFilters:
         with self._lock:
             for vif in vifs:
                 connection.nwfilterDefineXML(filter_xml(self._rules.define(vif)))
+
+    def await_guest(self, port_ids: Iterable[str]) -> None:
+        """Keep the filters of these ports, although no domain refers to them yet, until `forget_guest`."""
+        with self._lock:
+            self._awaited |= {filter_name(port_id) for port_id in port_ids}
+
+    def forget_guest(self, port_ids: Iterable[str]) -> None:
+        with self._lock:
+            self._awaited -= {filter_name(port_id) for port_id in port_ids}
 
     def refresh(
         self, connection: Any, vifs: Mapping[str, Sequence[Vif]], is_own: Callable[[str], bool]
@@ -88,7 +99,9 @@ class PortFilters:
         filters.
         """
         names = {each.name() for each in connection.listAllNWFilters()}
-        left = {name for name in names if name.startswith(_PREFIX)}
+        with self._lock:
+            awaited = self._awaited
+        left = {name for name in names if name.startswith(_PREFIX)} - awaited
         if left:
             left -= {name for domain in connection.listAllDomains() for name in _of_domain(domain)}
         for name in sorted(left):
