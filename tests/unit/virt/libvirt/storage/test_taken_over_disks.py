@@ -1,0 +1,140 @@
+"""Disks of an evacuated server, on storage that its new host shares with the one that has died: no attempt loses them."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from minova.errors import HypervisorError, StaleAttempt
+from minova.virt.driver.domains import RowHost
+from minova.virt.libvirt.guest_files import image_locks
+from minova.virt.libvirt.storage import disk_owner
+from minova.virt.libvirt.storage.disk_owner import DiskOwner, FormerOwner, register_host
+from minova.virt.libvirt.storage.disks import Disks
+
+UUID = "5d3a1f9e-2a0b-4f8e-9d5c-0c7a8b1f2e11"
+
+
+class Storage:
+    """Hosts `dead`, `one` and `two` share a folder; `dead` has made the disk by attempt 1."""
+
+    def __init__(self, path: Path) -> None:
+        self.disks = Disks(path)
+        self.folder = path / UUID
+        self.folder.mkdir()
+        self.disk = self.folder / "disk"
+        self.disk.write_bytes(b"precious")
+        for host in ("dead", "one", "two"):
+            register_host(path, host)
+        self.write(DiskOwner(host="dead", attempt=1, disk=disk_owner.inode(self.disk), formats={"disk": "qcow2"}))
+
+    def write(self, owner: DiskOwner) -> None:
+        (self.folder / disk_owner.OWNER).write_bytes(msgspec.json.encode(owner))
+
+    def take(self, host: str, attempt: int) -> bool:
+        return self.disks.take_over(UUID, host, attempt)
+
+    def undo(self, host: str) -> None:
+        self.disks.remove(UUID, host, RowHost(undone=True))
+
+    @property
+    def owner(self) -> tuple[str, int]:
+        owner = disk_owner.read(self.folder)
+        assert owner is not None
+        return owner.host, owner.attempt
+
+    @property
+    def is_whole(self) -> bool:
+        return self.disk.read_bytes() == b"precious" and disk_owner.written_formats(self.folder) == {"disk": "qcow2"}
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    return Storage(tmp_path)
+
+
+def test_an_attempt_takes_the_disks_over_as_they_are(storage: Storage) -> None:
+    for _ in range(2):  # idempotent
+        assert storage.take("one", 2)
+    assert (storage.owner, storage.is_whole) == (("one", 2), True)
+
+
+def test_an_attempt_that_fails_gives_them_back(storage: Storage) -> None:
+    storage.take("one", 2)
+    for _ in range(2):
+        storage.undo("one")
+    assert (storage.owner, storage.is_whole) == (("dead", 1), True)
+
+
+def test_they_go_back_to_the_first_host_whatever_hosts_have_tried(storage: Storage) -> None:
+    storage.take("one", 2)
+    assert storage.take("two", 3)
+    storage.undo("one")  # it comes late
+    assert storage.owner == ("two", 3)
+    storage.undo("two")
+    assert (storage.owner, storage.is_whole) == (("dead", 1), True)
+
+
+def test_an_attempt_that_took_nothing_over_removes_nothing(storage: Storage) -> None:
+    storage.undo("one")
+    assert (storage.owner, storage.is_whole) == (("dead", 1), True)
+
+
+@pytest.mark.parametrize("row", [RowHost(host="dead"), RowHost(host="two"), RowHost(known=False)])
+def test_a_late_clean_up_gives_them_back(storage: Storage, row: RowHost) -> None:
+    storage.take("one", 2)
+    storage.disks.remove(UUID, "one", row)
+    assert (storage.owner, storage.is_whole) == (("dead", 1), True)
+
+
+def test_the_old_host_that_returns_leaves_them(storage: Storage) -> None:
+    storage.take("one", 2)
+    storage.disks.remove(UUID, "dead", RowHost(host="one"))
+    assert (storage.owner, storage.is_whole) == (("one", 2), True)
+
+
+def test_a_deletion_removes_them(storage: Storage) -> None:
+    storage.take("one", 2)
+    storage.disks.remove(UUID, "one", RowHost(host="one"))
+    assert not storage.folder.exists()
+
+
+def test_a_later_attempt_keeps_an_earlier_one_away(storage: Storage) -> None:
+    storage.take("two", 3)
+    with pytest.raises(StaleAttempt, match="of attempt 3 on host two"):
+        storage.take("one", 2)
+
+
+def test_an_owner_that_cannot_be_believed_is_no_owner(storage: Storage) -> None:
+    storage.write(DiskOwner(host="dead", attempt=1, disk=1))  # an older release has replaced the disk since
+    for _ in range(2):
+        with pytest.raises(HypervisorError, match="is not recorded"):
+            storage.take("one", 2)
+        (storage.folder / disk_owner.OWNER).unlink(missing_ok=True)
+    assert storage.disk.read_bytes() == b"precious"
+
+
+def test_without_disks_there_is_nothing_to_take(storage: Storage) -> None:
+    storage.disk.unlink()
+    assert not storage.take("one", 2)
+    assert not Disks(storage.folder / "elsewhere").take_over(UUID, "one", 2)
+
+
+def test_disks_that_this_host_has_made_before_are_made_anew(storage: Storage) -> None:
+    storage.write(DiskOwner(host="one", attempt=1, disk=disk_owner.inode(storage.disk)))
+    assert not storage.take("one", 2)
+
+
+def test_a_guest_that_still_runs_keeps_its_disks(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_locks, "is_open", lambda path: path == storage.disk)
+    with pytest.raises(HypervisorError, match="the guest is not down"):
+        storage.take("one", 2)
+    assert storage.owner == ("dead", 1)
+
+
+def test_what_was_taken_from_whom_is_read_by_any_release(storage: Storage) -> None:
+    """A release without the field ignores it."""
+    storage.take("one", 2)
+    owner = disk_owner.read(storage.folder)
+    assert owner is not None
+    assert owner.taken_from == FormerOwner(host="dead", attempt=1)
