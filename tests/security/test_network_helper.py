@@ -2,10 +2,10 @@
 
 import contextlib
 import json
-import os
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import uuid
 from collections.abc import Iterator
@@ -49,13 +49,12 @@ with socket.socket(socket.AF_UNIX) as asking:
 
 
 @pytest.fixture(scope="module")
-def helper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def helper() -> Iterator[Path]:
     """The helper's socket, on a host with one network and one guest, whose port 22 says `guest`."""
-    folder = tmp_path_factory.mktemp("helper")
-    for parent in (folder, *folder.parents):
-        if parent.stat().st_uid == os.geteuid() and parent != Path("/"):
-            parent.chmod(parent.stat().st_mode | 0o055)
-    with VethHost() as host:
+    # Not in pytest's folders: each start of pytest closes them for other users.
+    with tempfile.TemporaryDirectory(prefix="minova-helper-") as name, VethHost() as host:
+        folder = Path(name)
+        folder.chmod(0o755)
         networks = Namespaces(folder / "run", host.path, f"@{host.name}")
         host.bridge(NETWORK)
         networks.ensure(
