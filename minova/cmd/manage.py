@@ -91,6 +91,7 @@ def at_least_one(text: str) -> int:
 
 def _add_commands(subparsers: "argparse._SubParsersAction[Any]") -> None:
     _add_nouns(subparsers)
+    _add_bootstrap(subparsers)
     _add_bench(subparsers)
     _add_placement(subparsers)
     _add_host(subparsers)
@@ -106,6 +107,28 @@ def _add_commands(subparsers: "argparse._SubParsersAction[Any]") -> None:
     text = "Print the OpenAPI description of the Compute, Image and Placement APIs."
     parser = subparsers.add_parser("openapi", help=text, description=text)
     parser.set_defaults(work=print_openapi)
+
+
+def _add_bootstrap(subparsers: "argparse._SubParsersAction[Any]") -> None:
+    text = (
+        "Make the usual flavors (m1.nano to m1.xlarge) and a first network in the tables of a new cloud, and print what to do next. What is "
+        "there already stays as it is. Services need not run."
+    )
+    parser = subparsers.add_parser("bootstrap", help="Make the usual flavors and a first network.", description=text)
+    parser.add_argument("--no-flavors", action="store_true", help="make the network alone")
+    parser.add_argument(
+        "--range",
+        default="172.30.0.0/24",
+        metavar="CIDR",
+        help="addresses of the network; none: no network. Default: 172.30.0.0/24",
+    )
+    parser.add_argument(
+        "--project",
+        default="admin",
+        metavar="PROJECT",
+        help="the owner of the network, with Keystone its id. Default: admin",
+    )
+    parser.set_defaults(work=_in_module("commands.bootstrap", "run"))
 
 
 def _add_bench(subparsers: "argparse._SubParsersAction[Any]") -> None:

@@ -16,12 +16,12 @@ from minova import errors
 from minova.cmd import api, clients, compute, conductor, scheduler
 from minova.cmd.default_network import DefaultNetwork
 from minova.cmd.launch import launch
+from minova.cmd.usual_flavors import FLAVORS
 from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
 from minova.db.connections.tls import connection_url
 from minova.db.upgrade import upgrade
 from minova.messaging.rpc import Rpc
-from minova.objects.catalogue.flavor import Flavor
 from minova.private_files import make_folder
 from minova.service import Running
 from minova.virt.libvirt.guest_files import root_files
@@ -31,17 +31,6 @@ LOG = logging.getLogger(__name__)
 CLI = [
     cfg.StrOpt("state-dir", default="/var/lib/minova", help="Folder of everything it keeps: database, images, disks."),
 ]
-
-# The usual flavors of OpenStack, and two small ones for small guests.
-FLAVORS = (
-    Flavor(flavorid="42", name="m1.nano", vcpus=1, memory_mb=128, root_gb=1),
-    Flavor(flavorid="84", name="m1.micro", vcpus=1, memory_mb=192, root_gb=1),
-    Flavor(flavorid="1", name="m1.tiny", vcpus=1, memory_mb=512, root_gb=1),
-    Flavor(flavorid="2", name="m1.small", vcpus=1, memory_mb=2048, root_gb=20),
-    Flavor(flavorid="3", name="m1.medium", vcpus=2, memory_mb=4096, root_gb=40),
-    Flavor(flavorid="4", name="m1.large", vcpus=4, memory_mb=8192, root_gb=80),
-    Flavor(flavorid="5", name="m1.xlarge", vcpus=8, memory_mb=16384, root_gb=160),
-)
 
 
 class FirstStart:
