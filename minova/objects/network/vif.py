@@ -1,6 +1,7 @@
 """A server's interface on a network, with everything that its host needs."""
 
 from collections.abc import Mapping, Sequence
+from ipaddress import ip_network
 from typing import Any
 
 import msgspec
@@ -135,6 +136,19 @@ class Vif(msgspec.Struct, frozen=True, kw_only=True):
     vif_details: dict[str, Any] = {}
     active: bool = True
     tag: str | None = None
+
+    @property
+    def dhcp_address(self) -> VifAddress | None:
+        """Returns the address that the host gives the guest by DHCP: of a `local` network, the first one in an IPv4 subnet
+        with DHCP and a gateway. None: no DHCP server of minova answers here.
+        """
+        served = {
+            each.id
+            for each in self.subnets
+            if each.enable_dhcp and each.gateway_ip is not None and ip_network(each.cidr).version == 4
+        }
+        found = (each for each in self.addresses if each.subnet_id in served)
+        return next(found, None) if self.network_type == LOCAL else None
 
     @property
     def from_neutron(self) -> bool:

@@ -47,7 +47,7 @@ def _link(vif: Vif) -> dict[str, Any]:
 def _network(name: str, vif: Vif, address: VifAddress, subnet: VifSubnet) -> dict[str, Any]:
     cidr = IPNetwork(subnet.cidr)
     entry = {"id": name, "link": tap_name(vif.port_id), "network_id": vif.network_id}
-    if subnet.enable_dhcp:
+    if _is_served(vif, address, subnet):
         return entry | {"type": f"ipv{cidr.version}_dhcp"}
     network, netmask = _ANYWHERE[cidr.version]
     routes = [{"network": network, "netmask": netmask, "gateway": subnet.gateway_ip}] if subnet.gateway_ip else []
@@ -58,6 +58,13 @@ def _network(name: str, vif: Vif, address: VifAddress, subnet: VifSubnet) -> dic
         "routes": routes,
         "services": _services(subnet),
     }
+
+
+def _is_served(vif: Vif, address: VifAddress, subnet: VifSubnet) -> bool:
+    """Whether a DHCP server gives the guest this address. A guest that asks where none does would wait for ever, or take
+    an address of a server that is not the cloud's.
+    """
+    return subnet.enable_dhcp if vif.from_neutron else address == vif.dhcp_address
 
 
 def _services(subnet: VifSubnet) -> list[dict[str, str]]:

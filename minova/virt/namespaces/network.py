@@ -122,13 +122,10 @@ def network_of(vif: Vif, *, metadata: bool) -> LocalNetwork:
 
 def host_of(vif: Vif, hostname: str) -> Host | None:
     """Returns the interface with its first address in a subnet with DHCP; None if it has none."""
-    served = {
-        each.id
-        for each in vif.subnets
-        if each.enable_dhcp and each.gateway_ip is not None and ipaddress.ip_network(each.cidr).version == 4
-    }
-    address = next((each.ip_address for each in vif.addresses if each.subnet_id in served), None)
-    return None if address is None else Host(mac=vif.mac_address, address=address, name=hostname, domain=vif.dns_domain)
+    served = vif.dhcp_address
+    if served is None:
+        return None
+    return Host(mac=vif.mac_address, address=served.ip_address, name=hostname, domain=vif.dns_domain)
 
 
 def _askable(resolvers: Iterable[str]) -> tuple[str, ...]:
