@@ -160,6 +160,7 @@ def fields(server: Json, names: Names) -> dict[str, Any]:
     given = {
         "description": server.get("description"),
         "hostname": hostname,
+        "locked": server.get("locked"),
         "locked_reason": server.get("locked_reason"),
     }
     shown |= {name: value for name, value in given.items() if value is not None}
@@ -189,7 +190,7 @@ class Networks(FormattableColumn[dict[str, list[str]]]):
 
 
 COLUMNS = ("ID", "Name", "Status", "Task State", "Networks", "Host", "Image", "Flavor")
-LONG_COLUMNS = ("Power State", "Availability Zone", "Node", "Created", "Properties")
+LONG_COLUMNS = ("Power State", "Availability Zone", "Node", "Created", "Properties", "Locked")
 
 
 def row(server: Json, names: Names, *, long: bool) -> tuple[Any, ...]:
@@ -212,4 +213,5 @@ def row(server: Json, names: Names, *, long: bool) -> tuple[Any, ...]:
         server.get(NODE),
         server.get("created"),
         KeyValues(server.get("metadata") or {}),
+        server.get("locked"),
     )

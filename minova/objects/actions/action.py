@@ -14,6 +14,37 @@ SECRET_TIMEOUT = 60.0
 _SINCE: Mapping[str, str] = {"conductor": "1.7", "compute": "1.3"}
 
 
+# What has become of a server, by the kind of the action.
+DONE: Mapping[str, str] = {
+    "stop": "stopped",
+    "start": "started",
+    "reboot_soft": "rebooted",
+    "reboot_hard": "rebooted",
+    "pause": "paused",
+    "unpause": "unpaused",
+    "suspend": "suspended",
+    "resume": "resumed",
+    "trigger_crash_dump": "interrupted for a crash dump",
+    "rescue": "rescued",
+    "unrescue": "unrescued",
+    "rebuild": "rebuilt",
+    "change_password": "given another password",
+    "attach_interface": "given the interface",
+    "detach_interface": "relieved of the interface",
+    "snapshot": "made into an image",
+    "backup": "backed up",
+    "shelve": "shelved",
+    "shelve_offload": "removed from its host",
+    "unshelve": "unshelved",
+    "resize": "resized",
+    "migrate": "migrated",
+    "confirm_resize": "confirmed at its new place",
+    "revert_resize": "brought back to its former place",
+    "soft_delete": "deleted",
+    "restore": "restored",
+}
+
+
 class Arguments(msgspec.Struct, frozen=True, kw_only=True):
     """The value of the action's key in the body of the request. As in Nova, it is ignored if the action takes no
     arguments.
@@ -107,6 +138,11 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for field in ("name", "key", "event", "policy", "notification"):
             msgspec.structs.force_setattr(self, field, getattr(self, field).format(kind=self.kind, name=self.name))
+
+    @property
+    def done(self) -> str:
+        """Returns what has become of a server after it: `stopped`, for sentences."""
+        return DONE.get(self.kind, self.name)
 
     @property
     def begins_in(self) -> frozenset[VmState]:

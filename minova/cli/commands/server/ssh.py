@@ -91,7 +91,7 @@ class ServerSsh(Command):
             command += ["-p", str(parsed_args.port)]
         self.exit_code = _run([*command, address, *parsed_args.ssh_args])
         if self.exit_code == NOT_CONNECTED:
-            self.app.stderr.write(_hint(server, address))
+            self.app.stderr.write(_hint(server, address, has_known_key=_has_known_key(server["id"])))
 
 
 def _port(text: str) -> int:
@@ -286,7 +286,20 @@ def _ignored_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _hint(server: Json, address: str) -> str:
+def _has_known_key(alias: str) -> bool:
+    """Whether ssh has seen a host key of the server before."""
+    keygen = shutil.which("ssh-keygen")
+    return (
+        keygen is not None and subprocess.run([keygen, "-F", alias], capture_output=True, check=False).returncode == 0
+    )
+
+
+def _hint(server: Json, address: str, *, has_known_key: bool = False) -> str:
+    if has_known_key:
+        return (
+            f"minova: ssh did not log in to {address}. If it says that the host key has changed: a rebuild gives server {server['name']} a "
+            f"new key, and a rescue another one. Accept it by: ssh-keygen -R {server['id']}\n"
+        )
     host = server.get("OS-EXT-SRV-ATTR:host")
     where = f" ({host})" if host else ""
     return (

@@ -76,13 +76,13 @@ class EndActions:
         already. `untouched`: its host says that nothing has happened to the guest.
         """
         self._kinds[locked.action.kind].failed(session, locked, failure, untouched=untouched)
-        uuid, name = locked.task.instance_uuid, locked.action.name
+        uuid, done = locked.task.instance_uuid, locked.action.done
         vm_state, task_state = locked.instance.state
         if after is None and locked.action.has_changed(task_state):
             after = locked.action.after_failure(vm_state, None)
-        details = f"Host {locked.task.host} could not {name} the instance: {failure.details}"
+        details = f"On host {locked.task.host} the server could not be {done}: {failure.details}"
         LOG.warning("Instance %s: %s", uuid, details)
-        failed = Failure(kind=failure.kind, details=details, text=f"The server could not {name}. {failure.message}")
+        failed = Failure(kind=failure.kind, details=details, text=f"The server could not be {done}. {failure.message}")
         actions.add_faults(session, [uuid], self._worker.at(), msgspec.structs.replace(failed, kind=FAILED))
         if locked.action.notifies_errors:
             note(session, f"{locked.action.notification}.error", [uuid], locked.task.host, FAILED, failure.details)

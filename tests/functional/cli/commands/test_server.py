@@ -383,10 +383,10 @@ def test_a_stop_that_fails_says_why(api: ApiServer, cli: Cli) -> None:
 
 def test_a_reboot_that_fails_says_so_although_the_guest_runs(api: ApiServer, cli: Cli) -> None:
     api.add_server("one")
-    api.action_messages["reboot"] = "The server could not reboot. The hypervisor of the host could not do it."
+    api.action_messages["reboot"] = "The server could not be rebooted. The hypervisor of the host could not do it."
     result = cli("server", "reboot", "one", "--wait")
     assert result.code == 1
-    assert "was not rebooted, it is ACTIVE: The server could not reboot. The hypervisor of the host" in result.err
+    assert "was not rebooted, it is ACTIVE: The server could not be rebooted. The hypervisor of the host" in result.err
     # What failed before another action is not told of that one.
     assert cli("server", "pause", "one", "--wait").code == 0
 

@@ -35,7 +35,12 @@ def test_the_image_is_shown(api: ApiServer, cli: Cli, words: list[str], body: An
 
 def test_an_image_that_is_not_made_is_an_error_with_its_reason(api: ApiServer, cli: Cli) -> None:
     api.add_server("one")
-    api.action_messages["createImage"] = "The server could not createImage. There is no disk space left on the host."
+    api.action_messages["createImage"] = (
+        "The server could not be made into an image. There is no disk space left on the host."
+    )
     result = cli("server", "image", "create", "one", "--wait")
     assert result.code == 1
-    assert "was not made into an image, it is ACTIVE: The server could not createImage. There is no disk" in result.err
+    assert (
+        "was not made into an image, it is ACTIVE: The server could not be made into an image. There is no disk"
+        in result.err
+    )

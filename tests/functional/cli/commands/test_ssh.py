@@ -357,3 +357,17 @@ def test_other_networks_are_reached_directly(
         api.add_server(name, addresses=addresses)
         assert cli("server", "ssh", name).code == 0
         assert ran(program)[2:] == ["-l", "debian", FRONT]
+
+
+def test_bug_changed_host_key_looks_like_a_guest_that_has_not_booted(
+    api: ApiServer, cli: Cli, program: Path, home: Path
+) -> None:
+    server = api.add_server("vm")
+    api.servers[server["id"]]["addresses"] = ADDRESSES
+    (program.parent / "code").write_text("255")
+    keygen = program.parent / "ssh-keygen"
+    keygen.write_text(f'#!/bin/sh\n[ "$*" = "-F {server["id"]}" ]\n')
+    keygen.chmod(0o755)
+    result = cli("server", "ssh", "vm", "--login", "debian")
+    assert f"ssh-keygen -R {server['id']}" in result.err
+    assert "Has the guest booted" not in result.err

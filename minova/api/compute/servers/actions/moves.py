@@ -86,7 +86,7 @@ def _migrate(api: Collaborators, call: Call, session: Session, row: InstanceRow,
 
 def _host(call: Call) -> str | None:
     body = call.body[MIGRATE.key]
-    if body is None or not call.since("2.56"):
+    if body is None or not (call.since("2.56") or call.shows_all):
         return None
     try:
         return _MIGRATE.from_builtins(body).host

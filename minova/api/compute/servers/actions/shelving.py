@@ -61,7 +61,7 @@ def _destination(api: Collaborators, call: Call, session: Session, row: Instance
     host.
     Raises Conflict if the host is not in the zone that the request names or that the server is pinned to.
     """
-    if not call.since("2.77") or body is None:
+    if body is None or not (call.since("2.77") or call.shows_all):
         return {}
     destination = _checked(call, body)
     zone, host = destination.availability_zone, destination.host
@@ -89,7 +89,9 @@ def _checked(call: Call, body: Any) -> UnshelveArguments:
         raise errors.BadRequest(f"Invalid input for unshelve: {error}") from None
     if destination == UnshelveArguments():
         raise errors.BadRequest("Invalid input for unshelve: it must be null, or name an availability_zone or a host")
-    if not call.since("2.91") and (destination.host is not msgspec.UNSET or destination.availability_zone is None):
+    if not (call.since("2.91") or call.shows_all) and (
+        destination.host is not msgspec.UNSET or destination.availability_zone is None
+    ):
         raise errors.BadRequest(
             "Invalid input for unshelve: before 2.91 it takes nothing but the name of an availability_zone"
         )

@@ -98,7 +98,8 @@ class ServerAction(Command):
         except ApiError:  # a policy may forbid it, and an API of 0.1.0 has none
             return None
         newest: Json = listed[0] if listed else {}
-        return newest.get("message") if newest.get("action") == key.removeprefix("os-") else None
+        has_failed = newest.get("result", "Error") == "Error"
+        return newest.get("message") if has_failed and newest.get("action") == key.removeprefix("os-") else None
 
 
 def add_all_projects(parser: argparse.ArgumentParser) -> None:

@@ -86,7 +86,7 @@ def test_what_is_left_after_a_failure_is_as_the_entry_says(
     harness.conductor.action_failed(CTX, **said, reason="no", power_state=power_state)
     after = vm_state if action.changes_at is not None else action.after_failure(vm_state, power_state)
     assert harness.state(uuid) == f"{after}/None on a"
-    assert f"Host a could not {action.name} the instance: no" in harness.fault(uuid)
+    assert f"On host a the server could not be {action.done}: no" in harness.fault(uuid)
     if power_state is not None and action.progress and not (after in STOPS_BY_ITSELF and power_state in OFF):
         assert harness.instance(uuid).power_state == power_state
 
@@ -330,7 +330,10 @@ def test_a_failure_leaves_the_server_as_before_with_the_reason(
     assert harness.task(uuid) is None
     assert harness.actions(uuid)[-1] == (name, "Error")
     assert harness.events(action)[-1][2] == "Error"
-    assert harness.fault(uuid) == f"ServerActionFailed: Host a could not {name} the instance: libvirt is away"
+    assert (
+        harness.fault(uuid)
+        == f"ServerActionFailed: On host a the server could not be {BY_KIND[name].done}: libvirt is away"
+    )
 
 
 def test_a_host_that_is_too_old_fails_the_action_at_once(harness: ConductorHarness) -> None:

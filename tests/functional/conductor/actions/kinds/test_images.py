@@ -173,7 +173,7 @@ def test_an_image_goes_with_an_action_that_does_not_make_it(snapshot: Snapshot, 
         snapshot.become("saving", "queued")
     if end == "fail":
         harness.conductor.action_failed(CTX, **snapshot.report, reason="the disk is full")
-        assert "Host a could not createImage the instance: the disk is full" in harness.fault(snapshot.uuid)
+        assert "On host a the server could not be made into an image: the disk is full" in harness.fault(snapshot.uuid)
     elif end == "delete":
         harness.delete(snapshot.uuid)
     elif end == "reset":

@@ -65,6 +65,17 @@ def test_an_unshelve_names_where_the_server_goes(stocked: Cloud, version: str, b
     assert server.sent == [("unshelve", sent)]
 
 
+def test_bug_unshelve_drops_the_host_that_minova_names(stocked: Cloud) -> None:
+    """`minova server unshelve --host` sends no microversion, but accepts all fields."""
+    server = Server(stocked)
+    add_host(stocked, "h1")
+    own = {"headers": {"X-Minova-Fields": "all"}}
+    for host, status in (("h1", 202), ("nosuch", 400)):
+        answer = stocked.ask("POST", f"/v2.1/servers/{server.uuid}/action", {"unshelve": {"host": host}}, **own)
+        assert answer[0] == status, answer
+    assert server.sent == [("unshelve", {"host": "h1"})]
+
+
 @pytest.mark.parametrize(
     ("version", "body", "status", "message"),
     [
