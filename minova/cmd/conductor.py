@@ -21,6 +21,7 @@ from minova.conductor.actions.engine.requests import ServerActions
 from minova.conductor.actions.engine.task_handler import ActionTasks
 from minova.conductor.actions.kinds.deletion import Deletions
 from minova.conductor.actions.kinds.interfaces import ServerInterfaces
+from minova.conductor.actions.kinds.moves import Confirmations
 from minova.conductor.actions.kinds.shelving import Shelving
 from minova.conductor.actions.registry import action_kinds
 from minova.conductor.catalogue.aggregates import Aggregates
@@ -266,6 +267,7 @@ def make_manager(
         migrations=Migrations(worker),
         evacuations=Evacuations(conf, worker, builds, groups, ends.abandon, dry_runs or scheduler, levels),
         moves=moves,
+        confirmations=Confirmations(conf, worker, actions),
         flavors=Flavors(worker),
         images=images,
         aggregates=Aggregates(worker),

@@ -14,6 +14,7 @@ from minova.conductor.actions.engine.reports import ActionReports
 from minova.conductor.actions.engine.requests import ServerActions
 from minova.conductor.actions.kinds.deletion import RECLAIM_INTERVAL, Deletions
 from minova.conductor.actions.kinds.interfaces import ServerInterfaces
+from minova.conductor.actions.kinds.moves import CONFIRM_INTERVAL, Confirmations
 from minova.conductor.actions.kinds.shelving import OFFLOAD_INTERVAL, Shelving
 from minova.conductor.catalogue.aggregates import Aggregates
 from minova.conductor.catalogue.flavors import Flavors
@@ -93,6 +94,7 @@ class ConductorCollaborators(msgspec.Struct, frozen=True, kw_only=True):
     migrations: Migrations
     evacuations: Evacuations
     moves: MoveSteps
+    confirmations: Confirmations
     flavors: Flavors
     images: Images
     aggregates: Aggregates
@@ -185,6 +187,9 @@ class ConductorManager:
                 work=work.process_due_tasks,
             ),
             PeriodicTask(name="end_stale_migrations", interval=ORPHANS_INTERVAL, work=self._end_stale_migrations),
+            PeriodicTask(
+                name="confirm_moves", interval=CONFIRM_INTERVAL, work=self.collaborators.confirmations.confirm_due
+            ),
             PeriodicTask(name="clean_after_moves", interval=CLEANUPS_INTERVAL, work=self.collaborators.moves.collect),
             PeriodicTask(
                 name="refresh_token_keys", interval=REFRESH_INTERVAL, work=self.collaborators.image_tokens.refresh

@@ -18,6 +18,7 @@ PAUSED: Json = {"status": "PAUSED", "vm_state": "paused", "host": "host1", "powe
 SUSPENDED: Json = {"status": "SUSPENDED", "vm_state": "suspended", "host": "host1", "power_state": 4}
 RESCUED: Json = {"status": "RESCUE", "vm_state": "rescued", "host": "host1", "power_state": 1}
 SHELVED: Json = {"status": "SHELVED_OFFLOADED", "vm_state": "shelved_offloaded", "host": None, "power_state": 4}
+RESIZED: Json = {"status": "VERIFY_RESIZE", "vm_state": "resized", "host": "host2", "power_state": 1}
 # The task state of each server action, and how it ends.
 ACTIONS: dict[str, tuple[str, Json]] = {
     "os-stop": ("powering-off", STOPPED),
@@ -34,6 +35,10 @@ ACTIONS: dict[str, tuple[str, Json]] = {
     "shelve": ("shelving_offloading", SHELVED),
     "shelveOffload": ("shelving_offloading", SHELVED),
     "unshelve": ("spawning", ACTIVE[0]),
+    "resize": ("resize_finish", RESIZED),
+    "migrate": ("resize_finish", RESIZED),
+    "confirmResize": ("", ACTIVE[0]),
+    "revertResize": ("resize_reverting", ACTIVE[0]),
     "changePassword": ("updating_password", ACTIVE[0]),
     "restore": ("restoring", ACTIVE[0]),
     "createImage": ("image_uploading", ACTIVE[0]),

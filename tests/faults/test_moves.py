@@ -199,3 +199,14 @@ def test_a_deletion_during_a_move_frees_both_sides(mover: Mover, phase: str) -> 
     assert mover.holders() == {}
     assert mover.migration().status == "error"
     mover.require_sound()
+
+
+def test_a_move_is_confirmed_when_its_owner_does_not(tmp_path: Path) -> None:
+    mover = Mover(tmp_path, resize_confirm_window=60)
+    try:
+        mover.do("migrate")
+        assert mover.row.vm_state == "resized"
+        mover.wait(lambda: mover.row.vm_state == "active", 200.0, step=10.0)
+        mover.require_sound()
+    finally:
+        mover.cloud.world.close()

@@ -113,6 +113,12 @@ def last_attempt(session: Session, instance_uuid: str) -> int:
     return max((migration.attempt for migration in found), default=0)
 
 
+def unconfirmed(session: Session, before: ColumnElement[float], limit: int) -> list[MigrationObject]:
+    """Returns finished moves that have waited for their confirmation since `before`."""
+    query = select(Migration.value).where(Migration.status == "finished", Migration.changed_at < before)
+    return list(session.scalars(query.order_by(Migration.id).limit(limit)))
+
+
 def to_clean(session: Session, hosts: Iterable[str] | None = None, limit: int | None = 100) -> list[MigrationObject]:
     """Returns ended migrations that have left something on a host, the oldest first: on one of these hosts, or on any."""
     query = select(Migration.value).where(Migration.cleanup_host.is_not(None))

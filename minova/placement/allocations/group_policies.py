@@ -1,8 +1,8 @@
 """Hard policies of server groups, checked together with the claim: the group's row is locked until the claim is
 committed.
 
-A member counts on the hosts where it holds allocations. So a release or a migration frees its place automatically. A
-stale release is rejected as a whole, so it cannot free the place of a newer claim.
+A member counts on the hosts where it holds allocations, or where a move holds some for it: it may still go back. So a
+release frees its place automatically. A stale release is rejected as a whole, so it cannot free the place of a newer claim.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ import msgspec
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from minova.db.models import Allocation, ComputeNode, ResourceProvider
+from minova.db.models import Allocation, ComputeNode, Migration, ResourceProvider
 from minova.db.models import InstanceGroup as Row
 from minova.db.models import InstanceGroupMember as Member
 from minova.db.sql import in_list
@@ -30,6 +30,16 @@ _LOCK: Any = (
 _PLACES: Any = (
     select(Member.group_id, Member.instance_uuid, func.coalesce(ComputeNode.host, ResourceProvider.name))
     .join(Allocation, Allocation.consumer_uuid == Member.instance_uuid)
+    .join(ResourceProvider, ResourceProvider.id == Allocation.provider_id)
+    .outerjoin(ComputeNode, ComputeNode.uuid == ResourceProvider.uuid)
+    .where(in_list(Member.group_id))
+    .distinct()
+)
+# The same for what moves of the members hold.
+_PLACES_OF_MOVES: Any = (
+    select(Member.group_id, Member.instance_uuid, func.coalesce(ComputeNode.host, ResourceProvider.name))
+    .join(Migration, Migration.instance_uuid == Member.instance_uuid)
+    .join(Allocation, Allocation.consumer_uuid == Migration.uuid)
     .join(ResourceProvider, ResourceProvider.id == Allocation.provider_id)
     .outerjoin(ComputeNode, ComputeNode.uuid == ResourceProvider.uuid)
     .where(in_list(Member.group_id))
@@ -100,6 +110,7 @@ def _lock(session: Session, group_ids: list[int]) -> dict[int, LockedGroup]:
     }
     if held:
         # Read only now: a read before the lock would miss what the previous holder of the lock has written.
-        for group_id, member, host in connection.execute(_PLACES, {"some": sorted(held)}):
-            held[group_id].places.setdefault(member, set()).add(host)
+        for statement in (_PLACES, _PLACES_OF_MOVES):
+            for group_id, member, host in connection.execute(statement, {"some": sorted(held)}):
+                held[group_id].places.setdefault(member, set()).add(host)
     return held

@@ -146,6 +146,12 @@ NO_OPTION: Mapping[str, Mapping[str, str]] = {
         + ["--project-domain", "--ramdisk-id", "--visibility"],
         NOT_YET,
     ),
+    "server resize": {"--confirm": "`server resize confirm`", "--revert": "`server resize revert`"},
+    "server migrate": dict.fromkeys(
+        ["--block-migration", "--disk-overcommit", "--live-migration", "--no-disk-overcommit", "--shared-migration"],
+        NOT_YET,
+    ),
+    "server migration list": dict.fromkeys(["--project-domain", "--user-domain"], NOT_YET),
     "server ssh": dict.fromkeys(["--option", "-o", "-v"], "ssh's own options follow --"),
     "image delete": {"--store": STORES},
     "image list": dict.fromkeys(

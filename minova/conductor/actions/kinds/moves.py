@@ -2,30 +2,36 @@
 `conductor/moves/`.
 """
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
+from oslo_config import cfg
 from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.codecs import Decoder
 from minova.conductor.actions.engine.in_progress import locked_instance
 from minova.conductor.actions.engine.kind import ActionKind, ActionRequest, parsed
-from minova.conductor.actions.engine.requests import require_allowed
+from minova.conductor.actions.engine.requests import ServerActions, require_allowed
 from minova.conductor.moves.start import StartMoves, Wanted
 from minova.conductor.quotas import Quotas, refused
 from minova.conductor.tasks.worker import Worker
+from minova.context import service_context
 from minova.contracts.scheduler import SchedulerApi
 from minova.db.quotas import OverQuota
 from minova.db.servers import actions as action_rows
-from minova.db.servers import instances, tasks
+from minova.db.servers import instances, migrations, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.objects.actions.moves import CONFIRM_RESIZE, MIGRATE, RESIZE, REVERT_RESIZE, MoveRequest
 from minova.objects.catalogue import disk_config
 from minova.objects.servers.migration import MigrationType
 from minova.objects.servers.moves import MoveMessage
 
+LOG = logging.getLogger(__name__)
+# The most moves that one round confirms, and the seconds between two rounds.
+LIMIT, CONFIRM_INTERVAL = 100, 60.0
 _REQUEST = Decoder(MoveRequest)
 _TYPES = {RESIZE.kind: MigrationType.RESIZE, MIGRATE.kind: MigrationType.MIGRATION}
 # Writes what belongs to the beginning, with the id of the action's record.
@@ -118,6 +124,30 @@ class Settle(_Begun):
         if message is not None:
             self._moves.send(request.ctx, message)
         return True
+
+
+class Confirmations:
+    """`resize_confirm_window` is read each time, because it may change at run time."""
+
+    def __init__(self, conf: cfg.ConfigOpts, worker: Worker, actions: ServerActions) -> None:
+        self._conf = conf
+        self._worker = worker
+        self._actions = actions
+
+    def confirm_due(self) -> None:
+        """Confirm the moves whose owners have not done it in time."""
+        window = float(self._conf.resize_confirm_window)
+        if window <= 0:
+            return
+        with self._worker.db.read() as session:
+            due = migrations.unconfirmed(session, self._worker.now() - window, LIMIT)
+        for migration in due:
+            uuid = migration.instance_uuid
+            LOG.info("Instance %s was moved more than %g s ago: it is confirmed", uuid, window)
+            try:
+                self._actions.start_action(service_context(), uuid, CONFIRM_RESIZE.kind, {}, override_lock=True)
+            except errors.MinovaError as error:
+                LOG.info("Instance %s is not confirmed: %s", uuid, error)
 
 
 def kinds(worker: Worker, moves: StartMoves, quotas: Quotas, scheduler: SchedulerApi) -> dict[str, ActionKind]:

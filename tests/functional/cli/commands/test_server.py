@@ -283,12 +283,18 @@ def test_delete_takes_names_and_ids_and_waits(api: ApiServer, cli: Cli) -> None:
             {"unshelve": {"availability_zone": None, "host": "h"}},
             "ACTIVE",
         ),
+        (["resize", "--flavor", "m1.tiny"], {"resize": {"flavorRef": "1"}}, "VERIFY_RESIZE"),
+        (["resize", "confirm"], {"confirmResize": None}, "ACTIVE"),
+        (["resize", "revert"], {"revertResize": None}, "ACTIVE"),
+        (["migrate"], {"migrate": None}, "VERIFY_RESIZE"),
+        (["migrate", "--host", "host2"], {"migrate": {"host": "host2"}}, "VERIFY_RESIZE"),
         (["restore"], {"restore": None}, "ACTIVE"),
         (["dump", "create"], {"trigger_crash_dump": None}, "ACTIVE"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_actions_take_names_and_ids_and_wait(api: ApiServer, cli: Cli, verb: list[str], body: Any, status: str) -> None:
+    api.add_flavor("m1.tiny", "1")
     api.add_server("one")
     two = api.add_server("two")["id"]
     result = cli("server", *verb, "one", two, "one", "--wait")
