@@ -21,6 +21,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.catalogue.server_groups import Groups
 from minova.conductor.hosts.liveness import COMPUTE
+from minova.conductor.notifications.instances import note
 from minova.conductor.servers import evacuations
 from minova.conductor.servers.build import SCHEDULE_WAIT, BuildInstances
 from minova.conductor.servers.locks import require_unlocked
@@ -172,6 +173,7 @@ class Evacuations(EvacuationsApi, EvacuationReportsApi):
         action_id = action_rows.begin(session, [action])[instance_uuid]
         last = max(locked.attempt, migrations.last_attempt(session, instance_uuid))
         self._hand_over(session, instance, request, last)
+        note(session, ACTION, [instance_uuid], locked.host)
         after = (locked.state[0], TaskState.REBUILDING)
         instances.transition(session, [instance_uuid], [locked.state], after, updated_at=at, progress=0)
         row = {

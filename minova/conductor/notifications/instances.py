@@ -7,6 +7,7 @@ instances are read, and after it the notifications are sent. With no driver conf
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -36,6 +37,8 @@ LOG = logging.getLogger(__name__)
 
 # Events recorded beside the changes of state. As in Nova, BUILD_FAILED is notified as the conductor's own failure.
 CREATE_START, CREATE_ERROR, BUILD_FAILED = "create.start", "create.error", "build_instances"
+# Of an evacuation that has failed, as of a rebuild.
+REBUILD_ERROR = "rebuild.error"
 # Only versioned notifications, as in Nova.
 LOCK, UNLOCK = "lock", "unlock"
 _ONLY_VERSIONED = frozenset((LOCK, UNLOCK, "interface_attach", "interface_detach"))
@@ -134,8 +137,11 @@ class Notifications:
                 yield from self._guarded(one.uuid, lambda one=one: self._failed(session, one, known[one.uuid]))  # type: ignore[misc]
             else:
                 yield from made(one.uuid, lambda one=one: [_noted(one, known[one.uuid])])  # type: ignore[misc]
+        # A failed evacuation leaves the server as it was, which is the state of a rebuild that is done.
+        failed = {note.uuid for note in notes if note.event == REBUILD_ERROR}
         for change in changes:
-            yield from made(change.uuid, lambda change=change: self._changed(change, known[change.uuid]))  # type: ignore[misc]
+            events = partial(self._changed, change, known[change.uuid], has_failed=change.uuid in failed)
+            yield from made(change.uuid, events)
 
     def _guarded(self, uuid: str, make: Callable[[], Iterable[Notice]]) -> list[Notice]:
         """Returns no notification if it cannot be made, because neither its transaction nor other notifications may
@@ -161,7 +167,7 @@ class Notifications:
             publisher = f"nova-conductor:{self._host}"
             yield Notice(ctx, publisher, f"{event_type}.error", payload, "error", versioned=True)
 
-    def _changed(self, change: StateChange, instance: objects.Instance) -> Iterator[Event]:
+    def _changed(self, change: StateChange, instance: objects.Instance, *, has_failed: bool = False) -> Iterator[Event]:
         before, after = change.before, change.after
         if after == _ACTIVE and before is not None and before[0] is VmState.BUILDING:
             yield Event("create.end", instance, instance.host, {"message": "Success"})
@@ -169,7 +175,8 @@ class Notifications:
             yield Event("delete.start", instance, instance.host)
         elif after[0] is _DELETED:
             yield Event("delete.end", instance, instance.host)
-        yield from _action_events(change, instance)
+        if not has_failed:
+            yield from _action_events(change, instance)
         if self._wants(change):
             yield Event("update", instance, instance.host, change=(before, after))
 

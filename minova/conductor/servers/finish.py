@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement
 from sqlalchemy.orm import Session
 
 from minova import metrics
-from minova.conductor.notifications.instances import BUILD_FAILED, note
+from minova.conductor.notifications.instances import BUILD_FAILED, REBUILD_ERROR, note
 from minova.conductor.servers import evacuations
 from minova.conductor.servers.server_images import remove_image
 from minova.db import quotas
@@ -72,6 +72,7 @@ def fail_builds(
     shelved = {task.instance_uuid for task in unshelving}
     for task in (evacuating := [task for task in ended if locked_instances[task.instance_uuid].evacuating]):
         evacuations.failed(session, locked_instances[task.instance_uuid], task, at, now)
+        note(session, REBUILD_ERROR, [task.instance_uuid], task.host, failure.kind, failure.details)
     as_before = shelved | {task.instance_uuid for task in evacuating}
     built = [uuid for uuid in uuids if uuid not in as_before]
     off: dict[str, Any] = {"host": None, "node": None, "updated_at": at}

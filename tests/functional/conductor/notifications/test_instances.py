@@ -14,6 +14,7 @@ from minova.db.servers import instances, tasks
 from minova.messaging.notifier import Notifier
 from minova.objects.actions.action import ServerAction
 from minova.objects.actions.table import ACTIONS
+from minova.objects.requests.evacuation import EvacuationRequest
 from minova.objects.servers.failures import Failure
 from tests.functional.conductor.conductor_harness import CTX, IMAGE, ConductorHarness, new_request
 from tests.functional.scheduler.cloud import named
@@ -66,6 +67,26 @@ def test_a_build_that_goes_well(open_harness: Open) -> None:
     harness = open_harness()
     harness.active()
     assert names(harness) == [("compute.a", "create.start"), ("compute.a", "create.end")]
+
+
+@pytest.mark.parametrize("is_well", [True, False])
+def test_an_evacuation(open_harness: Open, is_well: bool) -> None:
+    harness = open_harness()
+    uuid = harness.active("a")
+    harness.force_down("a")
+    harness.scheduler.order = ["b"]
+    harness.conductor.evacuate_server(new_request(), instance_uuid=uuid, request=EvacuationRequest())
+    harness.settle()
+    if is_well:
+        harness.build("b", uuid, attempt=2)
+        assert harness.state(uuid) == "active/None on b"
+    else:
+        harness.claim("b", uuid, attempt=2)
+        harness.conductor.begin_attempt(CTX, instance_uuid=uuid, attempt=2, host="b", step="spawning")
+        harness.fail("b", uuid, attempt=2, retriable=False)
+        assert harness.state(uuid) == "active/None on a"
+    end = "rebuild.end" if is_well else "rebuild.error"
+    assert [name for _, name in names(harness)][2:] == ["evacuate", "rebuild.start", end]
 
 
 def test_no_secret_of_a_server_is_told(open_harness: Open) -> None:
