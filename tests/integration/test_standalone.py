@@ -193,6 +193,19 @@ def test_what_is_ready_made_is_there_once_and_not_again(books: Standalone) -> No
     assert books.json("network", "list") == []
 
 
+def test_local_networks_have_the_same_range_unless_the_host_reaches_them(books: Standalone) -> None:
+    books.start()
+    assert books.json("network", "show", "default")["minova:reachable"]
+    for name in ("blue", "green"):
+        books.cli("network", "create", name)
+        books.cli("subnet", "create", name, "--network", name, "--subnet-range", "10.77.0.0/24")
+    books.cli("network", "set", "--reachable", "blue")
+    refused = books.cli("network", "set", "--reachable", "green", check=False)
+    assert "overlaps with a subnet of another reachable network" in refused
+    books.cli("network", "set", "--no-reachable", "blue")
+    books.cli("network", "set", "--reachable", "green")
+
+
 def test_a_port_in_use_is_said_and_leaves_the_folder_usable(books: Standalone) -> None:
     books.start()
     other = subprocess.run(books.command("other"), capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)

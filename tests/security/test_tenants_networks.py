@@ -10,6 +10,7 @@ from minova import errors
 from minova.conductor.network.local_ranges import NAMESPACES
 from minova.db import models
 from minova.db.networks import vifs
+from minova.objects.network.guest_names import name_in_dns
 from tests.fakes.row_conductor import now
 from tests.functional.api.conftest import Cloud
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
@@ -145,3 +146,16 @@ def test_metadata_of_another_network_stays_hidden_from_a_guest_without_filters(h
         harness.conductor.metadata_of_address(CTX, **asked, network_id=theirs.id)
     with pytest.raises(errors.NotFound):
         harness.conductor.leave_password_of_address(CTX, **asked, network_id=theirs.id, password="x")
+
+
+def test_names_on_a_shared_network_are_of_their_project(harness: ConductorHarness) -> None:
+    """A guest named `wpad` does not answer for what guests of other projects look up."""
+    shared, own = network(harness, shared=True), network(harness)
+    for one, cidr in ((shared, "10.1.0.0/24"), (own, "10.2.0.0/24")):
+        subnet(harness, one, cidr)
+    uuid = harness.active(**on(shared, own), name="wpad")
+    told = harness.conductor.interfaces_of_host(CTX, host="a")[uuid]
+    assert [(vif.dns_domain, name_in_dns(vif, vif.hostname)) for vif in told] == [
+        (f"{CTX.project_id}.openstacklocal", f"wpad.{CTX.project_id}.openstacklocal"),
+        ("", "wpad"),
+    ]
