@@ -3,7 +3,7 @@
 import re
 import secrets
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -101,17 +101,28 @@ class Pair:
         self.one, self.two = self.two, self.one
 
 
+@contextmanager
+def live_pair(
+    folder: Path,
+    image: Path,
+    *,
+    shared: bool = False,
+    authority: Any = None,
+    vifs: tuple[Vif, ...] = (),
+    **options: Any,
+) -> Iterator[Pair]:
+    with ExitStack() as stack:
+        libvirtds = stack.enter_context(peers(authority))
+        folders = [folder / "shared"] * 2 if shared else [folder / "hv1", folder / "hv2"]
+        made = []
+        for libvirtd, of_host in zip(libvirtds, folders, strict=True):
+            made.append(Side(libvirtd, of_host, image, **options))
+            stack.callback(made[-1].close)
+        yield Pair(made[0], made[1], instance(config_drive=True, network_info=vifs))
+
+
 @pytest.fixture
 def make_pair(guest_image: Path, tmp_path: Path) -> Iterator[Callable[..., Pair]]:
+    """Takes the options of `live_pair`."""
     with ExitStack() as stack:
-
-        def make(*, shared: bool = False, authority: Any = None, vifs: tuple[Vif, ...] = (), **options: Any) -> Pair:
-            libvirtds = stack.enter_context(peers(authority))
-            folders = [tmp_path / "shared"] * 2 if shared else [tmp_path / "hv1", tmp_path / "hv2"]
-            made = []
-            for libvirtd, folder in zip(libvirtds, folders, strict=True):
-                made.append(Side(libvirtd, folder, guest_image, **options))
-                stack.callback(made[-1].close)
-            return Pair(made[0], made[1], instance(config_drive=True, network_info=vifs))
-
-        yield make
+        yield lambda **options: stack.enter_context(live_pair(tmp_path, guest_image, **options))

@@ -67,11 +67,13 @@ def _convert(
     check: Callable[[], None],
 ) -> None:
     with transfer_key.opened(keys) as folder:
-        server = f"server.type=inet,server.host={export.address},server.port={export.port}"
+        server = f"file.server.type=inet,file.server.host={export.address},file.server.port={export.port}"
+        # A console log may have grown since its size was read.
+        source = f"driver=raw,size={size},file.driver=nbd,{server},file.export={file.export},file.tls-creds=tls"
         command = [
             *("qemu-img", "convert", "-q", "-n", "-W", "--target-is-zero"),
             *("--object", transfer_key.credentials(folder, "client", key)),
-            *("--image-opts", f"driver=nbd,{server},export={file.export},tls-creds=tls", "-O", "raw"),
+            *("--image-opts", source, "-O", "raw"),
         ]
         limits = programs.Limits(cpu=_LIMITS.cpu, within=_LIMITS.within, file_size=size + units.Mi)
         programs.write_with(part, command, limits, reading=folder, check=check)

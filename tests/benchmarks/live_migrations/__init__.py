@@ -1,0 +1,1 @@
+"""A real guest: python -m tests.benchmarks.guest"""
