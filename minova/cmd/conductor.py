@@ -130,6 +130,7 @@ def implementation(manager: ConductorManager) -> Implementation:
         safe_mode=manager.safe_mode,
         require_disk_room=manager.worker.db.require_room,
         note_contact=manager.collaborators.services.note_contact,
+        note_refused=manager.collaborators.services.note_refused,
     )
 
 

@@ -20,6 +20,8 @@ Marks that a server enforces before the method gets a message (minova/messaging/
   or image. Every other method is refused then (minova/safe_mode.py).
 - `@call(refused_when_disk_full=True)`: the method writes something new for users. It is refused while the database has
   little disk space left, which is kept for deletions and heartbeats.
+- `@call(describes_host=True)`: the message brings the figures of the host. If it is refused, the host gets no new work until one is
+  accepted.
 - `called_by(..., shows_life=True)`: a message shows that the compute of the host that it names is alive.
 
 `called_by`, at the contract or at the part of it that has the method, defines which services may call a method. Servers
@@ -55,6 +57,10 @@ class Role(StrEnum):
     SCHEDULER = "scheduler"
 
 
+# The services of controllers. All others may be in the hands of an attacker who has stolen one machine.
+CONTROLLERS = frozenset({Role.API, Role.CONDUCTOR, Role.SCHEDULER})
+
+
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
     """How a method was marked.
 
@@ -63,6 +69,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     `of_no_host`: no argument names the host that the caller speaks for, and the answer depends on the caller.
     `in_safe_mode`: also served in safe mode.
     `refused_when_disk_full`: writes something new for users.
+    `describes_host`: brings the figures by which the scheduler chooses the host.
     """
 
     kind: str
@@ -72,6 +79,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     of_no_host: bool = False
     in_safe_mode: bool = False
     refused_when_disk_full: bool = False
+    describes_host: bool = False
 
 
 class Options(TypedDict, total=False):
@@ -83,6 +91,7 @@ class Options(TypedDict, total=False):
     of_no_host: bool
     in_safe_mode: bool
     refused_when_disk_full: bool
+    describes_host: bool
 
 
 class Audience(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,6 +122,11 @@ class Method(Mark, frozen=True, kw_only=True):
     def once(self) -> bool:
         """Whether a message of this call must not be executed twice."""
         return self.name in ONCE
+
+    @property
+    def from_hosts(self) -> bool:
+        """Whether other services than those of controllers may call it."""
+        return not self.audience.roles <= CONTROLLERS
 
     def request(self, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         """Returns the lowest version that can serve these arguments, and the arguments to send, by their names on the
@@ -217,7 +231,7 @@ def methods_of(described: Any) -> Mapping[str, Method]:
 
 def _method(described: Any, name: str, function: Callable[..., Any]) -> Method:
     mark: Mark = function.__rpc__  # type: ignore[attr-defined]
-    hints = typing.get_type_hints(function)
+    hints = typing.get_type_hints(function, include_extras=True)
     fields: list[Any] = []
     defaults = {}
     for parameter in list(inspect.signature(function).parameters.values())[2:]:  # after self and ctx

@@ -1,13 +1,13 @@
 """What happens to a message between the bus and the object that does its work: it is checked, then the method is called.
 
-    message -> own cloud? -> arguments decoded -> may the sender call it? -> safe mode? -> disk room? -> contact noted -> method
+    message -> own cloud? -> bounds -> arguments decoded -> may the sender call it? -> safe mode? -> disk room? -> contact noted -> method
 
 The marks of the method in its contract define which of these checks apply (contracts/base.py).
 """
 
 import logging
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ import msgspec
 from minova import errors, metrics, threads
 from minova.context import RequestContext
 from minova.contracts.base import Method, methods_of
+from minova.contracts.wire_bounds import fault_of
 from minova.log import bound_request
 from minova.messaging import rpc_access
 from minova.messaging.own_cloud import OwnCloud
@@ -34,12 +35,14 @@ class Implementation(msgspec.Struct, frozen=True, kw_only=True):
     `safe_mode`: of the process. While it is on, only the methods that it allows are called.
     `require_disk_room`: raises DiskFull for methods that are `refused_when_disk_full`.
     `note_contact`: gets the host and the process of the sender of each message that `shows_life`.
+    `note_refused`: gets the host, and why a message that `describes_host` was refused.
     """
 
     parts: tuple[object, ...]
     safe_mode: SafeMode = msgspec.field(default_factory=SafeMode)
     require_disk_room: Callable[[], None] = lambda: None
     note_contact: Callable[[str, str | None], None] = lambda host, process: None
+    note_refused: Callable[[str, str], None] = lambda host, reason: None
 
     def method(self, name: str) -> Callable[..., Any]:
         """Raises TypeError if no part, or more than one, has this method."""
@@ -105,20 +108,43 @@ class _Checks:
             if host is not None:
                 self._implementation.note_contact(host, ctx.process)
 
+    def refused(
+        self, ctx: RequestContext, method: Method, arguments: Mapping[str, Any], error: errors.BadRequest
+    ) -> None:
+        """A message that is not valid describes a host by which nothing may be decided."""
+        LOG.warning("Refused a message of %s: %s", ctx.sender or "a service", error)
+        metrics.RPC_REFUSED.labels(method.name).inc()
+        host = rpc_access.described_host(ctx.sender, arguments, known_senders=self._known_senders)
+        if method.describes_host and host is not None:
+            self._implementation.note_refused(host, str(error))
+
+
+def _decoded(method: Method, arguments: Mapping[str, Any]) -> msgspec.Struct:
+    """Raises BadRequest."""
+    fault = fault_of(arguments) if method.from_hosts else None
+    if fault is not None:
+        raise errors.BadRequest(f"{method.name}: {fault}")
+    try:
+        decoded: msgspec.Struct = method.arguments.from_builtins(arguments)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise errors.BadRequest(f"{method.name}: {error}") from None
+    return decoded
+
 
 def _handler(work: Callable[..., Any], method: Method, checks: _Checks) -> Callable[..., Any]:
     def handle(ctxt: RequestContext, **arguments: Any) -> Any:
         with bound_request(ctxt), metrics.timed(metrics.RPC_SECONDS, "server", method.name):
             checks.require_own_cloud(ctxt, method)
             try:
-                decoded = method.arguments.from_builtins(arguments)
-            except msgspec.ValidationError as error:
-                raise errors.BadRequest(f"{method.name}: {error}") from None
-            try:
+                decoded = _decoded(method, arguments)
                 checks.require(ctxt, method, decoded)
                 # What goes on in other threads later is no second delivery of this message.
                 ctx = msgspec.structs.replace(ctxt, message=None)
                 return work(ctx, **{name: getattr(decoded, name) for name in decoded.__struct_fields__})
+            except errors.BadRequest as error:
+                if method.from_hosts:
+                    checks.refused(ctxt, method, arguments, error)
+                raise
             except (errors.NoAnswer, errors.BrokerBlocked) as error:
                 # The missing answer belongs to another call, which this work needed. The present call does get an
                 # answer.

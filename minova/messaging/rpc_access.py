@@ -6,12 +6,12 @@ attempt or a node belongs to that host is left to the handlers, which check it a
 attempt with the rows.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from minova.contracts.base import Method
+from minova.contracts.base import Method, Role
 from minova.messaging.broker_users import BrokerUser, user_of
 
 # Replaces the names of other hosts in answers to a compute.
@@ -55,6 +55,19 @@ def _named(arguments: msgspec.Struct, field: str) -> Iterator[str]:
             found: Any = one if name == field else getattr(one, field, None)
             if isinstance(found, str):
                 yield found
+
+
+def described_host(sender: str | None, arguments: Mapping[str, Any], *, known_senders: bool) -> str | None:
+    """Returns the host that a message is about whose arguments, plain values, may not be valid; None if that is not known.
+
+    `known_senders`: the host is the sender's own, whatever the message says.
+    """
+    if known_senders:
+        user = user_of(sender)
+        return user.host if user is not None and user.role == Role.COMPUTE else None
+    node = arguments.get("node")
+    host = node.get("host") if isinstance(node, Mapping) else arguments.get("host")
+    return host if isinstance(host, str) and 0 < len(host) <= 255 and host.isprintable() else None
 
 
 def own_host(sender: str | None) -> str | None:

@@ -33,9 +33,9 @@ assert len(RELEASED) == SERVICE_VERSION
 
 def version_of(topic: str, service_version: int) -> str:
     """Returns the version that a service with this number serves. A service of a newer release serves every version
-    known here.
+    known here; a number that no release has counts as the oldest one.
     """
-    return RELEASED[service_version][topic] if service_version < SERVICE_VERSION else CURRENT[topic]
+    return RELEASED[max(service_version, 0)][topic] if service_version < SERVICE_VERSION else CURRENT[topic]
 
 
 class Levels:

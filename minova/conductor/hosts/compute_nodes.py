@@ -197,7 +197,8 @@ class ComputeNodes(AuditsApi):
             if row.hypervisor_hostname != node.hypervisor_hostname:
                 require_nodes_stay(session, node.host, [row.hypervisor_hostname], [node.hypervisor_hostname])
                 row.hypervisor_hostname = node.hypervisor_hostname
-            changed = compute_nodes.write_if_changed(session, row, node, at) or made
+            accepted = services.note_refused(session, node.host, None)
+            changed = compute_nodes.write_if_changed(session, row, node, at) or made or accepted
             if changed:
                 changes.append(session, [row.id], now)
             # An audit without changes writes nothing, unless an earlier write may still arrive.

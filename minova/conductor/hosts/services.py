@@ -18,8 +18,11 @@ from minova.conductor.hosts.service_removal import remove_service
 from minova.conductor.hosts.witnesses import Witnesses
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
+from minova.contracts.compute import ComputeApi
+from minova.contracts.conductor import ConductorApi
 from minova.contracts.conductor.api.services import ServiceSettingsApi
 from minova.contracts.conductor.services import ServicesApi
+from minova.contracts.scheduler import SchedulerApi
 from minova.db.hosts import services
 from minova.db.models import Service
 from minova.db.servers import migrations, tasks
@@ -50,6 +53,9 @@ PAUSE, PAUSE_SHARE = 15.0, 3 / 4
 # A compute does not listen yet for some seconds after its registration. For so long it gets no repetition of messages
 # to its predecessor.
 LISTENS_AFTER = 2.0
+
+# By the service, the topic that it serves.
+TOPICS = {f"minova-{contract.TOPIC}": contract.TOPIC for contract in (ComputeApi, ConductorApi, SchedulerApi)}
 
 Key = tuple[str, str]
 
@@ -111,7 +117,11 @@ class Services(ServicesApi, ServiceSettingsApi):
     # -- messages of services --------------------------------------------------------------------------------------
 
     def register_service(self, ctx: RequestContext, service: objects.Service) -> objects.ServiceInstructions:
-        """Raises HostIdentityConflict or HostInUse; see the contract."""
+        """Raises BadRequest if the service names the topic of another kind of service. Raises HostIdentityConflict or
+        HostInUse; see the contract.
+        """
+        if TOPICS.get(service.binary) != service.topic:
+            raise errors.BadRequest(f"A service {service.binary!r} does not serve the topic {service.topic!r}.")
         cloud = self._witnesses.judged(service.host, service.binary, service.seen)
         if service.binary != COMPUTE:
             row = self._worker.record(lambda session: self._ensure(session, service))
@@ -197,6 +207,16 @@ class Services(ServicesApi, ServiceSettingsApi):
         self._processes.require(host, process)
         with self._lock:
             self._reported.setdefault((host, COMPUTE), False)
+
+    def note_refused(self, host: str, reason: str) -> None:
+        """The host has described itself with figures that are not valid. It gets no new work until an audit brings valid ones."""
+
+        def work(session: Session) -> None:
+            if services.note_refused(session, host, reason[:255]):
+                LOG.error("Host %s gets no new work, because what it reports is not valid: %s", host, reason)
+                self._announce(session, host)
+
+        self._worker.record(work)
 
     def update_service(
         self,
@@ -336,7 +356,18 @@ class Services(ServicesApi, ServiceSettingsApi):
     def _ensure(self, session: Session, service: objects.Service) -> Service:
         at = self._worker.at()
         row = services.ensure(session, service, at, self._worker.now())
-        values = {"topic": service.topic, "version": service.version, "down_reason": service.down_reason}
+        if service.binary == COMPUTE and service.version < row.version:
+            LOG.warning(
+                "The compute of host %s registers with version %d, and had %d: other services do not follow it down. Before a "
+                "rollback set [upgrade_levels]",
+                *(row.host, service.version, row.version),
+            )
+        values = {
+            "topic": service.topic,
+            # A stolen host could say that it is old, and so take new actions from all others.
+            "version": max(service.version, row.version) if service.binary == COMPUTE else service.version,
+            "down_reason": service.down_reason and service.down_reason[:255],
+        }
         if any(getattr(row, name) != value for name, value in values.items()):
             services.change(session, row.id, updated_at=at, **values)
         # Host tables may have left out the host's nodes because there was no service.

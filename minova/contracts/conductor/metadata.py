@@ -5,6 +5,7 @@ from typing import Protocol
 from minova.context import RequestContext
 from minova.contracts.base import Role, call, called_by
 from minova.contracts.conductor.audiences import API_TOPIC, API_TOPIC_SINCE
+from minova.objects.hosts.bounds import Line, Reason
 from minova.objects.servers.guest_metadata import GuestMetadata
 
 
@@ -15,13 +16,15 @@ class MetadataOfHostsApi(Protocol):
     """
 
     @call(since="1.7", in_safe_mode=True)
-    def metadata_of_address(self, ctx: RequestContext, *, host: str, address: str, network_id: str) -> GuestMetadata:
+    def metadata_of_address(
+        self, ctx: RequestContext, *, host: Line, address: Line, network_id: Line
+    ) -> GuestMetadata:
         """Raises NotFound if no instance of this host has the address on this `local` network."""
         ...
 
     @call(since="1.7", refused_when_disk_full=True)
     def leave_password_of_address(
-        self, ctx: RequestContext, *, host: str, address: str, password: str, network_id: str
+        self, ctx: RequestContext, *, host: Line, address: Line, password: Reason, network_id: Line
     ) -> None:
         """Raises NotFound as `metadata_of_address` does, Conflict if there is a password already, BadRequest if it is
         too long.
@@ -36,12 +39,12 @@ class MetadataOfProjectsApi(Protocol):
     """
 
     @call(since="1.7", in_safe_mode=True)
-    def metadata_of_instance(self, ctx: RequestContext, *, instance_uuid: str, project_id: str) -> GuestMetadata:
+    def metadata_of_instance(self, ctx: RequestContext, *, instance_uuid: Line, project_id: Line) -> GuestMetadata:
         """Raises NotFound if the project has no such server."""
         ...
 
     @call(since="1.7", refused_when_disk_full=True)
-    def leave_password(self, ctx: RequestContext, *, instance_uuid: str, project_id: str, password: str) -> None:
+    def leave_password(self, ctx: RequestContext, *, instance_uuid: Line, project_id: Line, password: Reason) -> None:
         """Raises NotFound as `metadata_of_instance` does, Conflict and BadRequest as `leave_password_of_address`
         does.
         """

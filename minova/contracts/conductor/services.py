@@ -4,6 +4,7 @@ from typing import Protocol
 
 from minova.context import RequestContext
 from minova.contracts.base import Role, call, called_by, cast
+from minova.objects.hosts.bounds import Line, Reason
 from minova.objects.hosts.cloud import CloudState, Seen
 from minova.objects.hosts.service import Service, ServiceInstructions
 
@@ -21,7 +22,7 @@ class ServicesApi(Protocol):
 
     @call(in_safe_mode=True)
     def heartbeat(
-        self, ctx: RequestContext, *, host: str, binary: str, down_reason: str | None = None
+        self, ctx: RequestContext, *, host: Line, binary: Line, down_reason: Reason | None = None
     ) -> ServiceInstructions:
         """The service is alive. `down_reason`: why it still cannot work. Raises NotFound if it is not registered; then
         it should register.
@@ -29,13 +30,13 @@ class ServicesApi(Protocol):
         ...
 
     @call(since="1.7", in_safe_mode=True)
-    def service_has_seen(self, ctx: RequestContext, *, host: str, binary: str, seen: Seen) -> CloudState | None:
+    def service_has_seen(self, ctx: RequestContext, *, host: Line, binary: Line, seen: Seen) -> CloudState | None:
         """The service has seen something of its cloud that the answer to its heartbeat does not show. Returns the state
         of the cloud for this service; None if the conductor does not know it yet. Idempotent.
         """
         ...
 
     @cast(since="1.6", in_safe_mode=True)
-    def service_stopped(self, ctx: RequestContext, *, host: str, binary: str, process: str) -> None:
+    def service_stopped(self, ctx: RequestContext, *, host: Line, binary: Line, process: Line) -> None:
         """The process has stopped gracefully, so another process may register for the host at once."""
         ...

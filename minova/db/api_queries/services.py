@@ -30,6 +30,7 @@ class ServiceRow(NamedTuple):
     disabled_reason: str | None
     forced_down: bool
     down_reason: str | None
+    refused_report: str | None
     version: int
 
 

@@ -42,6 +42,7 @@ def ensure(
         try:
             with session.begin_nested():
                 values = {name: getattr(service, name) for name in names}
+                values["down_reason"] = service.down_reason and service.down_reason[:255]
                 session.connection().execute(insert(Service).values(created_at=at, **values))
         except IntegrityError:  # registered twice at the same time
             pass
@@ -59,6 +60,15 @@ def ensure(
 
 def change(session: Session, service_id: int, **values: Any) -> None:
     session.connection().execute(update(Service).where(Service.id == service_id).values(**values))
+
+
+def note_refused(session: Session, host: str, reason: str | None) -> bool:
+    """Notes why a report of the compute about its host was refused; None: it was accepted. Returns whether that is new."""
+    known = Service.refused_report
+    differs = known.is_not(None) if reason is None else known.is_distinct_from(reason)
+    statement = update(Service).where(Service.host == host, Service.binary == "minova-compute", differs)
+    result: Any = session.connection().execute(statement.values(refused_report=reason))
+    return bool(result.rowcount)
 
 
 def console_addresses(session: Session) -> list[tuple[str, list[str]]]:
@@ -93,13 +103,13 @@ def node_ids(session: Session, host: str) -> list[int]:
 
 def lowest_versions(session: Session, down_time: float) -> dict[str, int]:
     """Returns, by topic, the lowest version with which a service registered. Counts only services that were heard
-    within `down_time` seconds.
+    within `down_time` seconds, and of each topic only the services that serve it.
     """
     newest = select(func.max(Heartbeat.last_seen)).scalar_subquery()
     query = (
         select(Service.topic, func.min(Service.version))
         .join(Heartbeat, Heartbeat.service_id == Service.id)
-        .where(Heartbeat.last_seen >= newest - down_time)
+        .where(Heartbeat.last_seen >= newest - down_time, Service.binary == "minova-" + Service.topic)
         .group_by(Service.topic)
     )
     return {topic: int(version or 0) for topic, version in session.execute(query)}

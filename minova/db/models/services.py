@@ -29,6 +29,8 @@ class Service(Lockable, Base):
     disabled_reason: Mapped[str | None]
     forced_down: Mapped[bool] = mapped_column(default=False)
     down_reason: Mapped[str | None]  # why the service reports that it cannot work now, such as a lost libvirtd
+    # Why the last report of the compute about its host was refused; None: it was accepted.
+    refused_report: Mapped[str | None]
     version: Mapped[int] = mapped_column(default=0)
     # Of computes only: see objects.service.HostIdentity. `epoch` counts the processes that have registered.
     compute_id: Mapped[str | None] = mapped_column(Uuid)

@@ -12,8 +12,12 @@ evidence: otherwise one stolen host could put the whole cloud into safe mode.
 import hmac
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
+
+from minova.objects.hosts.bounds import Line, Serial, Time
 
 # The most marks that a witness keeps; the newest ones.
 MAX_MARKS = 32
@@ -33,10 +37,10 @@ class Mark(msgspec.Struct, frozen=True):
     `CloudState` that has it.
     """
 
-    counter: str
-    number: int
-    at: float
-    seal: str = ""
+    counter: Line
+    number: Serial
+    at: Time
+    seal: Line = ""
 
 
 class MarkKey:
@@ -67,9 +71,9 @@ def _bytes(text: str) -> bytes:
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """What a witness has seen of its cloud. `uuid` and `history`: the cloud's."""
 
-    uuid: str
-    history: str
-    marks: tuple[Mark, ...] = ()
+    uuid: Line
+    history: Line
+    marks: Annotated[tuple[Mark, ...], Meta(max_length=32 * MAX_MARKS)] = ()
 
 
 class CloudState(msgspec.Struct, frozen=True, kw_only=True):

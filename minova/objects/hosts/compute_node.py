@@ -1,14 +1,41 @@
 """A hypervisor node, as the driver sees it and as the tracker keeps it."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
+from minova.objects.hosts.bounds import (
+    MAX_BRIDGES,
+    MAX_COUNT,
+    MAX_DEVICES,
+    MAX_GUESTS,
+    MAX_NAMES,
+    MAX_NODES,
+    Count,
+    Document,
+    Figure,
+    Id,
+    Line,
+    Name,
+    PowerNumber,
+    Ratio,
+)
 from minova.objects.hosts.numa import NUMATopology
 from minova.objects.hosts.pci import PciDevice, PciDevicePool
 
 # The largest number that a row can hold: a ratio may be so large that the product exceeds it.
-MAX_CAPACITY = 2**31 - 1
+MAX_CAPACITY = MAX_COUNT
+
+Supported = Annotated[tuple[tuple[Line, Line, Line], ...], Meta(max_length=MAX_NAMES)]
+# What computes offer. The scheduler has columns for each class.
+ResourceClass = Annotated[str, Meta(pattern=r"\A(VCPU|PCPU|VGPU|MEMORY_MB|DISK_GB)\Z")]
+Unit = Annotated[int, Meta(ge=1, le=MAX_COUNT)]
+Devices = Annotated[tuple[PciDevice, ...], Meta(max_length=MAX_DEVICES)]
+Bridges = Annotated[dict[Line, Line], Meta(max_length=MAX_BRIDGES)]
+# Only those that describe hardware and driver: an operator gives others.
+Trait = Annotated[str, Meta(pattern=r"\A(COMPUTE|HW)_[A-Z0-9_]{1,240}\Z")]
+Traits = Annotated[tuple[Trait, ...], Meta(max_length=MAX_NAMES)]
 
 
 def clamped(number: int) -> int:
@@ -29,27 +56,27 @@ class HypervisorView(msgspec.Struct, frozen=True, kw_only=True):
     `bridges`: the existing bridges, by what they carry (`physical_networks`).
     """
 
-    node: str
-    vcpus: int
-    memory_mb: int
-    memory_mb_used: int
-    local_gb: int
-    local_gb_used: int
-    disk_available_least: int | None = None
-    hypervisor_type: str
-    hypervisor_version: int
-    hypervisor_hostname: str
-    cpu_info: str = ""
-    supported_instances: tuple[tuple[str, str, str], ...] = ()
+    node: Line
+    vcpus: Figure
+    memory_mb: Figure
+    memory_mb_used: Figure
+    local_gb: Figure
+    local_gb_used: Figure
+    disk_available_least: Figure | None = None
+    hypervisor_type: Line
+    hypervisor_version: Count
+    hypervisor_hostname: Line
+    cpu_info: Document = ""
+    supported_instances: Supported = ()
     numa_topology: NUMATopology | None = None
-    pci_devices: tuple[PciDevice, ...] = ()
-    pcpus: int = 0
-    vgpus: int = 0
-    gpus: dict[str, int] = {}
-    traits: tuple[str, ...] = ()
-    domains: tuple["DomainView", ...] = ()
-    host_nodes: tuple[str, ...] = ()
-    bridges: dict[str, str] = {}
+    pci_devices: Devices = ()
+    pcpus: Figure = 0
+    vgpus: Figure = 0
+    gpus: Annotated[dict[Line, Count], Meta(max_length=MAX_NAMES)] = {}
+    traits: Traits = ()
+    domains: Annotated[tuple["DomainView", ...], Meta(max_length=MAX_GUESTS)] = ()
+    host_nodes: Annotated[tuple[Line, ...], Meta(max_length=MAX_NODES)] = ()
+    bridges: Bridges = {}
 
 
 class DomainView(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,14 +86,14 @@ class DomainView(msgspec.Struct, frozen=True, kw_only=True):
     `accepted`: a conductor has accepted the report that its build succeeded.
     """
 
-    uuid: str
-    name: str
-    memory_mb: int
-    vcpus: int
-    power_state: int
-    reason: str = ""
+    uuid: Line
+    name: Name
+    memory_mb: Figure
+    vcpus: Figure
+    power_state: PowerNumber
+    reason: Line = ""
     ours: bool = True
-    attempt: int | None = None
+    attempt: Count | None = None
     accepted: bool = False
 
 
@@ -80,39 +107,39 @@ class ComputeNode(msgspec.Struct, frozen=True, kw_only=True):
     `bridges`: as in HypervisorView.
     """
 
-    uuid: str
-    host: str
-    hypervisor_hostname: str
-    id: int = 0
-    generation: int = 0
-    vcpus: int = 0
-    memory_mb: int = 0
-    local_gb: int = 0
-    vcpus_used: int = 0
-    memory_mb_used: int = 0
-    local_gb_used: int = 0
-    free_ram_mb: int = 0
-    free_disk_gb: int = 0
-    disk_available_least: int | None = None
-    current_workload: int = 0
-    running_vms: int = 0
-    hypervisor_type: str = ""
-    hypervisor_version: int = 0
-    cpu_info: str = ""
-    supported_instances: tuple[tuple[str, str, str], ...] = ()
-    host_ip: str | None = None
-    metrics: tuple[dict[str, Any], ...] = ()
-    stats: dict[str, str] = {}
+    uuid: Id
+    host: Line
+    hypervisor_hostname: Line
+    id: Count = 0
+    generation: Count = 0
+    vcpus: Figure = 0
+    memory_mb: Figure = 0
+    local_gb: Figure = 0
+    vcpus_used: Figure = 0
+    memory_mb_used: Figure = 0
+    local_gb_used: Figure = 0
+    free_ram_mb: Figure = 0
+    free_disk_gb: Figure = 0
+    disk_available_least: Figure | None = None
+    current_workload: Figure = 0
+    running_vms: Figure = 0
+    hypervisor_type: Line = ""
+    hypervisor_version: Count = 0
+    cpu_info: Document = ""
+    supported_instances: Supported = ()
+    host_ip: Line | None = None
+    metrics: Annotated[tuple[dict[Line, Any], ...], Meta(max_length=MAX_NAMES)] = ()
+    stats: Annotated[dict[Name, Line], Meta(max_length=4 * MAX_GUESTS)] = {}
     numa_topology: NUMATopology | None = None
-    pci_device_pools: tuple[PciDevicePool, ...] = ()
-    pci_devices: tuple[PciDevice, ...] = ()
-    cpu_allocation_ratio: float = 4.0
-    ram_allocation_ratio: float = 1.0
-    disk_allocation_ratio: float = 1.0
-    writer_epoch: int = 0
-    write_number: int = 0
-    acknowledged: int = 0
-    bridges: dict[str, str] = {}
+    pci_device_pools: Annotated[tuple[PciDevicePool, ...], Meta(max_length=MAX_DEVICES)] = ()
+    pci_devices: Devices = ()
+    cpu_allocation_ratio: Ratio = 4.0
+    ram_allocation_ratio: Ratio = 1.0
+    disk_allocation_ratio: Ratio = 1.0
+    writer_epoch: Count = 0
+    write_number: Count = 0
+    acknowledged: Count = 0
+    bridges: Bridges = {}
 
 
 _FIGURES = (
@@ -151,15 +178,15 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     provider then offers none of it.
     """
 
-    resource_class: str
-    total: int
-    reserved: int = 0
-    min_unit: int = 1
-    max_unit: int
-    step_size: int = 1
-    allocation_ratio: float = 1.0
+    resource_class: ResourceClass
+    total: Count
+    reserved: Count = 0
+    min_unit: Unit = 1
+    max_unit: Unit
+    step_size: Unit = 1
+    allocation_ratio: Ratio = 1.0
     keeps_ratio: bool = False
-    children: tuple[tuple[str, int], ...] = ()
+    children: Annotated[tuple[tuple[Line, Count], ...], Meta(max_length=MAX_NAMES)] = ()
 
     @property
     def capacity(self) -> int:

@@ -3,18 +3,41 @@
 The names are Nova's. All objects are immutable and hashable: fitting and counting return new ones.
 """
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
+
+from minova.objects.hosts.bounds import (
+    MAX_CELLS,
+    MAX_CPU,
+    PAGE_SIZES,
+    Core,
+    Count,
+    CpuNumber,
+    CpuSet,
+    Figure,
+    Line,
+    PageSize,
+    Usage,
+)
 
 CPUs = frozenset[int]
+# Of one size on one cell, far above what fits into it.
+PageCount = Annotated[int, Meta(ge=-(2**36), le=2**36)]
 
 
 class NUMAPages(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True):
     """The pages of one size on one host cell. `used` and `reserved` count pages, not KiB."""
 
-    size_kb: int
-    total: int
-    used: int = 0
-    reserved: int = 0
+    size_kb: PageSize
+    total: PageCount
+    used: PageCount = 0
+    reserved: PageCount = 0
+
+    def __post_init__(self) -> None:
+        if self.size_kb not in PAGE_SIZES:
+            raise ValueError(f"{self.size_kb} KiB is no size of a page")
 
     @property
     def free(self) -> int:
@@ -26,23 +49,23 @@ class NUMACell(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True):
     `cpu_shared_set` nor `cpu_dedicated_set` is set. `siblings`: the sets of hardware threads that share a core.
     """
 
-    id: int
-    cpuset: CPUs = frozenset()
-    pcpuset: CPUs = frozenset()
+    id: Count
+    cpuset: CpuSet = frozenset()
+    pcpuset: CpuSet = frozenset()
     # A row that was written before cells were typed has no such field. The node's next audit writes the row again.
-    memory: int = 0
-    cpu_usage: int = 0
-    memory_usage: int = 0
-    pinned_cpus: CPUs = frozenset()
-    siblings: tuple[CPUs, ...] = ()
-    mempages: tuple[NUMAPages, ...] = ()
-    socket: int | None = None
+    memory: Count = 0
+    cpu_usage: Usage = 0
+    memory_usage: Usage = 0
+    pinned_cpus: CpuSet = frozenset()
+    siblings: Annotated[tuple[Core, ...], Meta(max_length=MAX_CPU + 1)] = ()
+    mempages: Annotated[tuple[NUMAPages, ...], Meta(max_length=23)] = ()
+    socket: Annotated[int, Meta(ge=-1, le=MAX_CPU)] | None = None
 
 
 class NUMATopology(msgspec.Struct, frozen=True, cache_hash=True):
     """A host's cells, in the order of their ids."""
 
-    cells: tuple[NUMACell, ...] = ()
+    cells: Annotated[tuple[NUMACell, ...], Meta(max_length=MAX_CELLS)] = ()
 
 
 class NUMATopologyLimits(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True):
@@ -63,21 +86,21 @@ class InstanceNUMACell(msgspec.Struct, frozen=True, kw_only=True):
     belong to another guest.
     """
 
-    id: int
-    cpuset: CPUs = frozenset()
-    pcpuset: CPUs = frozenset()
-    memory: int
-    pagesize: int | None = None
-    cpu_policy: str | None = None
-    cpu_thread_policy: str | None = None
-    cpu_pinning: tuple[tuple[int, int], ...] = ()
-    cpuset_reserved: CPUs | None = None
+    id: Count
+    cpuset: CpuSet = frozenset()
+    pcpuset: CpuSet = frozenset()
+    memory: Count
+    pagesize: Figure | None = None
+    cpu_policy: Line | None = None
+    cpu_thread_policy: Line | None = None
+    cpu_pinning: Annotated[tuple[tuple[CpuNumber, CpuNumber], ...], Meta(max_length=MAX_CPU + 1)] = ()
+    cpuset_reserved: CpuSet | None = None
     reserved_alone: bool = False
 
 
 class InstanceNUMATopology(msgspec.Struct, frozen=True, cache_hash=True, kw_only=True):
-    cells: tuple[InstanceNUMACell, ...]
-    emulator_threads_policy: str | None = None
+    cells: Annotated[tuple[InstanceNUMACell, ...], Meta(max_length=MAX_CELLS)]
+    emulator_threads_policy: Line | None = None
 
     @property
     def unpinned(self) -> int:

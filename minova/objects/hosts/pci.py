@@ -1,20 +1,28 @@
 """PCI devices in pools of equal ones, as the scheduler counts them, and an instance's requests for devices."""
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
+
+from minova.objects.hosts.bounds import MAX_CPU, MAX_NAMES, Count, Id, Line
 
 # Names and values, sorted by name: hashable, unlike a dict.
 Pairs = tuple[tuple[str, str], ...]
+Tags = Annotated[tuple[tuple[Line, Line], ...], Meta(max_length=MAX_NAMES)]
+# -1: libvirt knows none.
+NumaNode = Annotated[int, Meta(ge=-1, le=MAX_CPU)]
 
 
 class PciDevicePool(msgspec.Struct, frozen=True, kw_only=True):
     """`count` equal free devices. `dev_type` is Nova's: type-PCI, type-PF, type-VF, vdpa."""
 
-    vendor_id: str
-    product_id: str
-    count: int
-    dev_type: str = "type-PCI"
-    numa_node: int | None = None
-    tags: Pairs = ()
+    vendor_id: Line
+    product_id: Line
+    count: Count
+    dev_type: Line = "type-PCI"
+    numa_node: NumaNode | None = None
+    tags: Tags = ()
 
 
 class InstancePCIRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,14 +46,14 @@ class PciDevice(msgspec.Struct, frozen=True, kw_only=True):
     unavailable (its PF, or one of its VFs, is claimed, or allocated); removed (gone from the host while in use).
     """
 
-    address: str
-    vendor_id: str
-    product_id: str
-    dev_type: str = "type-PCI"
-    numa_node: int | None = None
-    parent_addr: str | None = None
-    label: str = ""
-    tags: Pairs = ()
-    status: str = "available"
-    instance_uuid: str | None = None
-    request_id: str | None = None
+    address: Line
+    vendor_id: Line
+    product_id: Line
+    dev_type: Line = "type-PCI"
+    numa_node: NumaNode | None = None
+    parent_addr: Line | None = None
+    label: Line = ""
+    tags: Tags = ()
+    status: Line = "available"
+    instance_uuid: Id | None = None
+    request_id: Line | None = None

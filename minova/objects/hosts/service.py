@@ -1,14 +1,20 @@
 """A running service, as operators see it."""
 
 from datetime import datetime
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
+from minova.objects.hosts.bounds import MAX_NODES, Count, Id, Line, Reason
 from minova.objects.hosts.cloud import CloudState, Seen
 
 CONDUCTOR = "minova-conductor"
 # The version with which this release's services register: one more than the release before (see rpc_levels.py).
 SERVICE_VERSION = 1
+
+
+Names = Annotated[tuple[Line, ...], Meta(max_length=MAX_NODES)]
 
 
 class HostIdentity(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,12 +29,12 @@ class HostIdentity(msgspec.Struct, frozen=True, kw_only=True):
     `console_addresses`: where the host serves consoles of guests.
     """
 
-    process: str
-    compute_id: str | None = None
-    lock: str | None = None
-    place: str = ""
-    nodes: tuple[str, ...] = ()
-    console_addresses: tuple[str, ...] = ()
+    process: Id
+    compute_id: Id | None = None
+    lock: Line | None = None
+    place: Line = ""
+    nodes: Names = ()
+    console_addresses: Names = ()
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,18 +45,18 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     `seen`: what a service that registers has seen of its cloud; None from releases that keep nothing.
     """
 
-    uuid: str
-    host: str
-    binary: str
-    topic: str
-    id: int = 0
+    uuid: Id
+    host: Line
+    binary: Line
+    topic: Line
+    id: Count = 0
     disabled: bool = False
-    disabled_reason: str | None = None
+    disabled_reason: Line | None = None
     forced_down: bool = False
-    down_reason: str | None = None
-    version: int = 0
+    down_reason: Reason | None = None
+    version: Annotated[int, Meta(ge=0, le=9999)] = 0
     last_seen_up: datetime | None = None
-    availability_zone: str = "nova"
+    availability_zone: Line = "nova"
     identity: HostIdentity | None = None
     seen: Seen | None = None
 

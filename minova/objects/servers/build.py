@@ -6,6 +6,7 @@ import msgspec
 
 from minova import errors
 from minova.context import RequestContext
+from minova.objects.hosts.bounds import Count, Line, PowerNumber
 from minova.objects.hosts.compute_node import ComputeNode
 from minova.objects.hosts.node_audit import ENCODED, Drift
 from minova.objects.hosts.numa import InstanceNUMATopology
@@ -48,10 +49,10 @@ class InstanceClaim(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     ctx: RequestContext
-    instance_uuid: str
-    attempt: int
+    instance_uuid: Line
+    attempt: Count
     numa_topology: InstanceNUMATopology | None = None
-    step: str | None = None
+    step: Line | None = None
 
 
 class BuildReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,10 +64,10 @@ class BuildReport(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     ctx: RequestContext
-    instance_uuid: str
-    attempt: int
-    step: str | None = None
-    power_state: int = 0
+    instance_uuid: Line
+    attempt: Count
+    step: Line | None = None
+    power_state: PowerNumber = 0
     rebuilt: bool = False
 
 

@@ -1,10 +1,12 @@
 """A guest as its host keeps it, and the reports of these records to a conductor."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from minova.objects.actions.shelving import SHELVE
+from minova.objects.hosts.bounds import Figure, Line, Name, Reason
 from minova.objects.requests.request_spec import RequestSpec
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import VmState
@@ -21,12 +23,12 @@ class EndedAction(msgspec.Struct, frozen=True, kw_only=True):
     `reason`, `failure`: why it failed, and its kind (`objects/servers/failures.py`); `reason` None: it succeeded.
     """
 
-    id: int
-    request_id: str
-    kind: str
-    vm_state: str = ""
-    reason: str | None = None
-    failure: str = ""
+    id: Figure
+    request_id: Line
+    kind: Line
+    vm_state: Line = ""
+    reason: Reason | None = None
+    failure: Line = ""
     untouched: bool = False
 
 
@@ -41,11 +43,11 @@ class GuestRecord(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     instance: Instance
-    attempt: int
-    node: str
+    attempt: Figure
+    node: Name
     request_spec: RequestSpec | None = None
     carried: dict[str, Any] = {}
-    actions: tuple[EndedAction, ...] = ()
+    actions: Annotated[tuple[EndedAction, ...], Meta(max_length=16 * MAX_ACTIONS)] = ()
     accepted: bool = False
 
     def action(self, action_id: int, request_id: str) -> EndedAction | None:
@@ -69,16 +71,16 @@ class GuestMark(msgspec.Struct, frozen=True, kw_only=True):
     `has_domain` False: only disks are left. `has_record`: the host can send a GuestRecord.
     """
 
-    uuid: str
-    name: str = ""
-    node: str = ""
-    memory_mb: int = 0
-    vcpus: int = 0
-    disk_gb: int = 0
-    power_state: int = 0
-    attempt: int | None = None
-    action_id: int | None = None
-    request_id: str | None = None
+    uuid: Name
+    name: Name = ""
+    node: Name = ""
+    memory_mb: Figure = 0
+    vcpus: Figure = 0
+    disk_gb: Figure = 0
+    power_state: Figure = 0
+    attempt: Figure | None = None
+    action_id: Figure | None = None
+    request_id: Name | None = None
     has_domain: bool = True
     has_record: bool = False
     accepted: bool = False

@@ -1,4 +1,4 @@
-"""ComputeFilter: hosts whose compute service is up and enabled."""
+"""ComputeFilter: hosts whose compute service is up and enabled, and whose reports are valid."""
 
 from datetime import UTC, datetime
 
@@ -17,6 +17,8 @@ class ComputeFilter(ClassFilter):
             return "service forced down"
         if value.down_reason is not None:
             return f"service down: {value.down_reason}"
+        if value.refused_report is not None:
+            return f"its report is not valid: {value.refused_report}"
         if value.silent_since is not None:
             return f"service down since {when(value.silent_since)}" if value.silent_since else "service never reported"
         return None

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from minova.objects.requests.request_spec import RequestSpec
-from minova.scheduler.filters.extra_specs import compare
+from minova.scheduler.filters.extra_specs import comparable, compare
 from minova.scheduler.filters.nova_names import OWN, SHARED, EquivalentHostsFilter, attribute, field_of
 from minova.scheduler.hosts.state import HostState
 
@@ -40,6 +40,8 @@ class ComputeCapabilitiesFilter(EquivalentHostsFilter):
             value = look_up(host, need.path)
             if value is None:
                 return f"{need.key} unknown, flavor needs {need.requirement!r}"
+            if not comparable(str(value), need.requirement):
+                return f"{need.key} {value} is no number, flavor needs {need.requirement!r}"
             if not compare(need.key, str(value), need.requirement):
                 return f"{need.key} {value}, flavor needs {need.requirement!r}"
         return None

@@ -31,6 +31,20 @@ def compare(key: str, value: str, requirement: str) -> bool:
         raise InvalidFilterInput(f"Extra spec {key}: {requirement!r} does not compare with {value!r}", error) from error
 
 
+def comparable(value: str, requirement: str) -> bool:
+    """False if the requirement compares numbers, and the value of the host is none. What an extra spec itself gets wrong is left to `compare`."""
+    first, *words = requirement.split() or [""]
+    return first not in NUMERIC or not words or not _is_number(words[0]) or _is_number(value)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def match(value: str, requirement: str) -> bool:
     """Whether `value` meets the requirement. Without a leading operator, both must be equal.
 

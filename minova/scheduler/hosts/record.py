@@ -1,10 +1,13 @@
 """What is known of one host: the values that make a row of the HostTable. Memory in MB, disk in GB."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
+from minova.contracts.wire_bounds import MAX_FLOAT
+from minova.objects.hosts.bounds import MAX_COUNT
 from minova.objects.hosts.numa import NUMATopology
 from minova.objects.hosts.pci import Pairs, PciDevicePool
 
@@ -65,6 +68,7 @@ class ServiceFacts(msgspec.Struct, frozen=True, kw_only=True):
     equal.
 
     `silent_since`: its last heartbeat (epoch seconds) if it counts as silent; 0: it never sent one.
+    `refused_report`: why what the host reports of itself is not used.
     """
 
     disabled: bool = False
@@ -72,6 +76,7 @@ class ServiceFacts(msgspec.Struct, frozen=True, kw_only=True):
     forced_down: bool = False
     down_reason: str | None = None
     silent_since: float | None = None
+    refused_report: str | None = None
 
 
 class ImageSupport(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +100,7 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
     """One measurement of a host's monitor. `timestamp` and `value` are text, as received; shares are from 0 to 1."""
 
     name: str
-    value: float | None = None
+    value: Annotated[float, Meta(ge=-MAX_FLOAT, le=MAX_FLOAT)] | None = None
     timestamp: str | None = None
     source: str | None = None
 
@@ -272,8 +277,11 @@ def host_record(
 
 
 def counted(stats: Mapping[str, Any], name: str) -> int:
-    """Returns a counter of the stats, 0 if it is missing. Raises ValueError if it is not a number."""
+    """Returns a counter of the stats, 0 if it is missing. Raises ValueError if it is not a number, or none that fits."""
     try:
-        return int(stats.get(name) or 0)
+        number = int(stats.get(name) or 0)
     except (TypeError, ValueError) as error:
         raise ValueError(f"stats: {name} is {stats[name]!r}, which is no number") from error
+    if abs(number) > MAX_COUNT:
+        raise ValueError(f"stats: {name} is too large")
+    return number

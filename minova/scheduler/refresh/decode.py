@@ -1,13 +1,17 @@
-"""Decodes what a compute node reports as JSON text. Equal texts are decoded once, however many
-hosts have them. Pure.
+"""Decodes what a compute node reports as text. Equal texts are decoded once, however many hosts have them. Pure.
+
+Raises an error for whatever could fail a filter or weigher later, which would fail the decision for all hosts.
 """
 
+import ipaddress
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
 
 from minova.codecs import Decoder, parse_json
+from minova.contracts.wire_bounds import fault_of
+from minova.objects.hosts.bounds import Count
 from minova.objects.hosts.numa import NUMACell, NUMATopology
 from minova.objects.hosts.pci import PciDevicePool
 from minova.scheduler.hosts.interning import Interner
@@ -21,8 +25,23 @@ _METRICS: Decoder[Any] = Decoder(tuple[Metric, ...] | None)
 _SUPPORTED: Decoder[Any] = Decoder(tuple[tuple[str, str, str], ...] | None)
 
 
+class AddressWidth(msgspec.Struct, frozen=True):
+    bits: Count | None = None
+
+
+class CpuInfo(msgspec.Struct, frozen=True):
+    """What filters read of `cpu_info`."""
+
+    arch: str | None = None
+    maxphysaddr: AddressWidth = AddressWidth()
+    machine_types: dict[str, tuple[str, ...]] | None = None
+
+
+_CPU = Decoder(CpuInfo)
+
+
 class NodeValues:
-    """Raises ValidationError (msgspec) if a text is invalid. Stats map text to text."""
+    """Raises ValidationError (msgspec) or ValueError if a text is invalid. Stats map text to text."""
 
     def __init__(self, interner: Interner) -> None:
         self._interner = interner
@@ -45,6 +64,21 @@ class NodeValues:
         return {
             self._interner.intern(key): _interned_text(self._interner, value) for key, value in (values or {}).items()
         }
+
+    def cpu_info(self, text: str | None) -> str:
+        """Returns the text, which filters parse."""
+        if not text:
+            return ""
+        self._once(text, _CPU, None, lambda info: info)
+        fault = fault_of(parse_json(text))
+        if fault is not None:
+            raise ValueError(f"cpu_info: {fault}")
+        return self._interner.intern(text)
+
+    def host_ip(self, text: str | None) -> str | None:
+        if text:
+            ipaddress.ip_address(text)
+        return text
 
     def image_support(self, hypervisor_type: str, version: int, text: str | None) -> ImageSupport:
         supported = self._once(text, _SUPPORTED, (), lambda found: found or ())

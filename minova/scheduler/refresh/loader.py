@@ -43,6 +43,7 @@ class HardwareRequest(msgspec.Struct, frozen=True):
 
 
 _WANTED = Decoder(HardwareRequest)
+_FIGURES = ("memory_mb", "memory_mb_used", "vcpus", "vcpus_used", "local_gb", "local_gb_used", "free_disk_mb")
 
 
 class Pending(NamedTuple):
@@ -79,8 +80,14 @@ def signature(record: HostRecord) -> Signature:
 
 
 def _service(values: Any) -> ServiceFacts:
-    disabled, reason, forced_down, down_reason = values
-    return ServiceFacts(disabled=disabled, disabled_reason=reason, forced_down=forced_down, down_reason=down_reason)
+    disabled, reason, forced_down, down_reason, refused = values
+    return ServiceFacts(
+        disabled=disabled,
+        disabled_reason=reason,
+        forced_down=forced_down,
+        down_reason=down_reason,
+        refused_report=refused,
+    )
 
 
 class Reader:
@@ -104,11 +111,28 @@ class Reader:
                 continue
             try:
                 records[row.id] = self._record(row, gathered)
-            except (msgspec.MsgspecError, ValueError) as error:
+            except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:
                 LOG.error(
-                    "Node %s of host %s is left out, because its report makes no sense: %s", name, row.host, error
+                    "Node %s of host %s offers nothing, because its report makes no sense: %s", name, row.host, error
                 )
+                records[row.id] = self._without_figures(row, gathered, str(error))
         return records
+
+    def _without_figures(self, row: Any, gathered: "Gathered", why: str) -> HostRecord:
+        """A host that takes nothing, and whose refusal says why. Requests for its neighbours still find its instances."""
+        service = msgspec.structs.replace(_service(row[len(queries.COLUMNS) + 1 :]), refused_report=why)
+        return HostRecord(
+            id=row.id,
+            uuid=row.uuid,
+            generation=row.generation,
+            host=row.host,
+            node=row.hypervisor_hostname,
+            service_id=row.service_id,
+            service=self._interner.intern(service),
+            instances=tuple(uuid for uuid, _ in gathered.instances.get((row.host, row.hypervisor_hostname), ())),
+            aggregates=gathered.aggregates.get(row.host, ()),
+            **dict.fromkeys(_FIGURES, 0),
+        )
 
     def _gather(self, node_ids: list[int] | None, hosts: list[str] | None) -> "Gathered":
         session, interner = self._session, self._interner
@@ -136,6 +160,9 @@ class Reader:
         pending = gathered.pending.get(provider_id, ())
         on_node = gathered.instances.get((row.host, row.hypervisor_hostname), ())
         images = tuple(self._images.get(image_ref, ()) for _, image_ref in on_node) + ((),) * len(pending)
+        values.host_ip(row.host_ip)
+        if row.hypervisor_version < 0:
+            raise ValueError(f"hypervisor_version is {row.hypervisor_version}")
         topology, pools = values.numa_topology(row.numa_topology), values.pci_pools(row.pci_device_pools)
         for pending_instance in pending:
             wanted = gathered.wanted.get(pending_instance.reservation_id)
@@ -148,7 +175,7 @@ class Reader:
             service_id=row.service_id,
             service=interner.intern(_service(row[len(queries.COLUMNS) + 1 :])),
             image_support=values.image_support(row.hypervisor_type, row.hypervisor_version, row.supported_instances),
-            cpu_info=interner.intern(row.cpu_info or ""),
+            cpu_info=values.cpu_info(row.cpu_info),
             instances=(*(uuid for uuid, _ in on_node), *(pending_instance.uuid for pending_instance in pending)),
             instance_images=interner.intern(images) if any(images) else (),
             aggregates=gathered.aggregates.get(row.host, ()),

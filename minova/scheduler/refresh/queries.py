@@ -57,7 +57,7 @@ def _text(column: Any) -> Any:
 
 
 _WITH_SERVICE = (Svc.host == Node.host) & (Svc.binary == COMPUTE)
-_SERVICE = (Svc.id, Svc.disabled, Svc.disabled_reason, Svc.forced_down, Svc.down_reason)
+_SERVICE = (Svc.id, Svc.disabled, Svc.disabled_reason, Svc.forced_down, Svc.down_reason, Svc.refused_report)
 _JSON = ("supported_instances", "metrics", "stats", "numa_topology", "pci_device_pools")
 COLUMNS = [
     _text(column) if column.name in _JSON else column

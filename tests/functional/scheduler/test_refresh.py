@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 
 from minova.db import models
 from minova.db.engine import Database
+from minova.objects.hosts.numa import NUMACell, NUMATopology
 from minova.objects.hosts.pci import InstancePCIRequest
 from minova.placement import changes
 from minova.placement.allocations import claims
@@ -26,6 +27,7 @@ from minova.scheduler.refresh.host_source import COMPARE_INTERVAL, HostSource
 from minova.simulate.bench_cloud import host_records, requests, topology
 from tests.functional.placement.cases import claim, claim_of, held
 from tests.functional.scheduler.cloud import (
+    CTX,
     SEEN,
     add_host,
     add_instance,
@@ -37,7 +39,9 @@ from tests.functional.scheduler.cloud import (
     put_host,
     read_anew,
     spec_of,
+    uuids,
 )
+from tests.functional.scheduler.schedulers import manager_of
 from tests.unit.scheduler.decide.test_laws import comparable
 
 DOWN_TIME = 60.0
@@ -296,14 +300,40 @@ def test_what_a_host_has_yet_to_meet_is_taken_from_its_cells_devices_and_counts(
     assert [pool.count for pool in host.pci_pools] == [1]
 
 
-def test_a_node_whose_report_makes_no_sense_is_left_out_and_named(
-    db: Database, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("figures", "why"),
+    [
+        ({"stats": {"io_workload": "much"}}, "io_workload is 'much'"),
+        ({"stats": {"failed_builds": "9" * 400}}, "failed_builds is too large"),
+        ({"stats": {"failed_builds": "9" * 5000}}, "failed_builds"),
+        ({"numa_topology": NUMATopology((NUMACell(id=0, memory=2**62),))}, "memory"),
+        ({"numa_topology": {"cells": [{"id": 0, "mempages": [{"size_kb": 6, "total": 1}]}]}}, "6 KiB is no size"),
+        ({"metrics": [{"name": "cpu.percent", "value": 1e300}]}, "value"),
+        ({"pci_device_pools": [{"vendor_id": "1", "product_id": "1", "count": 2**70}]}, "count"),
+        ({"host_ip": "nowhere"}, "nowhere"),
+        ({"cpu_info": "[" * 5000}, ""),
+        ({"cpu_info": '{"maxphysaddr": "wide"}'}, "maxphysaddr"),
+        ({"cpu_info": '{"features": ' + "[" * 40 + "]" * 40 + "}"}, "nested"),
+        ({"hypervisor_version": -5}, "hypervisor_version is -5"),
+    ],
+)
+def test_bug_node_whose_report_makes_no_sense_takes_nothing_and_says_why(
+    db: Database, caplog: pytest.LogCaptureFixture, figures: dict[str, Any], why: str
 ) -> None:
-    put_host(db, "a", stats={"io_workload": "much"})
+    """2**62 in a cell raised OverflowError in the decision for others; a report that could not be read left no reason in a diagnosis."""
+    put_host(db, "a")
     put_host(db, "b")
-    assert names(rebuilt(db)) == ["b"]
-    assert "Node a of host a is left out" in caplog.text
-    assert "io_workload is 'much'" in caplog.text
+    db.run(lambda s: s.execute(update(models.ComputeNode).where(models.ComputeNode.host == "a").values(**figures)))
+    table = rebuilt(db)
+    assert names(table) == ["a", "b"]
+    left_out, other = table.host(0), table.host(1)
+    assert why in (left_out.service.refused_report or "")
+    assert (left_out.memory_mb, left_out.vcpus, left_out.numa_topology) == (0, 0, None)
+    assert table.inventory_of(0, "VCPU").capacity == 0
+    assert other.service.refused_report is None
+    assert "Node a of host a offers nothing" in caplog.text
+    answer = manager_of(db).preview_destinations(CTX, spec_of(), uuids(1))
+    assert [chosen.host for chosen in answer.selections[0]] == ["b"]
 
 
 def test_a_number_that_appears_late_is_not_missed(db: Database) -> None:

@@ -14,16 +14,7 @@ from minova import context, objects
 from minova.objects.actions.action import Arguments, ServerAction
 from minova.objects.actions.rebuild import InjectedFile
 from minova.objects.hosts import cloud
-
-# What JSON can carry; keys of objects are text.
-TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
-INTS = st.integers(-(2**53), 2**53)
-FLOATS = st.floats(allow_nan=False, allow_infinity=False)
-VALUES = st.none() | st.booleans() | INTS | TEXT
-ANYTHING = st.recursive(
-    VALUES, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXT, inner, max_size=2), max_leaves=4
-)
-
+from tests.fakes.typed_values import of
 
 CROSS_NOTHING = (ServerAction, Arguments, InjectedFile, cloud.Shown)
 
@@ -39,45 +30,6 @@ def structs() -> list[Any]:
                 found.add(value)
     found.discard(msgspec.Struct)
     return sorted(found, key=lambda struct: struct.__name__)
-
-
-def of(annotation: Any) -> st.SearchStrategy[Any]:
-    """Values of a field's type."""
-    return of_info(msgspec.inspect.type_info(annotation))
-
-
-def of_info(kind: Any) -> st.SearchStrategy[Any]:
-    inspect = msgspec.inspect
-    simple: dict[Any, st.SearchStrategy[Any]] = {
-        inspect.StrType: TEXT,
-        inspect.IntType: INTS,
-        inspect.FloatType: FLOATS,
-        inspect.BoolType: st.booleans(),
-        inspect.NoneType: st.none(),
-        inspect.DateTimeType: st.datetimes(),
-        inspect.AnyType: ANYTHING,
-    }
-    if isinstance(kind, inspect.StrType) and kind.pattern is not None:
-        matching = st.from_regex(kind.pattern, alphabet=st.characters(codec="utf-8"))
-        return matching.filter(lambda text: len(text) <= (kind.max_length or 255))
-    if type(kind) in simple:
-        return simple[type(kind)]
-    if isinstance(kind, inspect.UnionType):
-        return st.one_of([of_info(one) for one in kind.types])
-    if isinstance(kind, inspect.VarTupleType):
-        return st.lists(of_info(kind.item_type), max_size=2).map(tuple)
-    if isinstance(kind, inspect.FrozenSetType):
-        return st.frozensets(of_info(kind.item_type), max_size=3)
-    if isinstance(kind, inspect.TupleType):
-        return st.tuples(*(of_info(one) for one in kind.item_types))
-    if isinstance(kind, inspect.DictType):
-        return st.dictionaries(of_info(kind.key_type), of_info(kind.value_type), max_size=2)
-    if isinstance(kind, inspect.LiteralType):
-        return st.sampled_from(kind.values)
-    if isinstance(kind, inspect.EnumType):
-        return st.sampled_from(kind.cls)
-    assert isinstance(kind, inspect.StructType), kind
-    return st.builds(kind.cls, **{field.name: of_info(field.type) for field in kind.fields})
 
 
 @pytest.mark.parametrize("struct", structs(), ids=lambda struct: struct.__name__)

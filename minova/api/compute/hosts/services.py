@@ -225,7 +225,7 @@ def view(
         state="up" if services.is_up(row) else "down",
         in_doubt=row.id in services.in_doubt if call.shows_all else msgspec.UNSET,
         updated_at=None if seen is None else times.microseconds(datetime.fromtimestamp(seen, UTC)),
-        disabled_reason=row.disabled_reason or row.down_reason,
+        disabled_reason=row.disabled_reason or row.down_reason or row.refused_report,
         forced_down=row.forced_down,
     )
     return call.shown(ANSWER_HISTORY, complete)

@@ -5,13 +5,14 @@ from typing import Protocol
 from minova.context import RequestContext
 from minova.contracts.base import call
 from minova.contracts.conductor.audiences import BY_COMPUTES
+from minova.objects.hosts.bounds import Count, Line, PowerNumber, Reason
 
 
 @BY_COMPUTES
 class ActionReportsApi(Protocol):
     @call(since="1.7")
     def begin_action(
-        self, ctx: RequestContext, *, instance_uuid: str, action_id: int, host: str, again: bool = False
+        self, ctx: RequestContext, *, instance_uuid: Line, action_id: Count, host: Line, again: bool = False
     ) -> None:
         """Checks that this action is still in progress on this host.
 
@@ -23,7 +24,7 @@ class ActionReportsApi(Protocol):
 
     @call(since="1.7")
     def action_progressed(
-        self, ctx: RequestContext, *, instance_uuid: str, action_id: int, host: str, task_state: str
+        self, ctx: RequestContext, *, instance_uuid: Line, action_id: Count, host: Line, task_state: Line
     ) -> None:
         """The action is in progress and has reached this task state; empty: the state has not changed. Its time limit starts
         anew. Idempotent. Raises StaleAttempt as `begin_action` does.
@@ -35,10 +36,10 @@ class ActionReportsApi(Protocol):
         self,
         ctx: RequestContext,
         *,
-        instance_uuid: str,
-        action_id: int,
-        host: str,
-        power_state: int,
+        instance_uuid: Line,
+        action_id: Count,
+        host: Line,
+        power_state: PowerNumber,
         kept: bool = False,
     ) -> None:
         """The host has done the action. Idempotent; a stale report is ignored.
@@ -52,12 +53,12 @@ class ActionReportsApi(Protocol):
         self,
         ctx: RequestContext,
         *,
-        instance_uuid: str,
-        action_id: int,
-        host: str,
-        reason: str,
-        kind: str = "",
-        power_state: int | None = None,
+        instance_uuid: Line,
+        action_id: Count,
+        host: Line,
+        reason: Reason,
+        kind: Line = "",
+        power_state: PowerNumber | None = None,
         untouched: bool = False,
     ) -> None:
         """The host could not do the action. Idempotent; a stale report is ignored.

@@ -1,11 +1,14 @@
 """Calls of computes about their nodes and instances."""
 
-from typing import Protocol
+from typing import Annotated, Protocol
+
+from msgspec import Meta
 
 from minova.context import RequestContext
 from minova.contracts.base import call
 from minova.contracts.conductor.audiences import BY_COMPUTES
-from minova.objects.hosts.compute_node import ComputeNode, HypervisorView, Inventory
+from minova.objects.hosts.bounds import MAX_GUESTS, MAX_NODES, Figure, Line
+from minova.objects.hosts.compute_node import ComputeNode, HypervisorView, Inventory, Traits
 from minova.objects.hosts.node_audit import NodeAudit
 from minova.objects.servers.build import AuditInputs, HostInstances
 
@@ -13,31 +16,33 @@ from minova.objects.servers.build import AuditInputs, HostInstances
 @BY_COMPUTES
 class AuditsApi(Protocol):
     @call(in_safe_mode=True)
-    def instances_of_host(self, ctx: RequestContext, *, host: str) -> HostInstances:
+    def instances_of_host(self, ctx: RequestContext, *, host: Line) -> HostInstances:
         """Returns the instances that this host should have, for `init_host`."""
         ...
 
     @call(since="1.6", of_no_host=True, in_safe_mode=True)
-    def hosts_of_instances(self, ctx: RequestContext, *, instance_uuids: tuple[str, ...]) -> dict[str, str | None]:
+    def hosts_of_instances(
+        self, ctx: RequestContext, *, instance_uuids: Annotated[tuple[Line, ...], Meta(max_length=MAX_GUESTS)]
+    ) -> dict[str, str | None]:
         """Returns {instance uuid: host in its row} for the instances that have a row, deleted or not.
 
         A compute that is known by its broker user does not get the names of other hosts, but `OTHER_HOST` instead.
         """
         ...
 
-    @call
-    def begin_audit(self, ctx: RequestContext, *, host: str, view: HypervisorView) -> AuditInputs:
+    @call(describes_host=True)
+    def begin_audit(self, ctx: RequestContext, *, host: Line, view: HypervisorView) -> AuditInputs:
         """First of the audit's two calls: sends the driver's view, and returns what the database has of the node."""
         ...
 
-    @call(added={"traits": "1.2", "found": "1.3"})
+    @call(added={"traits": "1.2", "found": "1.3"}, describes_host=True)
     def finish_audit(
         self,
         ctx: RequestContext,
         *,
         node: ComputeNode,
-        inventories: tuple[Inventory, ...],
-        traits: tuple[str, ...] = (),
+        inventories: Annotated[tuple[Inventory, ...], Meta(max_length=64)],
+        traits: Traits = (),
         found: NodeAudit | None = None,
     ) -> ComputeNode:
         """Second call: write the node, which is inserted on first use, and its provider's inventories and traits, where
@@ -49,7 +54,9 @@ class AuditsApi(Protocol):
         ...
 
     @call
-    def delete_compute_nodes(self, ctx: RequestContext, *, host: str, nodes: tuple[str, ...]) -> None:
+    def delete_compute_nodes(
+        self, ctx: RequestContext, *, host: Line, nodes: Annotated[tuple[Line, ...], Meta(max_length=MAX_NODES)]
+    ) -> None:
         """The driver no longer reports these nodes (hypervisor host names). Their rows and providers are deleted."""
         ...
 
@@ -60,7 +67,12 @@ class AuditsApi(Protocol):
 
     @call(added={"reasons": "1.8"})
     def report_power_states(
-        self, ctx: RequestContext, *, host: str, states: dict[str, int], reasons: dict[str, str] | None = None
+        self,
+        ctx: RequestContext,
+        *,
+        host: Line,
+        states: Annotated[dict[Line, Figure], Meta(max_length=MAX_GUESTS)],
+        reasons: Annotated[dict[Line, Line], Meta(max_length=MAX_GUESTS)] | None = None,
     ) -> None:
         """Reports {instance uuid: PowerState} of domains whose state changed, and {instance uuid: GuestReason} of those whose
         state has a reason. Instances of other hosts are not changed.

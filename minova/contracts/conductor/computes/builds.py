@@ -1,10 +1,13 @@
 """Calls of computes about builds and removals."""
 
-from typing import Protocol
+from typing import Annotated, Protocol
+
+from msgspec import Meta
 
 from minova.context import RequestContext
 from minova.contracts.base import call
 from minova.contracts.conductor.audiences import BY_COMPUTES
+from minova.objects.hosts.bounds import MAX_NODES, MAX_REPORTS, Count, Line, PowerNumber, Reason
 from minova.objects.hosts.compute_node import ComputeNode
 from minova.objects.hosts.numa import InstanceNUMATopology
 from minova.objects.servers.build import BuildReport, InstanceClaim, ReportAnswer
@@ -18,11 +21,11 @@ class BuildReportsApi(Protocol):
         self,
         ctx: RequestContext,
         *,
-        instance_uuid: str,
-        attempt: int,
+        instance_uuid: Line,
+        attempt: Count,
         node: ComputeNode,
         numa_topology: InstanceNUMATopology | None = None,
-        step: str | None = None,
+        step: Line | None = None,
     ) -> Instance:
         """Record the host's claim: write host, node and fitted topology to the instance, and usage and PCI devices to
         the node, in one transaction. `step`: the task_state with which the build begins; None: block_device_mapping.
@@ -34,7 +37,11 @@ class BuildReportsApi(Protocol):
 
     @call(since="1.6")
     def claim_instances(
-        self, ctx: RequestContext, *, claims: tuple[InstanceClaim, ...], node: ComputeNode
+        self,
+        ctx: RequestContext,
+        *,
+        claims: Annotated[tuple[InstanceClaim, ...], Meta(max_length=MAX_REPORTS)],
+        node: ComputeNode,
     ) -> tuple[ReportAnswer, ...]:
         """`claim_instance` for several instances in one transaction. Returns an answer for each, in their order.
 
@@ -48,10 +55,10 @@ class BuildReportsApi(Protocol):
         self,
         ctx: RequestContext,
         *,
-        instance_uuid: str,
-        attempt: int,
-        host: str,
-        step: str,
+        instance_uuid: Line,
+        attempt: Count,
+        host: Line,
+        step: Line,
     ) -> None:
         """Checks that the attempt is still the host's, and records the step (a task_state).
 
@@ -64,10 +71,10 @@ class BuildReportsApi(Protocol):
         self,
         ctx: RequestContext,
         *,
-        instance_uuid: str,
-        attempt: int,
-        host: str,
-        power_state: int,
+        instance_uuid: Line,
+        attempt: Count,
+        host: Line,
+        power_state: PowerNumber,
         node: ComputeNode | None = None,
         rebuilt: bool = False,
     ) -> None:
@@ -83,9 +90,9 @@ class BuildReportsApi(Protocol):
         self,
         ctx: RequestContext,
         *,
-        reports: tuple[BuildReport, ...],
-        host: str,
-        nodes: tuple[ComputeNode, ...] = (),
+        reports: Annotated[tuple[BuildReport, ...], Meta(max_length=MAX_REPORTS)],
+        host: Line,
+        nodes: Annotated[tuple[ComputeNode, ...], Meta(max_length=MAX_NODES)] = (),
     ) -> tuple[ReportAnswer, ...]:
         """`begin_attempt` and `build_succeeded` for several instances in one transaction. Returns an answer for each,
         in their order.
@@ -100,12 +107,12 @@ class BuildReportsApi(Protocol):
         self,
         ctx: RequestContext,
         *,
-        instance_uuid: str,
-        attempt: int,
-        host: str,
-        reason: str,
+        instance_uuid: Line,
+        attempt: Count,
+        host: Line,
+        reason: Reason,
         retriable: bool,
-        kind: str = "",
+        kind: Line = "",
     ) -> None:
         """The build has failed and the host has cleaned up. A stale report is ignored.
 
@@ -118,11 +125,13 @@ class BuildReportsApi(Protocol):
 @BY_COMPUTES
 class RemovalReportsApi(Protocol):
     @call
-    def instance_deleted(self, ctx: RequestContext, *, instance_uuid: str, host: str) -> None:
+    def instance_deleted(self, ctx: RequestContext, *, instance_uuid: Line, host: Line) -> None:
         """Domain and disks are gone from this host. Idempotent."""
         ...
 
     @call(since="1.6")
-    def delete_failed(self, ctx: RequestContext, *, instance_uuid: str, host: str, reason: str, kind: str = "") -> None:
+    def delete_failed(
+        self, ctx: RequestContext, *, instance_uuid: Line, host: Line, reason: Reason, kind: Line = ""
+    ) -> None:
         """The host could not remove the instance. The conductor asks again; users see `kind`. Idempotent."""
         ...

@@ -1,10 +1,13 @@
 """Reports of all guests of a host."""
 
-from typing import Protocol
+from typing import Annotated, Protocol
+
+from msgspec import Meta
 
 from minova.context import RequestContext
 from minova.contracts.base import call
 from minova.contracts.conductor.audiences import BY_COMPUTES
+from minova.objects.hosts.bounds import MAX_GUESTS, MAX_REPORTS, Line, Serial
 from minova.objects.unexpected.guest_record import GuestMark, GuestRecord, GuestsAnswer
 
 
@@ -12,7 +15,12 @@ from minova.objects.unexpected.guest_record import GuestMark, GuestRecord, Guest
 class GuestReportsApi(Protocol):
     @call(since="1.8", in_safe_mode=True)
     def report_guests(
-        self, ctx: RequestContext, *, host: str, guests: tuple[GuestMark, ...], number: int = 0
+        self,
+        ctx: RequestContext,
+        *,
+        host: Line,
+        guests: Annotated[tuple[GuestMark, ...], Meta(max_length=MAX_GUESTS)],
+        number: Serial = 0,
     ) -> GuestsAnswer:
         """Compares all guests of a host with the rows. Changes no row but those of unexpected guests, and removes
         nothing.
@@ -26,7 +34,12 @@ class GuestReportsApi(Protocol):
 
     @call(since="1.8", in_safe_mode=True)
     def report_guest_records(
-        self, ctx: RequestContext, *, host: str, records: tuple[GuestRecord, ...], number: int = 0
+        self,
+        ctx: RequestContext,
+        *,
+        host: Line,
+        records: Annotated[tuple[GuestRecord, ...], Meta(max_length=MAX_REPORTS)],
+        number: Serial = 0,
     ) -> None:
         """Stores the records that the answer to `report_guests` wanted, and holds the addresses of these guests. Records
         that are not valid, and those of more guests than the host can hold, are left out.

@@ -5,13 +5,14 @@ from typing import Protocol
 from minova.context import RequestContext
 from minova.contracts.base import call
 from minova.contracts.conductor.audiences import BY_COMPUTES
+from minova.objects.hosts.bounds import Count, Line
 from minova.objects.network.vif import Vif
 
 
 @BY_COMPUTES
 class HostInterfacesApi(Protocol):
     @call(since="1.7", in_safe_mode=True)
-    def interfaces_of_host(self, ctx: RequestContext, *, host: str) -> dict[str, tuple[Vif, ...]]:
+    def interfaces_of_host(self, ctx: RequestContext, *, host: Line) -> dict[str, tuple[Vif, ...]]:
         """Returns the interfaces of the host's instances, by instance, with their present rules."""
         ...
 
@@ -19,7 +20,9 @@ class HostInterfacesApi(Protocol):
 @BY_COMPUTES
 class BindInterfacesApi(Protocol):
     @call(since="1.7")
-    def bind_interfaces(self, ctx: RequestContext, *, instance_uuid: str, attempt: int, host: str) -> tuple[Vif, ...]:
+    def bind_interfaces(
+        self, ctx: RequestContext, *, instance_uuid: Line, attempt: Count, host: Line
+    ) -> tuple[Vif, ...]:
         """Returns the interfaces of an instance on Neutron networks, after binding them to the host that builds it.
         Idempotent.
 
@@ -32,7 +35,7 @@ class BindInterfacesApi(Protocol):
 @BY_COMPUTES
 class DetachedInterfacesApi(Protocol):
     @call(since="1.7")
-    def interface_detached(self, ctx: RequestContext, *, instance_uuid: str, mac_address: str, host: str) -> None:
+    def interface_detached(self, ctx: RequestContext, *, instance_uuid: Line, mac_address: Line, host: Line) -> None:
         """The guest of an instance of this host does not have this interface, whose port is marked for deletion: the
         port is deleted. Idempotent.
         """

@@ -5,6 +5,7 @@ from typing import Protocol
 from minova.context import RequestContext
 from minova.contracts.base import call
 from minova.contracts.conductor.audiences import BY_COMPUTES
+from minova.objects.hosts.bounds import Line
 from minova.objects.hosts.compute_node import ComputeNode
 from minova.objects.servers.migration import Migration, Moved
 from minova.objects.servers.moves import PhaseKey, PhaseResult
@@ -23,7 +24,7 @@ class MoveReportsApi(Protocol):
         ...
 
     @call(since="1.2")
-    def step_move(self, ctx: RequestContext, *, migration_uuid: str, status: str, host: str) -> Moved:
+    def step_move(self, ctx: RequestContext, *, migration_uuid: Line, status: Line, host: Line) -> Moved:
         """Move the migration on to `status`. With `finished`, `completed` and `done` the instance belongs to the
         destination, with the new size. With `confirmed` the source gives back what it held; with `reverted` and `error`
         the destination does.

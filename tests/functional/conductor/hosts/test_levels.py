@@ -1,10 +1,12 @@
 """Services register the release that they are of, and the lowest among the living ones is what others may send."""
 
+import pytest
 from sqlalchemy import update
 
+from minova import errors
 from minova.db.hosts import services
 from minova.db.models import Service
-from minova.messaging.rpc_levels import CURRENT
+from minova.messaging.rpc_levels import CURRENT, RELEASED, Levels
 from minova.objects.hosts.service import SERVICE_VERSION
 from minova.objects.hosts.service import Service as ServiceObject
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
@@ -24,15 +26,48 @@ def lowest(harness: ConductorHarness, topic: str) -> int:
 
 
 def test_the_lowest_version_among_living_services_counts(harness: ConductorHarness) -> None:
-    for host, version in {"a": 0, "b": SERVICE_VERSION, "c": SERVICE_VERSION}.items():
-        register(harness, host, version)
+    register(harness, "old", 0)
     assert lowest(harness, "compute") == 0
     for _ in range(7):
         harness.now += 10
-        harness.beat("b", "c")
+        harness.beat("a", "b", "c")
     assert lowest(harness, "compute") == SERVICE_VERSION
-    harness.beat("a")
+    harness.beat("old")
     assert lowest(harness, "compute") == 0
+
+
+def test_bug_a_compute_that_says_it_is_older_takes_nothing_from_others(harness: ConductorHarness) -> None:
+    """A stolen host made every new server action of the cloud answer 503."""
+    register(harness, "a", 0)
+    assert lowest(harness, "compute") == SERVICE_VERSION
+
+
+@pytest.mark.parametrize("binary", ["minova-compute", "minova-api", "x"])
+@pytest.mark.parametrize("topic", ["conductor", "scheduler", "conductor_api", ""])
+def test_bug_a_service_registers_with_its_own_topic_alone(harness: ConductorHarness, binary: str, topic: str) -> None:
+    service = ServiceObject(uuid=named("forged"), host="a", binary=binary, topic=topic, version=0)
+    with pytest.raises(errors.BadRequest):
+        harness.conductor.register_service(CTX, service=service)
+    assert lowest(harness, "conductor") == SERVICE_VERSION
+
+
+@pytest.mark.parametrize("version", [-5, 10**6, 2**62])
+def test_bug_version_that_no_release_has_is_refused(harness: ConductorHarness, version: int) -> None:
+    """-5 raised IndexError at the start of each conductor, API and scheduler."""
+    with pytest.raises(errors.BadRequest):
+        register(harness, "a", version)
+
+
+def test_bug_rows_of_an_attack_before_the_upgrade_stop_no_service(harness: ConductorHarness) -> None:
+    with harness.db.write() as session:
+        session.execute(update(Service).where(Service.host == "a").values(version=-5))
+        session.execute(update(Service).where(Service.host == "b").values(topic="conductor", version=-5))
+    with harness.db.read() as session:
+        found = services.lowest_versions(session, 60.0)
+    assert found["conductor"] == SERVICE_VERSION
+    levels = Levels(harness.conf())
+    levels.follow(lambda: found)
+    assert levels.of("compute") == RELEASED[0]["compute"]
 
 
 def test_a_compute_that_registers_again_counts_as_what_it_is_now(harness: ConductorHarness) -> None:

@@ -1,0 +1,13 @@
+"""Why the last report of a compute about its host was refused."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0038"
+down_revision = "0037"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    op.add_column("services", sa.Column("refused_report", sa.String(255), nullable=True))

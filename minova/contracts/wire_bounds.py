@@ -1,0 +1,61 @@
+"""What no message of a host may hold, whatever its types allow. Pure.
+
+The types of a contract bound each field (`minova/objects/hosts/bounds.py`). This is about values that a type cannot exclude, and about fields
+of any type: text that a database refuses, numbers that no column or float holds, and depth or length that costs others time.
+"""
+
+import math
+from typing import Any
+
+# Far above the largest real message: marks of 10,000 guests are 130,000 values.
+MAX_VALUES = 500_000
+MAX_DEPTH = 32
+MAX_TEXT = 1 << 20
+MAX_INT = 2**63 - 1
+# Above nanoseconds of all CPUs of a host in a hundred years.
+MAX_FLOAT = 1e24
+
+
+def fault_of(arguments: Any) -> str | None:
+    """Returns why these plain values are not accepted; None if they are. Does not recurse, because they may be nested deeply."""
+    waiting: list[tuple[Any, int]] = [(arguments, 0)]
+    seen = 0
+    while waiting:
+        value, depth = waiting.pop()
+        seen += 1
+        fault = _fault(value)
+        if fault is None and isinstance(value, dict | list | tuple):
+            if depth >= MAX_DEPTH:
+                fault = f"it is nested deeper than {MAX_DEPTH} levels"
+            elif len(value) + len(waiting) + seen > MAX_VALUES:
+                fault = f"it has more than {MAX_VALUES} values"
+            elif isinstance(value, dict):
+                waiting += ((part, depth + 1) for pair in value.items() for part in pair)
+            else:
+                waiting += ((part, depth + 1) for part in value)
+        if fault is not None:
+            return fault
+    return None
+
+
+def _fault(value: Any) -> str | None:
+    if isinstance(value, str):
+        return _fault_of_text(value)
+    if isinstance(value, int):
+        return None if -MAX_INT <= value <= MAX_INT else "it has a number of more than 63 bits"
+    if isinstance(value, float):
+        return None if math.isfinite(value) and abs(value) <= MAX_FLOAT else f"it has the number {value:g}"
+    return None
+
+
+def _fault_of_text(text: str) -> str | None:
+    if len(text) > MAX_TEXT:
+        return f"it has a text of more than {MAX_TEXT} characters"
+    if "\0" in text:
+        return "it has a text with a NUL character"
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return "it has a text that is not valid Unicode"
+    return None
