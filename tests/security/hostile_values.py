@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from minova.contracts.base import Method
+from tests.functional.scheduler.cloud import named
 
 inspect = msgspec.inspect
 NESTED: Any = []
@@ -42,7 +43,7 @@ class Attacker:
         """Plain values, as they come from the bus."""
         arguments = self._struct(inspect.type_info(method.arguments.kind))
         # None, one or a few values that the types may not allow.
-        for _ in range(self._random.choice((0, 0, 1, 1, 3))):
+        for _ in range(self._random.choice((0, 0, 0, 1, 3))):
             self._spoil(arguments)
         return arguments
 
@@ -66,7 +67,7 @@ class Attacker:
 
     def _field(self, field: Any) -> Any:
         known = self._known.get(field.name)
-        if known and self._random.random() < 0.9:
+        if known and _is_plain(field.type) and self._random.random() < 0.9:
             return self._random.choice(known)
         return self._value(field.type)
 
@@ -101,5 +102,18 @@ class Attacker:
         if isinstance(kind, inspect.StrType):
             if kind.pattern is not None and "VCPU" in kind.pattern:
                 return self._random.choice(("VCPU", "PCPU", "VGPU", "MEMORY_MB", "DISK_GB"))
+            if kind.pattern is not None:
+                return self._random.choice(("req-1", "HW_CPU_X86_AVX", "COMPUTE_NODE", named("message")))
             return self._random.choice(PLAIN_TEXT)
-        return self._random.choice(WILD) if isinstance(kind, inspect.AnyType) else None
+        if isinstance(kind, inspect.AnyType):
+            return self._random.choice(WILD if self._random.random() < 0.1 else PLAIN_TEXT)
+        return None
+
+
+def _is_plain(kind: Any) -> bool:
+    """Whether it is a number or text, or one of several types of which one is."""
+    if isinstance(kind, inspect.Metadata):
+        return _is_plain(kind.type)
+    if isinstance(kind, inspect.UnionType):
+        return any(map(_is_plain, kind.types))
+    return isinstance(kind, inspect.StrType | inspect.IntType)

@@ -41,12 +41,12 @@ from minova.objects.servers.failures import CAUSED_BY_REQUEST, Failure, attempts
 from minova.objects.servers.states import (
     BUILD_STEPS,
     EVACUABLE,
-    PowerState,
     State,
     TaskState,
     VmState,
     build_state,
     is_being_built,
+    power_state_of,
 )
 from minova.placement import changes
 from minova.placement.allocations import claims as allocations
@@ -455,7 +455,7 @@ def claim_report(claim: InstanceClaim, node: ComputeNode) -> AttemptReport:
 def progress_report(report: BuildReport, host: str, nodes: tuple[ComputeNode, ...] = ()) -> AttemptReport:
     """Raises BadRequest if there is no such step."""
     step = step_of("begin_attempt", report.step, BEGUN) if report.step is not None else None
-    values = {"b_power_state": int(PowerState(report.power_state))} if step is None else {}
+    values = {"b_power_state": int(power_state_of(report.power_state))} if step is None else {}
     return AttemptReport(
         ctx=report.ctx,
         instance_uuid=report.instance_uuid,

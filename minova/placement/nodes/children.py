@@ -38,7 +38,11 @@ _BELOW = select(ResourceProvider.id, ResourceProvider.uuid, ResourceProvider.nam
 
 
 def child_uuid(root_uuid: str, card: str) -> str:
-    return str(uuid5(UUID(root_uuid), card))
+    """Raises BadRequest if the node has no valid uuid."""
+    try:
+        return str(uuid5(UUID(root_uuid), card))
+    except ValueError:
+        raise errors.BadRequest(f"{root_uuid!r} is not the uuid of a node.") from None
 
 
 def publish(

@@ -43,7 +43,6 @@ class HardwareRequest(msgspec.Struct, frozen=True):
 
 
 _WANTED = Decoder(HardwareRequest)
-_FIGURES = ("memory_mb", "memory_mb_used", "vcpus", "vcpus_used", "local_gb", "local_gb_used", "free_disk_mb")
 
 
 class Pending(NamedTuple):
@@ -131,7 +130,13 @@ class Reader:
             service=self._interner.intern(service),
             instances=tuple(uuid for uuid, _ in gathered.instances.get((row.host, row.hypervisor_hostname), ())),
             aggregates=gathered.aggregates.get(row.host, ()),
-            **dict.fromkeys(_FIGURES, 0),
+            memory_mb=0,
+            memory_mb_used=0,
+            vcpus=0,
+            vcpus_used=0,
+            local_gb=0,
+            local_gb_used=0,
+            free_disk_mb=0,
         )
 
     def _gather(self, node_ids: list[int] | None, hosts: list[str] | None) -> "Gathered":
