@@ -11,7 +11,8 @@ from typing import Any
 MAX_VALUES = 500_000
 MAX_DEPTH = 32
 MAX_TEXT = 1 << 20
-MAX_INT = 2**63 - 1
+# Inodes of some file systems need all of it.
+MAX_INT = 2**64 - 1
 # Above nanoseconds of all CPUs of a host in a hundred years.
 MAX_FLOAT = 1e24
 
@@ -42,7 +43,7 @@ def _fault(value: Any) -> str | None:
     if isinstance(value, str):
         return _fault_of_text(value)
     if isinstance(value, int):
-        return None if -MAX_INT <= value <= MAX_INT else "it has a number of more than 63 bits"
+        return None if -MAX_INT <= value <= MAX_INT else "it has a number of more than 64 bits"
     if isinstance(value, float):
         return None if math.isfinite(value) and abs(value) <= MAX_FLOAT else f"it has the number {value:g}"
     return None

@@ -1,6 +1,15 @@
 """The disks of a guest that is off, as its host serves them to the host to which it moves."""
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
+
+from minova.objects.hosts.bounds import Count, Line, Serial
+
+# The destination hands these to qemu-img among other options: a stolen source must not add options of its own.
+FileName = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._-]{1,255}\Z")]
+Address = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9.:_-]{0,255}\Z")]
 
 
 class TransferKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,10 +32,10 @@ class ExportedFile(msgspec.Struct, frozen=True, kw_only=True):
     - `based`: whether it is on top of the server's image, which the destination has to have.
     """
 
-    name: str
-    export: str
-    size: int
-    format: str | None = None
+    name: FileName
+    export: FileName
+    size: Serial
+    format: Line | None = None
     based: bool = False
 
 
@@ -39,12 +48,12 @@ class DiskExport(msgspec.Struct, frozen=True, kw_only=True):
     - `drive_is_cd`: whether the config drive is a CD.
     """
 
-    host: str
-    attempt: int
-    root_inode: int | None = None
-    address: str = ""
-    port: int = 0
-    files: tuple[ExportedFile, ...] = ()
-    memory_mb: int = 0
-    vcpus: int = 0
+    host: Line
+    attempt: Count
+    root_inode: Annotated[int, Meta(ge=0)] | None = None
+    address: Address = ""
+    port: Annotated[int, Meta(ge=0, le=65_535)] = 0
+    files: Annotated[tuple[ExportedFile, ...], Meta(max_length=256)] = ()
+    memory_mb: Count = 0
+    vcpus: Count = 0
     drive_is_cd: bool = True

@@ -23,6 +23,7 @@ from enum import StrEnum
 
 import msgspec
 
+from minova.objects.hosts.bounds import Count, Line, Reason
 from minova.objects.requests.request_spec import HostLimits
 from minova.objects.servers.disk_export import DiskExport, TransferKey
 from minova.objects.servers.instance import Instance
@@ -51,10 +52,10 @@ BEFORE_SWITCH = frozenset({MovePhase.SCHEDULE, MovePhase.CLAIM, MovePhase.EXPORT
 class PhaseKey(msgspec.Struct, frozen=True, kw_only=True):
     """What a host names when it reports: the fence of moves. `attempt`: of the migration, as the host got it."""
 
-    migration_uuid: str
-    instance_uuid: str
+    migration_uuid: Line
+    instance_uuid: Line
     phase: MovePhase
-    attempt: int
+    attempt: Count
 
 
 class MoveMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,5 +93,5 @@ class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
 
     power_state: PowerState | None = None
     export: DiskExport | None = None
-    failure: str | None = None
-    kind: str = ""
+    failure: Reason | None = None
+    kind: Line = ""

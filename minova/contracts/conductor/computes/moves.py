@@ -38,7 +38,7 @@ class MoveReportsApi(Protocol):
 @BY_COMPUTES
 class MovePhasesApi(Protocol):
     @call(since="1.9")
-    def begin_phase(self, ctx: RequestContext, *, phase: PhaseKey, host: str) -> None:
+    def begin_phase(self, ctx: RequestContext, *, phase: PhaseKey, host: Line) -> None:
         """Checks that the move is still in this phase, on this host. Each report restarts the time after which the host is
         asked again, so the host repeats it during long work.
 
@@ -47,6 +47,6 @@ class MovePhasesApi(Protocol):
         ...
 
     @call(since="1.9")
-    def phase_ended(self, ctx: RequestContext, *, phase: PhaseKey, host: str, result: PhaseResult) -> None:
+    def phase_ended(self, ctx: RequestContext, *, phase: PhaseKey, host: Line, result: PhaseResult) -> None:
         """The host has done this phase of the move, or could not. Idempotent; a stale report is ignored."""
         ...
