@@ -16,9 +16,7 @@ class MetadataOfHostsApi(Protocol):
     """
 
     @call(since="1.7", in_safe_mode=True)
-    def metadata_of_address(
-        self, ctx: RequestContext, *, host: Line, address: Line, network_id: Line
-    ) -> GuestMetadata:
+    def metadata_of_address(self, ctx: RequestContext, *, host: Line, address: Line, network_id: Line) -> GuestMetadata:
         """Raises NotFound if no instance of this host has the address on this `local` network."""
         ...
 
