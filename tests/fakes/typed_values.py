@@ -5,6 +5,8 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
+from minova.objects.hosts.bounds import PAGE_SIZES
+
 # What JSON can carry; keys of objects are text.
 TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
 # What all readers of JSON hold exactly.
@@ -32,8 +34,7 @@ def of(annotation: Any) -> st.SearchStrategy[Any]:
 def of_info(kind: Any) -> st.SearchStrategy[Any]:
     inspect = msgspec.inspect
     if isinstance(kind, inspect.Metadata):
-        examples = (kind.extra_json_schema or {}).get("examples")
-        return st.sampled_from(examples) if examples else of_info(kind.type)
+        return of_info(kind.type)
     if isinstance(kind, inspect.UnionType):
         return st.one_of([of_info(one) for one in kind.types])
     if isinstance(kind, inspect.StructType):
@@ -57,6 +58,8 @@ def _collection(kind: Any) -> st.SearchStrategy[Any] | None:
 
 def _simple(kind: Any) -> st.SearchStrategy[Any]:
     inspect = msgspec.inspect
+    if isinstance(kind, inspect.IntType) and (kind.ge, kind.le) == (PAGE_SIZES[0], PAGE_SIZES[-1]):
+        return st.sampled_from(PAGE_SIZES)
     if isinstance(kind, inspect.IntType):
         return st.integers(_bound(kind.ge, -MAX_INT), _bound(kind.le, MAX_INT))
     if isinstance(kind, inspect.FloatType):

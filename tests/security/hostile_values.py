@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from minova.contracts.base import Method
+from minova.objects.hosts.bounds import PAGE_SIZES
 from tests.functional.scheduler.cloud import named
 
 inspect = msgspec.inspect
@@ -73,8 +74,7 @@ class Attacker:
 
     def _value(self, kind: Any) -> Any:
         if isinstance(kind, inspect.Metadata):
-            examples = (kind.extra_json_schema or {}).get("examples")
-            return self._random.choice(examples) if examples else self._value(kind.type)
+            return self._value(kind.type)
         if isinstance(kind, inspect.UnionType):
             return self._value(self._random.choice(kind.types))
         if isinstance(kind, inspect.StructType):
@@ -87,10 +87,15 @@ class Attacker:
             return [self._value(one) for one in kind.item_types]
         return self._leaf(kind)
 
+    def _number(self, kind: Any) -> int:
+        low, high = kind.ge if kind.ge is not None else -(2**63), kind.le if kind.le is not None else 2**63
+        if (low, high) == (PAGE_SIZES[0], PAGE_SIZES[-1]):
+            return self._random.choice(PAGE_SIZES)
+        return self._random.choice((int(low), int(high), max(low, min(high, self._random.randrange(-2, 70)))))
+
     def _leaf(self, kind: Any) -> Any:
         if isinstance(kind, inspect.IntType):
-            low, high = kind.ge if kind.ge is not None else -(2**63), kind.le if kind.le is not None else 2**63
-            return self._random.choice((int(low), int(high), max(low, min(high, self._random.randrange(-2, 70)))))
+            return self._number(kind)
         if isinstance(kind, inspect.FloatType):
             return self._random.choice((kind.ge or 0.0, kind.le or 1e300, 1.0, 0.25))
         if isinstance(kind, inspect.BoolType):

@@ -182,7 +182,7 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     total: Count
     reserved: Count = 0
     min_unit: Unit = 1
-    max_unit: Unit
+    max_unit: Count
     step_size: Unit = 1
     allocation_ratio: Ratio = 1.0
     keeps_ratio: bool = False

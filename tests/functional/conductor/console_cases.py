@@ -10,7 +10,7 @@ from minova.conductor.hosts import console_addresses
 from minova.db import models
 from minova.db.hosts import identity as hosts
 from minova.db.hosts import services
-from minova.objects.hosts.service import HostIdentity, Service
+from minova.objects.hosts.service import SERVICE_VERSION, HostIdentity, Service
 from minova.objects.servers.console import ConsoleGrant, ConsoleType
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, request
 from tests.functional.scheduler.cloud import named
@@ -27,7 +27,9 @@ def register(harness: ConductorHarness, host: str, *consoles: str) -> None:
     compute_id = row.compute_id or next(iter(nodes.values()), named(f"machine {host}"))
     identity = HostIdentity(process=str(uuid4()), lock="lock", compute_id=compute_id, console_addresses=consoles)
     harness.conductor.service_stopped(CTX, host=host, binary="minova-compute", process=row.process or "")
-    service = Service(uuid=row.uuid, host=host, binary="minova-compute", topic="compute", identity=identity)
+    service = Service(
+        uuid=row.uuid, host=host, binary="minova-compute", topic="compute", version=SERVICE_VERSION, identity=identity
+    )
     harness.conductor.register_service(CTX, service=service)
 
 
