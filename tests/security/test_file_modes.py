@@ -62,8 +62,11 @@ def limited(folder: Path, libvirtd: Libvirtd) -> Iterator[Standalone]:
         f"--socket={helper_socket}",
         f"--run-dir={folder}/run",
     ]
-    # In the network namespace of this hypervisor, whose bridges it works with.
-    helper = subprocess.Popen(["nsenter", "-t", str(libvirtd.pid), "-n", *words])
+    # With the capabilities of its unit, in the network namespace of this hypervisor, whose bridges it works with.
+    unit = sandbox.settings(sandbox.UNITS / "minova-network-helper.service")
+    kept = ",".join(["-all", *(f"+{name.removeprefix('CAP_').lower()}" for name in unit["CapabilityBoundingSet"])])
+    limit = ["setpriv", "--no-new-privs", f"--bounding-set={kept}"]
+    helper = subprocess.Popen(["nsenter", "-t", str(libvirtd.pid), "-n", *limit, *words])
     wait_for("the helper", helper_socket.exists)
     conf.chmod(0o640)
     os.chown(conf, 0, MINOVA)
@@ -82,7 +85,7 @@ def test_a_real_guest_on_a_compute_without_root(limited: Standalone, guest_image
     wait_for("READY", lambda: "MINOVA-GUEST READY" in limited.cli("server", "console", "log", "vm"))
     # It has its address from a network that the helper has made, and minova listens there.
     console = limited.cli("server", "console", "log", "vm")
-    assert "MINOVA-GUEST DHCP eth0 172.31.250." in console
+    assert "MINOVA-GUEST DHCP eth0 172.31.250." in console, limited.log[-6000:]
     (network_id,) = (path.name for path in (limited.folder / "run" / "networks").iterdir())
     listening = ["nsenter", f"--net=/run/netns/{network_id}", "ss", "-lnt"]
     wait_for("the metadata service", lambda: b"169.254.169.254:80" in subprocess.check_output(listening))
