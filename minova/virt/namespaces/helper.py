@@ -39,8 +39,9 @@ class Helper:
         self._path.unlink(missing_ok=True)
         listening = socket.socket(socket.AF_UNIX)
         listening.bind(str(self._path))
-        os.chown(self._path, self._uid, -1 if self._gid is None else self._gid)
+        # In this order: the unit keeps no right to change the mode of files of others (CAP_FOWNER).
         self._path.chmod(0o600 if self._gid is None else 0o660)
+        os.chown(self._path, self._uid, -1 if self._gid is None else self._gid)
         listening.listen(64)
         return listening
 
