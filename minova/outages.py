@@ -1,9 +1,18 @@
-"""Outages of dependencies. The log gets one line when an outage begins and one when it ends."""
+"""Outages of dependencies. The log gets one line when an outage begins, one when its reason changes, one each ten minutes, and
+one when it ends.
+"""
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable
+
+# Seconds between lines about an outage that goes on for the same reason.
+REMINDER = 600.0
+MOST_KINDS = 20
+# Numbers differ from one failure to the next of the same kind: ports, times, addresses of objects.
+_NUMBERS = re.compile(r"0x[0-9a-f]+|[0-9][0-9.]*")
 
 
 class Outage:
@@ -17,19 +26,31 @@ class Outage:
         self._since: float | None = None
         self._failures = 0
         self._last = float("-inf")
+        # When each kind of reason was logged last.
+        self._logged: dict[str, float] = {}
 
     def failed(self, reason: object) -> None:
-        """Logs the first failure with its reason as a warning; later failures are counted and logged at debug level."""
+        """Logs the first failure, the first one for another reason, and one each ten minutes for each reason, as a warning;
+        other failures are counted and logged at debug level.
+        """
+        kind = _NUMBERS.sub("", str(reason))
         with self._lock:
             self._failures += 1
-            self._last = self._ticks()
+            self._last = now = self._ticks()
             first = self._since is None
+            is_new = first or now - self._logged.get(kind, float("-inf")) >= REMINDER
             if first:
-                self._since = self._last
+                self._since = now
+            if is_new:
+                if len(self._logged) >= MOST_KINDS:  # these texts have more that differs than numbers
+                    self._logged.clear()
+                self._logged[kind] = now
+            lasted = now - (now if self._since is None else self._since)
         if first:
             self._log.warning("%s does not answer: %s", self._what, reason)
         else:
-            self._log.debug("%s still does not answer: %s", self._what, reason)
+            level = logging.WARNING if is_new else logging.DEBUG
+            self._log.log(level, "%s has not answered for %.0f s: %s", self._what, lasted, reason)
 
     def failed_within(self, seconds: float) -> bool:
         """Returns whether the outage continues and the last failure was less than `seconds` ago."""
@@ -42,6 +63,7 @@ class Outage:
         with self._lock:
             since, failures = self._since, self._failures
             self._since, self._failures = None, 0
+            self._logged.clear()
         if since is not None:
             self._log.warning(
                 "%s answers again after %.1f s; %d more failures were not logged",

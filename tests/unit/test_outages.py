@@ -25,6 +25,26 @@ def test_an_outage_is_one_line_when_it_begins_and_one_when_it_is_over(caplog: py
     ]
 
 
+def test_bug_outage_hides_that_its_reason_has_changed(caplog: pytest.LogCaptureFixture) -> None:
+    """Refused at first, then an expired certificate: the log knew only the first."""
+    now = 0.0
+    outage = Outage("The broker", LOG, lambda: now)
+    for now in (0.0, 1.0, 2.0):
+        outage.failed(f"[Errno 111] refused, port {now}")
+    now = 3.0
+    outage.failed("certificate has expired")
+    for _ in range(2):  # both in turn are no news
+        outage.failed("[Errno 111] refused, port 5")
+        outage.failed("certificate has expired")
+    now = 603.5
+    outage.failed("certificate has expired")
+    assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == [
+        "The broker does not answer: [Errno 111] refused, port 0.0",
+        "The broker has not answered for 3 s: certificate has expired",
+        "The broker has not answered for 604 s: certificate has expired",
+    ]
+
+
 def test_of_a_library_the_first_line_of_each_kind_passes() -> None:
     now = 0.0
     passes = FirstOfEachKind(lambda: now)

@@ -25,14 +25,16 @@ def drift_of(kept: ComputeNode | None, found: ComputeNode) -> tuple[Drift, ...]:
 
 
 def edited(written: ComputeNode | None, row: ComputeNode | None, found: ComputeNode) -> tuple[Drift, ...]:
-    """Returns changes of the row since this process wrote it; empty if its last write is not known."""
+    """Returns changes of the row since this process wrote it that the audit corrects; empty if its last write is not known."""
     if written is None:
         return ()
     if row is None:
         return (Drift(figure="row", kept="none", found=found.hypervisor_hostname),)
     was, now, then = (_figures(node, FIGURES + TOTALS) for node in (row, found, written))
     return tuple(
-        Drift(figure=f"row's {name}", kept=was[name], found=now[name]) for name in was if was[name] != then[name]
+        Drift(figure=f"row's {name}", kept=was[name], found=now[name])
+        for name in was
+        if was[name] != then[name] and was[name] != now[name]
     )
 
 
