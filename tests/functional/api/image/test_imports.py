@@ -223,7 +223,8 @@ def test_an_image_is_fetched(open_cloud: Cloud, web: Web) -> None:
     active = ended(open_cloud, image)
     assert (active["status"], active["os_hash_value"]) == ("active", hashlib.sha256(RAW).hexdigest())
     assert web.requests[-1] == ("/guest.raw?a=b", f"localhost:{web.port}")
-    assert (files(open_cloud), used(open_cloud)) == ([image["id"]], 1)
+    wait_for("the end of the part", lambda: files(open_cloud) == [image["id"]])
+    assert used(open_cloud) == 1
 
 
 FAILURES = {
@@ -317,6 +318,22 @@ def test_few_downloads_run_at_the_same_time(open_cloud: Cloud, web: Web) -> None
     for image in made[1:]:
         ended(open_cloud, image)
     wait_for("the end of the file", lambda: files(open_cloud) == [])
+
+
+def test_downloads_of_a_project_take_no_place_of_another_one(open_cloud: Cloud, web: Web) -> None:
+    """A member took all of them with slow servers."""
+    web.go_on.clear()
+    uri = f"http://127.0.0.1:{web.port}/slow"
+    mine = [open_cloud.make_image(data=None) for _ in range(imports.MAX_DOWNLOADS)]
+    assert [download(open_cloud, image, uri)[0] for image in mine] == [202] * len(mine)
+    bob = {"X-Auth-Token": "bob:demo"}
+    record = {"name": "theirs", "disk_format": "raw", "container_format": "bare"}
+    theirs = open_cloud.ask("POST", "/v2/images", record, headers=bob)[1]
+    body = {"method": {"name": "web-download", "uri": uri}}
+    assert open_cloud.ask("POST", f"/v2/images/{theirs['id']}/import", body, headers=bob)[0] == 202
+    web.go_on.set()
+    for image in (*mine, theirs):
+        ended(open_cloud, image)
 
 
 def test_a_download_whose_process_died_is_queued_again(cloud: Cloud) -> None:

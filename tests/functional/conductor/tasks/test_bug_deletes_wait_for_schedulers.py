@@ -1,5 +1,6 @@
 """All threads of a conductor waited for a scheduler that did not answer: with 96 creates waiting a delete took 173 s."""
 
+import contextlib
 import threading
 import time
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from minova import errors
 from minova.cmd.clients import SCHEDULE_TIMEOUT
+from minova.context import RequestContext
 from tests.cluster import wait_for
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request, request
 from tests.functional.conductor.threaded_conductor import threaded
@@ -75,6 +77,30 @@ def test_a_stop_does_not_wait_for_a_scheduler(harness: ConductorHarness) -> None
         assert task.worker_id == other.worker.id
     finally:
         scheduler.ended.set()
+
+
+def test_dry_runs_of_a_project_take_no_place_of_another_one(harness: ConductorHarness) -> None:
+    """It took all of them, and all other projects were refused."""
+    scheduler = Silent()
+    other = RequestContext(request_id="req-other", user_id="u", project_id="other")
+    with threaded(harness, scheduler=scheduler) as conductor:
+
+        def ask(ctx: RequestContext) -> None:
+            with contextlib.suppress(errors.ServiceUnavailable):
+                conductor.preview_servers(ctx, request=request())
+
+        threads = [threading.Thread(target=ask, args=(CTX,), daemon=True) for _ in range(8)]
+        try:
+            for thread in threads:
+                thread.start()
+            wait_for("it has all places", lambda: scheduler.asked == 4)
+            threads.append(threading.Thread(target=ask, args=(other,), daemon=True))
+            threads[-1].start()
+            wait_for("the other one has its own", lambda: scheduler.asked == 5)
+        finally:
+            scheduler.ended.set()
+        for thread in threads:
+            thread.join(30)
 
 
 def test_dry_runs_hold_few_threads_and_more_are_refused_at_once(harness: ConductorHarness) -> None:
