@@ -8,8 +8,8 @@ from oslo_config import cfg
 
 from minova import errors
 from minova.api.access.auth import authenticator
-from minova.api.access.authenticator import CLIENT_PATH
 from minova.api.access.failure_table import FailureTable
+from minova.api.access.wsgi_keys import CLIENT_PATH
 from minova.api.compute.collaborators import Collaborators as ComputeCollaborators
 from minova.api.compute.definition import ComputeDefinition
 from minova.api.compute.servers.networks.neutron import PATIENCE as NEUTRON_PATIENCE

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from minova import errors
-from minova.api.access.authenticator import ENTER
+from minova.api.access.wsgi_keys import ENTER
 from minova.metadata import paths
 from minova.metadata.guests import Guests
 from minova.metadata.paths import Document

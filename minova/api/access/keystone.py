@@ -19,7 +19,8 @@ from keystonemiddleware import auth_token
 from oslo_config import cfg
 
 from minova import errors
-from minova.api.access.authenticator import CLIENT_PATH, SERVICE_TYPE, Unauthenticated
+from minova.api.access.authenticator import Unauthenticated
+from minova.api.access.wsgi_keys import CLIENT_PATH, SERVICE_TYPE
 from minova.api.policies.users import Identity, Scope
 
 LOG = logging.getLogger(__name__)

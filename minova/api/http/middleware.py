@@ -7,9 +7,10 @@ import falcon
 
 from minova import errors
 from minova.api.access.addresses import drop_forged, parse_networks
-from minova.api.access.authenticator import ENTER, SERVICE_TYPE, Authenticator, Unauthenticated
+from minova.api.access.authenticator import Authenticator, Unauthenticated
 from minova.api.access.origin import require_own_origin
 from minova.api.access.throttle import TooManyFailures
+from minova.api.access.wsgi_keys import ENTER, SERVICE_TYPE
 from minova.api.http.call import Access
 from minova.api.http.definition import ApiDefinition
 from minova.api.policies.enforcer import Caller, Policy

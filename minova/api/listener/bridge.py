@@ -17,7 +17,7 @@ import msgspec
 from a2wsgi import WSGIMiddleware
 
 from minova.api.access.addresses import client_address
-from minova.api.access.authenticator import ENTER
+from minova.api.access.wsgi_keys import ENTER
 from minova.api.listener.connection import LEASE
 from minova.api.listener.limits import Lease, Limits
 from minova.api.listener.places import Place, Places

@@ -12,7 +12,8 @@ from falcon import testing
 
 from minova import errors
 from minova.api.access.auth import authenticator
-from minova.api.access.authenticator import SERVICE_TYPE, Authenticator, Unauthenticated
+from minova.api.access.authenticator import Authenticator, Unauthenticated
+from minova.api.access.wsgi_keys import SERVICE_TYPE
 from tests.cluster import configure
 from tests.servers.private_server import free_ports
 

@@ -126,7 +126,7 @@ def test_a_guest_that_is_newer_is_neither_undone_nor_started_at_the_start(tmp_pa
 
 
 def test_a_removed_guest_has_no_record(compute: Compute, tmp_path: Path) -> None:
-    assert [path.name for path in (tmp_path / "guests").iterdir()] == ["i.json"]
+    assert (tmp_path / "guests" / "i.json").exists()
     compute.delete("i")
     assert list((tmp_path / "guests").iterdir()) == []
 

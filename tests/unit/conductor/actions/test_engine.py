@@ -13,7 +13,7 @@ from minova.objects.actions.table import BY_KIND, FAMILIES
 ENGINE = Path(str(engine.__file__)).parent
 # The modules of each room, except for what serves all families.
 ROOMS = {
-    "objects/actions": {"action", "host_arguments", "power_rules", "table", "transitions"},
+    "objects/actions": {"action", "guest_changes", "host_arguments", "power_rules", "table", "transitions"},
     "conductor/actions/kinds": set[str](),
     "compute/actions": {"action_run", "image_fetch", "operations", "results", "runner"},
     "api/compute/servers/actions": {"completion", "dispatch", "evacuate"},
