@@ -8,13 +8,15 @@ import msgspec
 import pytest
 from sqlalchemy import select
 
+from minova import errors
 from minova.conductor.tasks import worker
 from minova.context import RequestContext
+from minova.db import quotas
 from minova.db.models import Allocation, Instance, Migration, Task
 from minova.objects.actions.moves import MoveRequest
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.servers.states import PowerState
-from tests.faults.cloud import FLAVOR, Cloud
+from tests.faults.cloud import CONTROLLERS, FLAVOR, Cloud
 from tests.faults.world import Faults
 
 pytestmark = pytest.mark.timeout(300)
@@ -210,3 +212,86 @@ def test_a_move_is_confirmed_when_its_owner_does_not(tmp_path: Path) -> None:
         mover.require_sound()
     finally:
         mover.cloud.world.close()
+
+
+@pytest.mark.parametrize("end", ["confirm_resize", "revert_resize"])
+def test_a_resize_on_the_same_host(tmp_path: Path, end: str) -> None:
+    mover = Mover(tmp_path, hosts=1, allow_resize_to_same_host=True, fake_vcpus=4)
+    try:
+        mover.do("resize", LARGER)
+        assert mover.state == ("resized", None, mover.source)
+        assert mover.domains() == {mover.source: PowerState.RUNNING}
+        mover.do(end)
+        assert mover.row.flavor == (LARGER if end == "confirm_resize" else FLAVOR)
+        assert mover.domains() == {mover.source: PowerState.RUNNING}
+        mover.require_sound()
+    finally:
+        mover.cloud.world.close()
+
+
+def test_a_source_that_is_down_at_the_confirmation_pays_later(mover: Mover) -> None:
+    mover.do("migrate")
+    mover.world.keep_down([mover.source], 300.0)
+    mover.world.run(120.0)
+    mover.do("confirm_resize")
+    assert mover.row.vm_state == "active"
+    assert mover.migration().cleanup_host == mover.source
+    assert set(mover.holders()) == {"instance", "migration"}
+    assert mover.source in mover.domains()
+    mover.wait(lambda: mover.migration().cleanup_host is None, 600.0, step=10.0)
+    assert list(mover.domains()) == [mover.row.host]
+    mover.require_sound()
+
+
+def test_a_revert_waits_for_a_destination_that_is_silent(mover: Mover) -> None:
+    mover.do("migrate")
+    destination = str(mover.row.host)
+    mover.world.keep_down([destination], 300.0)
+    mover.world.run(120.0)
+    mover.ask("revert_resize")
+    mover.world.run(60.0)
+    assert mover.state == ("resized", "resize_reverting", destination)
+    assert mover.domains()[mover.source] is PowerState.SHUTDOWN
+    mover.wait(seconds=600.0, step=10.0)
+    assert mover.domains() == {mover.source: PowerState.RUNNING}
+    mover.require_sound()
+
+
+def test_a_destination_that_dies_during_the_copy_gives_the_guest_back_and_cleans_up_later(mover: Mover) -> None:
+    mover.ask("migrate")
+    mover.wait(lambda: "resize_migrating" in mover.state, step=0.01)
+    (destination,) = {*mover.cloud.hosts} - {mover.source}
+    mover.world.keep_down([destination], 300.0)
+    mover.wait(seconds=250.0)
+    assert mover.state == ("active", None, mover.source)
+    assert mover.domains() == {mover.source: PowerState.RUNNING}
+    assert set(mover.holders()) == {"instance"}
+    mover.wait(lambda: mover.migration().cleanup_host is None, 600.0, step=10.0)
+    mover.require_sound()
+
+
+def test_a_move_counts_the_larger_size_until_it_is_over(mover: Mover) -> None:
+    def used() -> tuple[int, int]:
+        with mover.cloud.db.read() as session:
+            counted = quotas.usages_of(session, "p")
+            assert {name: counted[name] for name in ("cores", "ram")} == quotas.counted(session, "p", ["cores", "ram"])
+        return counted["cores"], counted["ram"]
+
+    assert used() == (1, 512)
+    mover.do("resize", LARGER)
+    assert used() == (2, 1024)
+    mover.do("revert_resize")
+    assert used() == (1, 512)
+    mover.do("resize", LARGER)
+    mover.do("confirm_resize")
+    assert used() == (2, 1024)
+
+
+@pytest.mark.parametrize("older", [{"compute": "1.3"}, {"conductor": "1.8"}])
+def test_a_server_does_not_move_while_an_older_service_runs(mover: Mover, older: dict[str, str]) -> None:
+    for name in CONTROLLERS["conductor"]:
+        mover.world.processes[name].manager.collaborators.actions._levels = lambda: older
+    with pytest.raises(errors.PeerTooOld):
+        mover.ask("migrate")
+    assert mover.state == ("active", None, mover.source)
+    assert mover.migration() is None
