@@ -69,11 +69,15 @@ class NodeValues:
         """Returns the text, which filters parse."""
         if not text:
             return ""
-        self._once(text, _CPU, None, lambda info: info)
-        fault = fault_of(parse_json(text))
-        if fault is not None:
-            raise ValueError(f"cpu_info: {fault}")
-        return self._interner.intern(text)
+
+        def checked(_: Any) -> str:
+            fault = fault_of(parse_json(text))
+            if fault is not None:
+                raise ValueError(f"cpu_info: {fault}")
+            return text
+
+        known: str = self._once(text, _CPU, "", checked)
+        return known
 
     def host_ip(self, text: str | None) -> str | None:
         if text:

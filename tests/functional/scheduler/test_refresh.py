@@ -141,7 +141,7 @@ class Cloud(RuleBasedStateMachine):
             "pci_device_pools": [{"vendor_id": "8086", "product_id": "1572", "count": 2}] if busy else [],
             "metrics": [{"name": "cpu.percent", "value": used / 12}],
             "stats": {"io_workload": str(used)} if busy else {},
-            "cpu_info": "{}",
+            "cpu_info": '{"arch": "x86_64", "features": ["avx"], "topology": {"cores": 2, "sockets": 1, "threads": 1}}',
         }
         self.change(
             lambda s: s.execute(update(models.ComputeNode).where(models.ComputeNode.host == host).values(**values)),
