@@ -8,12 +8,11 @@ from tests.servers.libvirtd import Libvirtd
 
 # A machine with such a service.
 MACHINE = 'ip link set lo up; ip address add 169.254.169.254/32 dev lo; exec "$@"'
-# Prints whether libvirt at the URI has the address of the service. Nothing boots: networks are made before that.
+# Prints where the metadata service listens for guests of a network. Nothing boots: networks are made before that.
 PREPARE = """
 import socket, sys
 from pathlib import Path
-import libvirt
-from minova.virt.libvirt.networking.metadata_address import NETWORK
+from minova.virt.namespaces.host_networks import of_this_host
 from tests.integration.virt.test_guest import instance, load
 from tests.integration.virt.test_networks import vif
 
@@ -22,8 +21,10 @@ with socket.create_server(("169.254.169.254", 80)):
     driver = load(Path(folder), uri, proc_net=Path(proc_net))
     guest = instance(network_info=(vif(15),))
     driver.prepare(guest, driver.available_nodes()[0], 1, Path(image))
-    connection = libvirt.open(uri)
-    print(connection.networkLookupByName(NETWORK).isActive())
+    networks = of_this_host("", Path(proc_net))
+    (network_id,) = networks.namespaces()
+    with networks.listener(network_id) as listening:
+        print(*listening.getsockname())
     driver.destroy(guest.uuid)
 """
 
@@ -38,4 +39,4 @@ def test_guests_have_metadata_beside_another_service(tmp_path: Path, guest_image
             timeout=120,
             cwd=Path(__file__).parents[3],
         )
-    assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "169.254.169.254 80\n"), done.stderr
