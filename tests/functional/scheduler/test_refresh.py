@@ -1,6 +1,7 @@
 """The host table follows the database: whatever changed, refreshed is the same as rebuilt."""
 
 import functools
+import json
 import tempfile
 from typing import Any
 
@@ -334,6 +335,14 @@ def test_bug_node_whose_report_makes_no_sense_takes_nothing_and_says_why(
     assert "Node a of host a offers nothing" in caplog.text
     answer = manager_of(db).preview_destinations(CTX, spec_of(), uuids(1))
     assert [chosen.host for chosen in answer.selections[0]] == ["b"]
+
+
+def test_a_host_with_a_description_of_its_cpu_takes_servers(db: Database) -> None:
+    put_host(db, "a")
+    described = json.dumps({"arch": "x86_64", "features": ["avx"], "topology": {"cores": 2, "cells": 1}})
+    db.run(lambda s: s.execute(update(models.ComputeNode).values(cpu_info=described)))
+    host = rebuilt(db).host(0)
+    assert (host.cpu_info, host.service.refused_report) == (described, None)
 
 
 def test_a_number_that_appears_late_is_not_missed(db: Database) -> None:
