@@ -70,3 +70,14 @@ def test_what_nothing_can_take_stays_as_it_was(minova: Cli) -> None:
     late = minova("server", "evacuate", "one", "--wait")
     assert (late.code, "was not evacuated, it is ACTIVE: No valid host" in late.err) == (1, True)
     succeed(minova("service", "set", "h1", "--up"))
+
+
+def test_the_servers_of_a_host_are_migrated(minova: Cli) -> None:
+    succeed(minova("server", "create", "one", *TINY, "--host", "h1", "--wait"))
+    succeed(minova("server", "create", "two", *TINY, "--host", "h1", "--wait"))
+    succeed(minova("server", "pause", "two", "--wait"))
+    answer = minova("host", "servers", "migrate", "h1", "-f", "json")
+    rows = {row["Name"]: row for row in json.loads(answer.out)}
+    assert (rows["one"]["Status"], rows["one"]["Host"]) == ("VERIFY_RESIZE", "h2")
+    assert rows["one"]["Outcome"] == "migrated, to be confirmed"
+    assert (answer.code, rows["two"]["Host"], rows["two"]["Outcome"].startswith("refused: ")) == (1, "h1", True)

@@ -39,7 +39,7 @@ class HostMove(Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("of_host", metavar="HOST", help="the host that they leave")
-        add_destination(parser, "--target-host")
+        add_destination(parser, "--target-host", dry_run=self.key == HostEvacuate.key)
         parser.add_argument(
             "--max-servers", type=int, metavar="COUNT", help="move so many of them at most (default: all)"
         )

@@ -47,11 +47,13 @@ class ServerEvacuate(ServerAction):
         return super().client.at(VERSION)
 
 
-def add_destination(parser: argparse.ArgumentParser, option: str) -> None:
+def add_destination(parser: argparse.ArgumentParser, option: str, *, dry_run: bool = True) -> None:
     parser.add_argument(
         option, metavar="HOST", dest="host", help="where they are to go (default: the scheduler chooses)"
     )
-    parser.add_argument("--dry-run", action="store_true", help="show where they would go; nothing is done")
+    parser.set_defaults(dry_run=False)
+    if dry_run:
+        parser.add_argument("--dry-run", action="store_true", help="show where they would go; nothing is done")
 
 
 def preview(client: Client, uuid: str, body: Json) -> tuple[str | None, str]:
