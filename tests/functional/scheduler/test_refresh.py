@@ -142,7 +142,7 @@ class Cloud(RuleBasedStateMachine):
             "pci_device_pools": [{"vendor_id": "8086", "product_id": "1572", "count": 2}] if busy else [],
             "metrics": [{"name": "cpu.percent", "value": used / 12}],
             "stats": {"io_workload": str(used)} if busy else {},
-            "cpu_info": '{"arch": "x86_64", "features": ["avx"], "topology": {"cores": 2, "sockets": 1, "threads": 1}}',
+            "cpu_info": '{"arch": "x86_64", "features": ["avx"], "machine_types": {"x86_64": ["pc"]}}',
         }
         self.change(
             lambda s: s.execute(update(models.ComputeNode).where(models.ComputeNode.host == host).values(**values)),
@@ -339,7 +339,7 @@ def test_bug_node_whose_report_makes_no_sense_takes_nothing_and_says_why(
 
 def test_a_host_with_a_description_of_its_cpu_takes_servers(db: Database) -> None:
     put_host(db, "a")
-    described = json.dumps({"arch": "x86_64", "features": ["avx"], "topology": {"cores": 2, "cells": 1}})
+    described = json.dumps({"arch": "x86_64", "features": ["avx"], "machine_types": {"x86_64": ["pc"]}})
     db.run(lambda s: s.execute(update(models.ComputeNode).values(cpu_info=described)))
     host = rebuilt(db).host(0)
     assert (host.cpu_info, host.service.refused_report) == (described, None)
