@@ -51,10 +51,12 @@ TOPICS = ["conductor", "conductor_api", "scheduler", "compute.victim", "compute"
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=64, root_gb=0)
 
 
+# Values of fields that do not take any text: what is refused shall be refused for its sender.
+VALID = {"resource_class": "VCPU", "trait": "HW_CPU_X86_AVX", "topic": "compute"}
 FACTS = Facts(
     "victim",
     {"instance_uuid": "5d3c4f3c-0000-4000-8000-000000000001", "uuid": "5d3c4f3c-0000-4000-8000-000000000001"}
-    | {"binary": "minova-compute", "id": 1},
+    | {"binary": "minova-compute", "id": 1, **VALID},
 )
 
 
@@ -87,6 +89,7 @@ class Rogue:
                 "hypervisor_hostname": node,
                 "service_uuid": self.service_uuid(),
                 "binary": "minova-compute",
+                **VALID,
                 "flavorid": FLAVOR.flavorid,
                 "id": 1,
                 "step": "spawning",
