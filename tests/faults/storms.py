@@ -6,7 +6,7 @@ from functools import partial
 
 import msgspec
 
-from minova.objects.actions.table import ACTIONS
+from minova.objects.actions.table import RUN_BY_HOSTS
 from minova.objects.servers.states import PowerState
 from tests.faults.cloud import CONTROLLERS, DELETE_PORT, Cloud
 from tests.faults.world import DATABASE, HANGS, Faults
@@ -18,7 +18,7 @@ DOUBLE = 0.5
 # The quiet is looked at so often, and must be so twice in a row.
 LOOK = 60.0
 # Server actions that users ask for.
-KINDS = (*(action.kind for action in ACTIONS), DELETE_PORT)
+KINDS = (*(action.kind for action in RUN_BY_HOSTS), DELETE_PORT)
 HOUR = 3600.0
 LONGER_THAN_A_BUILD = 250.0
 # An instance that is deleted is purged after so long in the storm of hosts that come back later.

@@ -21,7 +21,7 @@ from sqlalchemy import select
 
 from minova.db.models import Image, InstanceAction
 from minova.objects.actions.deletion import SOFT_DELETE
-from minova.objects.actions.table import ACTIONS, BY_KIND
+from minova.objects.actions.table import ACTIONS, BY_KIND, RUN_BY_HOSTS
 from minova.virt.fake.records import Domain
 from tests.faults.cloud import Cloud
 from tests.faults.storms import ROOMY
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.timeout(600)
 ACTION_TIMEOUT = 60
 OPTIONS: dict[str, object] = ROOMY | {"conductor__action_timeout": ACTION_TIMEOUT, "shelved_offload_time": -1}
 CORE = ("start", "suspend", "unshelve")
-KINDS = [action.kind for action in ACTIONS if os.environ.get("MINOVA_TABLE") == "all" or action.kind in CORE]
+KINDS = [action.kind for action in RUN_BY_HOSTS if os.environ.get("MINOVA_TABLE") == "all" or action.kind in CORE]
 # What brings an active server into the state in which the action begins.
 BEFORE = {
     "start": "stop",

@@ -21,7 +21,7 @@ from minova.db.api_queries import instances
 from minova.db.engine import Database
 from minova.messaging.notifier import Notifier
 from minova.objects.actions.shelving import SHELVE
-from minova.objects.actions.table import ACTIONS, BY_KIND
+from minova.objects.actions.table import BY_KIND, RUN_BY_HOSTS
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.hosts.compute_node import ComputeNode, DomainView, HypervisorView, Inventory
@@ -301,7 +301,7 @@ class ConductorHarness:
             report: dict[str, Any] = {"instance_uuid": uuid, "action_id": action_id, "host": "a"}
             self.conductor.action_failed(CTX, **report, reason="it does not start", power_state=4)
         elif vm_state is not VmState.ACTIVE:
-            action = next(action for action in ACTIONS if action.ends_in is vm_state)
+            action = next(action for action in RUN_BY_HOSTS if action.ends_in is vm_state)
             if VmState.ACTIVE not in action.vm_states:
                 self.bring_to(uuid, min(action.vm_states))
             self.acted(uuid, action.kind)

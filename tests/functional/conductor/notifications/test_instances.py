@@ -13,7 +13,7 @@ from minova.db import models
 from minova.db.servers import instances, tasks
 from minova.messaging.notifier import Notifier
 from minova.objects.actions.action import ServerAction
-from minova.objects.actions.table import ACTIONS
+from minova.objects.actions.table import RUN_BY_HOSTS
 from minova.objects.requests.evacuation import EvacuationRequest
 from minova.objects.servers.failures import Failure
 from tests.functional.conductor.conductor_harness import CTX, IMAGE, ConductorHarness, new_request
@@ -111,7 +111,7 @@ def test_no_secret_of_a_server_is_told(open_harness: Open) -> None:
         assert secret not in told
 
 
-@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.kind)
+@pytest.mark.parametrize("action", RUN_BY_HOSTS, ids=lambda action: action.kind)
 def test_a_server_action_that_goes_well(open_harness: Open, action: ServerAction) -> None:
     harness = open_harness()
     uuid = harness.active()

@@ -16,7 +16,7 @@ from minova.objects.actions.images import CREATE_IMAGE
 from minova.objects.actions.interfaces import ATTACH_INTERFACE, DETACH_INTERFACE
 from minova.objects.actions.power import REBOOT_HARD, STOP
 from minova.objects.actions.rescue import RESCUE
-from minova.objects.actions.table import ACTIONS
+from minova.objects.actions.table import RUN_BY_HOSTS
 from minova.objects.catalogue.key_pair import KeyPair
 from minova.objects.servers.server_changes import ServerChanges
 from tests.conformance.notification_samples import SAMPLES, require_payload
@@ -119,7 +119,7 @@ def test_a_life_of_a_server_is_as_in_the_samples(open_harness: Open) -> None:
     assert (locked["locked"], locked["locked_reason"]) == (True, "backup")
 
 
-@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.kind)
+@pytest.mark.parametrize("action", RUN_BY_HOSTS, ids=lambda action: action.kind)
 def test_each_server_action_is_as_in_the_samples(open_harness: Open, action: ServerAction) -> None:
     harness = open_harness()
     uuid = harness.active()

@@ -13,7 +13,7 @@ from minova.db import models
 from minova.objects.actions.action import ServerAction
 from minova.objects.actions.rebuild import REBUILD
 from minova.objects.actions.rescue import RESCUE
-from minova.objects.actions.table import ACTIONS
+from minova.objects.actions.table import RUN_BY_HOSTS
 from minova.objects.requests.diagnosis import Diagnosis, FilterStep, LostHost, WeighedHost
 from tests.fakes.action_arguments import body_of, sent_with
 from tests.functional.api.conftest import Cloud, at
@@ -328,7 +328,7 @@ def test_the_console_of_a_server(stocked: Cloud) -> None:
 
 
 @pytest.mark.parametrize(
-    "action", [one for one in ACTIONS if one.key and one is not REBUILD], ids=lambda action: action.kind
+    "action", [one for one in RUN_BY_HOSTS if one.key and one is not REBUILD], ids=lambda action: action.kind
 )
 def test_a_server_action_is_accepted_and_handed_to_the_conductor(stocked: Cloud, action: ServerAction) -> None:
     made = stocked.make_server()

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from minova.db import models
-from minova.objects.actions.table import ACTIONS, BY_KIND
+from minova.objects.actions.table import BY_KIND, RUN_BY_HOSTS
 from minova.objects.servers.states import VmState
 from tests.fakes import interfaces
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request
 
-OF_ACTIVE = sorted(action.kind for action in ACTIONS if VmState.ACTIVE in action.vm_states)
+OF_ACTIVE = sorted(action.kind for action in RUN_BY_HOSTS if VmState.ACTIVE in action.vm_states)
 
 
 def arguments_of(harness: ConductorHarness, uuid: str, kind: str) -> dict[str, Any]:

@@ -16,12 +16,12 @@ from minova.db import models
 from minova.objects.actions.action import ServerAction
 from minova.objects.actions.deletion import SOFT_DELETE
 from minova.objects.actions.power import STOP
-from minova.objects.actions.table import ACTIONS
+from minova.objects.actions.table import RUN_BY_HOSTS
 from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.action_arguments import power_state_after
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 
-OTHERS = [action for action in ACTIONS if action is not SOFT_DELETE]
+OTHERS = [action for action in RUN_BY_HOSTS if action is not SOFT_DELETE]
 
 
 def asked_on(harness: ConductorHarness, uuid: str, action: ServerAction) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def test_nothing_cancels_a_soft_deletion(harness: ConductorHarness) -> None:
 # -- hosts that are silent, forced down, or without a hypervisor ---------------------------------------------------------
 
 
-@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.kind)
+@pytest.mark.parametrize("action", RUN_BY_HOSTS, ids=lambda action: action.kind)
 def test_an_action_waits_for_a_silent_host_and_says_so(harness: ConductorHarness, action: ServerAction) -> None:
     uuid = harness.active()
     asked = asked_on(harness, uuid, action)
@@ -152,7 +152,7 @@ def test_a_host_that_is_forced_down_ends_the_action(harness: ConductorHarness) -
 
 
 @pytest.mark.parametrize(
-    "action", [action for action in ACTIONS if action.accepted_late], ids=lambda action: action.kind
+    "action", [action for action in RUN_BY_HOSTS if action.accepted_late], ids=lambda action: action.kind
 )
 def test_a_late_success_is_accepted_while_nothing_has_changed(harness: ConductorHarness, action: ServerAction) -> None:
     """The host was forced down, and was not off."""
@@ -196,7 +196,7 @@ def test_an_action_of_a_host_without_a_service_ends(harness: ConductorHarness) -
     assert "no compute service any more" in harness.fault(uuid)
 
 
-@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.kind)
+@pytest.mark.parametrize("action", RUN_BY_HOSTS, ids=lambda action: action.kind)
 def test_a_compute_whose_hypervisor_is_away_keeps_its_actions(harness: ConductorHarness, action: ServerAction) -> None:
     uuid = harness.active()
     asked = asked_on(harness, uuid, action)

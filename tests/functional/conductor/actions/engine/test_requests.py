@@ -11,7 +11,7 @@ from minova.objects.actions.action import ServerAction
 from minova.objects.actions.power import STOP
 from minova.objects.actions.power_rules import OFF, STOPS_BY_ITSELF
 from minova.objects.actions.shelving import SHELVE_OFFLOAD
-from minova.objects.actions.table import ACTIONS, BY_KIND
+from minova.objects.actions.table import BY_KIND, RUN_BY_HOSTS
 from minova.objects.servers.failures import Failure
 from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.action_arguments import PASSWORD, asked_with, power_state_after
@@ -49,7 +49,7 @@ def test_a_stop_and_a_start_pass_through_novas_states(harness: ConductorHarness)
     assert harness.events(start) == [("compute_start_instance", "a", "Success")]
 
 
-@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.kind)
+@pytest.mark.parametrize("action", RUN_BY_HOSTS, ids=lambda action: action.kind)
 def test_each_action_begins_and_ends_in_its_states_and_leaves_its_record(
     harness: ConductorHarness, action: ServerAction
 ) -> None:
@@ -74,7 +74,7 @@ def test_each_action_begins_and_ends_in_its_states_and_leaves_its_record(
     assert harness.events(asked) == [(action.event, "a", "Success")]
 
 
-@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.kind)
+@pytest.mark.parametrize("action", RUN_BY_HOSTS, ids=lambda action: action.kind)
 @pytest.mark.parametrize("power_state", [None, PowerState.RUNNING, PowerState.SHUTDOWN])
 def test_what_is_left_after_a_failure_is_as_the_entry_says(
     harness: ConductorHarness, action: ServerAction, power_state: PowerState | None

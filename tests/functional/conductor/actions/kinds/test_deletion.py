@@ -10,7 +10,7 @@ from minova.objects.actions.action import ServerAction
 from minova.objects.actions.deletion import RESTORE, SOFT_DELETE
 from minova.objects.actions.rebuild import REBUILD
 from minova.objects.actions.shelving import SHELVE_OFFLOAD
-from minova.objects.actions.table import ACTIONS
+from minova.objects.actions.table import RUN_BY_HOSTS
 from minova.objects.servers.server_changes import ServerChanges
 from minova.objects.servers.states import TaskState, VmState
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request
@@ -213,7 +213,7 @@ def test_a_server_whose_state_is_reset_counts_again(
 # One whose disks are being removed is deleted for good: test_shelving.py.
 @pytest.mark.parametrize(
     "action",
-    [action for action in ACTIONS if action not in (SOFT_DELETE, RESTORE, SHELVE_OFFLOAD)],
+    [action for action in RUN_BY_HOSTS if action not in (SOFT_DELETE, RESTORE, SHELVE_OFFLOAD)],
     ids=lambda action: action.kind,
 )
 @pytest.mark.parametrize("able", [True, False])
