@@ -7,8 +7,8 @@ while.
                                                         '-----------------------> Terminate
 
 A delete ends the action in progress. With an interval, only servers that could not be restored are deleted at once:
-builds, servers without a host, servers whose disks are being removed, servers that move or may still go back, and
-those that are being deleted for good already. As in Nova, a soft-deleted server counts in no quota. It keeps its place,
+builds, servers without a host, servers whose disks are being removed, and those that are being deleted for good
+already. One that is moved gets 409. As in Nova, a soft-deleted server counts in no quota. It keeps its place,
 disks, ports and addresses.
 """
 
@@ -40,7 +40,6 @@ from minova.db.servers.instances import LockedInstance
 from minova.objects.actions.deletion import RESTORE, SOFT_DELETE
 from minova.objects.actions.shelving import SHELVE_OFFLOAD
 from minova.objects.servers.failures import Failure
-from minova.objects.servers.migration import COLD_STEPS
 from minova.objects.servers.states import VmState, is_being_built
 
 LOG = logging.getLogger(__name__)
@@ -152,8 +151,7 @@ class Deletions(DeleteServersApi):
         if locked.state == (VmState.SOFT_DELETED, None) or locked.state[1] in SOFT_DELETE.progress:
             return True
         vm_state, task_state = locked.state
-        steps = {*SHELVE_OFFLOAD.progress, *COLD_STEPS}
-        for_good = locked.deleting or is_being_built(vm_state) or vm_state is VmState.RESIZED or task_state in steps
+        for_good = locked.deleting or is_being_built(vm_state) or task_state in SHELVE_OFFLOAD.progress
         if locked.host is None or not locked.launched or for_good:
             raise _NotSoft(f"it is {locked.state[0]}, {locked.state[1]} on host {locked.host}")
         if locked.host in present:
