@@ -442,7 +442,8 @@ def claim_report(claim: InstanceClaim, node: ComputeNode) -> AttemptReport:
     """Raises BadRequest if there is no such step."""
     step = step_of("claim_instance", claim.step or TaskState.BLOCK_DEVICE_MAPPING, BUILD_STEPS)
     return AttemptReport(
-        ctx=claim.ctx,
+        # A host names no message of others, which would count as executed.
+        ctx=msgspec.structs.replace(claim.ctx, message=None),
         instance_uuid=claim.instance_uuid,
         attempt=claim.attempt,
         host=node.host,
@@ -457,7 +458,7 @@ def progress_report(report: BuildReport, host: str, nodes: tuple[ComputeNode, ..
     step = step_of("begin_attempt", report.step, BEGUN) if report.step is not None else None
     values = {"b_power_state": int(power_state_of(report.power_state))} if step is None else {}
     return AttemptReport(
-        ctx=report.ctx,
+        ctx=msgspec.structs.replace(report.ctx, message=None),
         instance_uuid=report.instance_uuid,
         attempt=report.attempt,
         host=host,
