@@ -72,7 +72,9 @@ _COMMITTED = (
 _BUILT = (VmState.BUILDING, VmState.SHELVED_OFFLOADED, *EVACUABLE)
 # A rebuild on its own host has the states of an evacuation: there is no build to report on.
 _IS_BUILT = or_(
-    Instance.vm_state.in_([VmState.BUILDING.value, VmState.SHELVED_OFFLOADED.value]),
+    # Not `in_`: its parameters cannot be used for several rows at once.
+    Instance.vm_state == VmState.BUILDING.value,
+    Instance.vm_state == VmState.SHELVED_OFFLOADED.value,
     select(Task.id)
     .where(Task.instance_uuid == Instance.uuid, Task.step == "build", Task.attempt == bindparam("b_attempt"))
     .exists(),
