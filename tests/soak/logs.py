@@ -15,6 +15,7 @@ _PREFIX = re.compile(
 )
 _FRAME = re.compile(r'^\s+File "(?P<path>[^"]+)", line \d+, in (?P<function>\S+)')
 
+_LINES_OF_AN_ERROR = 10
 _BETWEEN = ("The above exception", "During handling of the above")
 
 # {the end of a traceback: why it may be there}.
@@ -60,14 +61,24 @@ def _end(lines: list[str], number: int) -> tuple[list[str], str, int]:
             paths.append(frame["path"])
         elif line.strip() and not line.startswith(" "):
             error = line
-            if not _is_cause(lines[number : number + 2]):
+            effect = _effect(lines, number)
+            if effect is None:
                 break
-            number += 4  # an empty line, the words between, an empty line, the next beginning
+            number = effect
     return paths, error, number
 
 
-def _is_cause(following: Iterable[str]) -> bool:
-    return any(_without_prefix(line).startswith(_BETWEEN) for line in following)
+def _effect(lines: list[str], number: int) -> int | None:
+    """Returns the number of the line after the beginning of the traceback that this error, which may have several lines, has
+    caused.
+    """
+    for empty in range(number, min(number + _LINES_OF_AN_ERROR, len(lines) - 1)):
+        line, following = (_without_prefix(each) for each in lines[empty : empty + 2])
+        if line.startswith(BEGINNING):
+            return None
+        if not line.strip() and following.startswith(_BETWEEN):
+            return empty + 4  # an empty line, the words between, an empty line, the next beginning
+    return None
 
 
 def _without_prefix(line: str) -> str:

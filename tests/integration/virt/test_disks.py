@@ -337,7 +337,7 @@ def test_disk_that_no_new_one_replaces_keeps_its_format(
 
     with monkeypatch.context() as patch:
         # Before and after the owner file says that the new disk is made.
-        patch.setattr(Path, "rename", fail) if step == "rename" else patch.setattr(Disks, "_finish", fail)
+        patch.setattr(Path, "rename", fail) if step == "rename" else patch.setattr(Disks, "finish", fail)
         with pytest.raises(DiskFull):
             made(after, one, base)
     # The half-made disk stands on its image too, in its own format.

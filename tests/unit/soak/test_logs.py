@@ -53,3 +53,10 @@ def test_another_release_and_debug_lines_do_not_count() -> None:
 def test_bug_a_traceback_inside_a_message_counts() -> None:
     debug = "2026-11-26 16:12:01.1 10210 DEBUG oslo.messaging [-] message: {'tb': 'Traceback (most recent call last):\\n'}\n"
     assert tracebacks(debug + LOGGED) == tracebacks(LOGGED)
+
+
+def test_bug_an_error_of_several_lines_ends_its_chain() -> None:
+    detail = f"{PREFIX}DETAIL:  Key (node_id)=(6) already exists.\n"
+    chain = LOGGED.replace(f"{PREFIX}KeyError: 'x'\n", f"{PREFIX}KeyError: 'x'\n{detail}")
+    (found,) = tracebacks(chain)
+    assert found.error == "minova.errors.Broken: y"
