@@ -126,7 +126,7 @@ ELSEWHERE = {
     "server restore": "tests/integration/test_openstack_client.py: here deleted servers are gone at once",
     "server ssh": "runs ssh in a terminal; tools/demo logs in by `minova server ssh`",
 }
-MOVES = "There is no such action"
+NOT_RESIZED = "while it is in vm_state active"
 NO_VOLUMES = "endpoint for block-storage service in RegionOne region not found"
 NO_SHARES = "endpoint for shared-file-system service in RegionOne region not found"
 NOT_FOUND = "The resource could not be found."
@@ -136,14 +136,14 @@ UNKNOWN = "8d3e7b02-5d3c-4f3c-a0e8-1d5f8f6b2f00"
 REFUSED = {
     # The client asks at the newest microversion that it knows, and the action ends with 2.43.
     "server remove fixed ip vm 10.77.0.77": NOT_FOUND,
-    "server resize vm --flavor story": MOVES,
-    "server resize confirm vm": MOVES,
-    "server resize revert vm": MOVES,
-    "server migrate vm": MOVES,
-    "server migrate confirm vm": MOVES,
-    "server migrate revert vm": MOVES,
-    "server migration confirm vm": MOVES,
-    "server migration revert vm": MOVES,
+    "server resize vm --flavor story": "instances must change flavor",
+    "server resize confirm vm": NOT_RESIZED,
+    "server resize revert vm": NOT_RESIZED,
+    "server migrate vm": "Policy doesn't allow os_compute_api:os-migrate-server:migrate",
+    "server migrate confirm vm": NOT_RESIZED,
+    "server migrate revert vm": NOT_RESIZED,
+    "server migration confirm vm": NOT_RESIZED,
+    "server migration revert vm": NOT_RESIZED,
     "server evacuate vm": "is still in use. Force it down",
     "server migration show vm 1": "No ServerMigration found",
     "server migration abort vm 1": "405: Client Error",
