@@ -219,6 +219,7 @@ _LOOKS: Mapping[str, Look] = {
     "create_servers": _created,  # each has a request UUID
     "preview_servers": _never,
     "capacity": _never,
+    "preview_evacuation": _never,
     "update_service": _never,
     "expect_port": _never,  # all its rows are equal
     "update_quota_set": _never,  # the limits are absolute
@@ -236,6 +237,7 @@ _LOOKS: Mapping[str, Look] = {
     "update_security_group": _never,
     "delete_server": _gone,
     "start_action": _action_begun,
+    "evacuate_server": _never,  # a second delivery of the request begins nothing
     "delete_flavor": _gone,
     "delete_image": _gone,
     "delete_aggregate": _gone,
@@ -278,4 +280,4 @@ _SHOWN = frozenset(
     )
 )
 # These calls may occupy a scheduler for the whole time-out of `first`. Therefore their first try uses `again`, too.
-_SLOW = frozenset(("preview_servers", "capacity"))
+_SLOW = frozenset(("preview_servers", "preview_evacuation", "capacity"))

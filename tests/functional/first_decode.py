@@ -21,8 +21,11 @@ from msgspec import inspect
 
 THREADS = 16
 UUID = "d5e6a7b7-80e5-4166-85a3-cd6115201082"
+# One for each pattern.
+TEXTS = ("7", UUID, "VCPU", "HW_CPU_X86_AVX", "127.0.0.1", "52:54:00:00:00:01", 64 * "7", "name", "/name")
 # Values of structs that check their fields themselves.
 CHECKED: dict[str, dict[str, Any]] = {
+    "NUMAPages": {"size_kb": 4},
     "RebootArguments": {"type": "SOFT"},
     "NewEvent": {"server_uuid": UUID},
 }
@@ -34,7 +37,8 @@ def sample(kind: inspect.Type, depth: int = 0) -> Any:
     if isinstance(kind, inspect.StructType):
         known = [field for field in kind.fields if field.required or depth < 6]
         values = {field.encode_name: sample(field.type, depth + 1) for field in known}
-        return values | CHECKED.get(kind.cls.__name__, {})
+        tag = {kind.tag_field: kind.tag} if kind.tag_field is not None else {}
+        return tag | values | CHECKED.get(kind.cls.__name__, {})
     if isinstance(kind, inspect.UnionType):
         return sample(next(each for each in kind.types if not isinstance(each, inspect.NoneType)), depth)
     if isinstance(kind, inspect.TupleType):
@@ -49,8 +53,8 @@ def sample(kind: inspect.Type, depth: int = 0) -> Any:
         return kind.values[0]
     if isinstance(kind, inspect.IntType):
         return max(7, kind.ge or 7)
-    if isinstance(kind, inspect.StrType) and kind.pattern is not None and re.search(kind.pattern, UUID):
-        return UUID
+    if isinstance(kind, inspect.StrType) and kind.pattern is not None:
+        return next(text for text in TEXTS if re.search(kind.pattern, text))
     return _scalar(kind)
 
 

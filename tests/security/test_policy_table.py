@@ -71,6 +71,10 @@ POST /v2.1/servers/{server_id}/action shelve              202 202 403 404 403 40
 POST /v2.1/servers/{server_id}/action shelveOffload       202 403 403 403 403 403 401
 POST /v2.1/servers/{server_id}/action evacuate            200 403 403 403 403 403 401
 POST /v2.1/servers/{server_id}/action/dry-run evacuate    200 403 403 403 403 403 401
+POST /v2.1/servers/{server_id}/action resize              400 400 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action confirmResize       204 204 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action revertResize        202 202 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action migrate             202 403 403 403 403 403 401
 POST /v2.1/servers/{server_id}/action unshelve            202 202 403 404 403 403 401
 POST /v2.1/servers/{server_id}/action restore             202 202 403 404 403 403 401
 POST /v2.1/servers/{server_id}/action changePassword      202 202 403 404 403 403 401
@@ -559,6 +563,8 @@ BODIES: dict[str, Callable[[Site], Any]] = {
         "createBackup": {"name": "shot", "backup_type": "daily", "rotation": 1}
     },
     "POST /v2.1/servers/{server_id}/action createImage": lambda _: {"createImage": {"name": "shot"}},
+    "POST /v2.1/servers/{server_id}/action resize": lambda site: {"resize": {"flavorRef": site.flavor}},
+    "POST /v2.1/servers/{server_id}/action migrate": lambda _: {"migrate": None},
     "POST /v2.1/servers/{server_id}/action reboot": lambda _: {"reboot": {"type": "HARD"}},
     "POST /v2.1/servers/{server_id}/action evacuate": lambda _: {"evacuate": {"onSharedStorage": False}},
     "POST /v2.1/servers/{server_id}/action/dry-run evacuate": lambda _: {"evacuate": {"onSharedStorage": False}},

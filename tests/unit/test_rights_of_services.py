@@ -19,7 +19,10 @@ DECIDE = ("api", "cli", "cmd", "simulate")
 # Fields of a context that say what a user may do.
 RIGHTS = {"is_admin", "roles"}
 # Who may call a method, by the user that the broker has validated.
-OF_THE_BROKER = {"messaging/rpc_access.py": {"method.audience.roles"}}
+OF_THE_BROKER = {
+    "messaging/rpc_access.py": {"method.audience.roles"},
+    "contracts/base.py": {"self.audience.roles"},
+}
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path.relative_to(ROOT).parts[0] not in DECIDE)
 
 

@@ -154,7 +154,13 @@ def test_a_new_process_learns_it_from_a_service_that_registers(
     restore_older(harness, file, lambda: witnessed.append(seen_by(harness.conductor)))
     new = harness.start("two")
     assert new.safe_mode.reason is None
-    service = Service(uuid=named(f"service {binary}"), host="a", binary=binary, topic="x", seen=witnessed[0])
+    service = Service(
+        uuid=named(f"service {binary}"),
+        host="a",
+        binary=binary,
+        topic=binary.removeprefix("minova-"),
+        seen=witnessed[0],
+    )
     answer = new.register_service(CTX, service=service)
     assert answer.cloud is not None
     assert answer.cloud.safe_mode == LOST

@@ -15,7 +15,7 @@ from minova.virt.libvirt.consoles import SerialPorts
 from minova.virt.libvirt.error_codes import meaning
 from minova.virt.libvirt.guest_state import power
 from minova.virt.libvirt.host import Host, require
-from minova.virt.libvirt.networking.bridges import Bridges
+from minova.virt.libvirt.networking.bridges import Bridges, interfaces_in
 from minova.virt.libvirt.networking.filters import PortFilters
 from minova.virt.libvirt.networking.host_routes import PROC_NET, routes_of_host
 from minova.virt.libvirt.networking.networks import LocalNetworks
@@ -46,6 +46,7 @@ class LibvirtBase:
             partial(routes_of_host, proc_net),
             metadata=conf.networks.metadata_service,
             bridges=frozenset(mappings.values()),
+            interfaces=partial(interfaces_in, proc_net),
         )
         self._filters = PortFilters()
         # Another libvirtd may be on another host or in another namespace, whose bridges cannot be seen from here.

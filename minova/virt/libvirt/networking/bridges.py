@@ -3,6 +3,9 @@
 import logging
 import socket
 from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from minova.virt.libvirt.networking.host_routes import PROC_NET
 
 LOG = logging.getLogger(__name__)
 
@@ -14,6 +17,12 @@ def is_interface(name: str) -> bool:
     except OSError:
         return False
     return True
+
+
+def interfaces_in(proc_net: Path = PROC_NET) -> frozenset[str]:
+    """Returns the names of all interfaces of the network namespace that `proc_net` shows."""
+    lines = (proc_net / "dev").read_text().splitlines()
+    return frozenset(line.partition(":")[0].strip() for line in lines if ":" in line)
 
 
 class Bridges:

@@ -18,6 +18,7 @@ from minova.errors import HardwareNotOffered, HypervisorError
 from minova.objects.network.network import LOCAL
 from minova.objects.network.vif import Vif, bridge_name, network_name
 from minova.virt.libvirt.host import lookup
+from minova.virt.libvirt.networking.bridges import interfaces_in
 from minova.virt.libvirt.networking.host_routes import Route, overlapping, routes_of_host
 from minova.virt.libvirt.networking.repair import Repair
 from minova.virt.namespaces.host_networks import HostNetworks
@@ -46,6 +47,7 @@ class LocalNetworks:
     `routes` returns the routes of the host, without those of bridges of local networks.
     `metadata`: whether guests have the metadata service.
     `bridges`: of the host, that carry other networks.
+    `interfaces` returns the names of the host's interfaces.
     """
 
     def __init__(
@@ -55,9 +57,11 @@ class LocalNetworks:
         *,
         metadata: bool = True,
         bridges: Collection[str] = (),
+        interfaces: Callable[[], Collection[str]] = interfaces_in,
     ) -> None:
         self._namespaces = namespaces
         self._bridges = bridges
+        self._interfaces = interfaces
         self._routes = routes
         self._metadata = metadata
         self.lost = Repair()
@@ -187,11 +191,14 @@ class LocalNetworks:
             self._make_namespace(vif)
 
     def _sweep(self, connection: Any, records: Mapping[str, Record]) -> None:
-        """Remove namespaces without a network of libvirt: left by a crash, or by its removal by hand."""
+        """Remove namespaces without a network of libvirt: left by a crash, or by its removal by hand. Where there is a
+        bridge, another libvirtd of this machine has the network.
+        """
         names = {network.name() for network in connection.listAllNetworks()}
+        there = self._interfaces()
         for network_id in records:
             name = network_name(network_id)
-            if name not in names and not _is_used(connection, name, ""):
+            if name not in names and bridge_name(network_id) not in there and not _is_used(connection, name, ""):
                 self._namespaces.remove(network_id)
 
     def try_out(self, connection: Any, vif: Vif) -> None:

@@ -1,6 +1,6 @@
 """Networks that libvirt keeps for guests, when what is said of the guests is older than what they have."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -8,7 +8,7 @@ import libvirt
 import msgspec
 import pytest
 
-from minova.objects.network.vif import Vif, VifAddress, VifSubnet, network_name
+from minova.objects.network.vif import Vif, VifAddress, VifSubnet, bridge_name, network_name
 from minova.virt.libvirt.networking.networks import LocalNetworks
 from minova.virt.libvirt.networking.repair import Repair
 from minova.virt.namespaces.network import network_of
@@ -94,8 +94,8 @@ class Libvirt:
         return "one"
 
 
-def networks(host: FakeHostNetworks) -> LocalNetworks:
-    made = LocalNetworks(host, lambda: ())
+def networks(host: FakeHostNetworks, bridges: Collection[str] = ()) -> LocalNetworks:
+    made = LocalNetworks(host, lambda: (), interfaces=lambda: bridges)
     made.lost = Repair(lambda bridge: ("tapp",))
     return made
 
@@ -138,6 +138,13 @@ def test_what_a_crash_has_left_of_a_network_is_removed() -> None:
     namespaces.ensure(network_of(VIF, metadata=True))
     networks(namespaces).repair(host, {})
     assert namespaces.made == {}
+
+
+def test_bug_a_network_of_another_libvirtd_on_the_machine_loses_its_namespace() -> None:
+    host, namespaces = Libvirt(on_network=False), FakeHostNetworks()
+    namespaces.ensure(network_of(VIF, metadata=True))
+    networks(namespaces, bridges=("lo", bridge_name("n"))).repair(host, {})
+    assert list(namespaces.made) == ["n"]
 
 
 def test_a_network_of_an_earlier_release_moves_over_with_the_mac_address_of_its_gateway() -> None:
