@@ -32,6 +32,8 @@ class Standalone:
         self.folder = folder
         # Makes of its command the one that starts it with limits.
         self.limit: Callable[[list[str]], list[str]] | None = None
+        # What enters the network namespace in which it runs; empty: that of the tests.
+        self.enter: list[str] = []
         (port,) = free_ports(1)
         self.url = f"http://127.0.0.1:{port}"
         self.log_file = folder / "standalone.log"
@@ -52,7 +54,7 @@ class Standalone:
             if self.limit is None:
                 self._process = preloaded.Process(self.command(), log, log)
             else:
-                command = self.limit(self.command())
+                command = [*self.enter, *self.limit(self.command())]
                 self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         wait_for("ready", lambda: self.ended() or self.log.count("minova-standalone is ready") > before, 120)
         assert not self.ended(), self.log[-4000:]
@@ -81,7 +83,11 @@ class Standalone:
 
     def cli(self, *words: str, check: bool = True) -> str:
         """`check` False: the command must fail; answers what it says of that."""
-        done = preloaded.run(self.cli_command(*words))
+        command = self.cli_command(*words)
+        if self.enter:
+            done = subprocess.run([*self.enter, *command], capture_output=True, text=True, timeout=120)
+        else:
+            done = preloaded.run(command)
         assert (done.returncode == 0) == check, f"{words}\n{done.stdout}\n{done.stderr}\n{self.log[-4000:]}"
         return done.stdout if check else done.stderr
 
@@ -106,8 +112,9 @@ def real(tmp_path: Path, libvirtd: Libvirtd) -> Iterator[Standalone]:
     standalone = Standalone(conf, default_subnet="auto")
     file = conf / "minova.conf"
     file.write_text(file.read_text() + f"[libvirt]\nconnection_uri = {libvirtd.uri}\nvirt_type = qemu\n")
-    # The executable itself, in the tests that are about it.
+    # The executable itself, in the tests that are about it, and beside the bridges of its libvirtd.
     standalone.limit = list
+    standalone.enter = ["nsenter", f"--net=/proc/{libvirtd.pid}/ns/net"]
     yield standalone
     standalone.kill()
 
