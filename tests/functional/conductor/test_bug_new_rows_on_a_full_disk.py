@@ -16,10 +16,18 @@ from tests.security.broker_cloud import Facts, arguments_of
 from tests.tables import make_tables
 
 # Reads.
-READS = {"preview_servers", "capacity"}
+READS = {"preview_servers", "preview_evacuation", "capacity"}
 # Changes to what is there, without which a full disk could not be emptied, or the cloud not be run meanwhile. An upload that the
 # image store has no room for says by `change_image` that it has ended.
-GOES_ON = {"reset_server_state", "start_action", "change_image", "update_image", "update_service", "network_changed"}
+GOES_ON = {
+    "reset_server_state",
+    "start_action",
+    "evacuate_server",
+    "change_image",
+    "update_image",
+    "update_service",
+    "network_changed",
+}
 # What an API says of itself and of its image store: an empty report removes rows, and new rows need room of their own.
 OF_THE_API = {"api_has_seen", "report_images"}
 REMOVES = ("clear_", "delete_", "remove_")
