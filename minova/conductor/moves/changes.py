@@ -122,9 +122,13 @@ class MoveChanges:
         )
 
     def cleaning(self, session: Session, migration: Migration) -> MoveMessage | None:
-        """Returns the request to remove what an ended move has left; None: the instance is purged."""
+        """Returns the request to remove what an ended move has left; None: the instance is purged, or its move has failed and
+        it is still in ERROR, so that this may be the only copy that can be read.
+        """
         instance = instances.by_uuids(session, [migration.instance_uuid]).get(migration.instance_uuid)
         if instance is None:
+            return None
+        if migration.status in {"error", "cancelled"} and instance.vm_state is VmState.ERROR:
             return None
         return MoveMessage(migration=migration, instance=instance, phase=MovePhase.LEAVE)
 
@@ -212,7 +216,7 @@ class MoveChanges:
     def _ended(self, move: LockedMove, end: MoveEnd, *, unclean: bool) -> Migration:
         migration, plan = move.migration, move.plan
         match end:
-            case MoveEnd.FINISHED | MoveEnd.KEPT:
+            case MoveEnd.FINISHED:
                 return replace(migration, status="finished")
             case MoveEnd.CONFIRMED:
                 return replace(migration, status="confirmed", cleanup_host=_other(migration.source_compute, unclean))
@@ -269,7 +273,7 @@ def _other(host: str | None, unclean: bool) -> str | None:
 def _vm_state_after(end: MoveEnd, move: LockedMove, failure: Failure | None) -> VmState:
     migration = move.migration
     match end:
-        case MoveEnd.FINISHED | MoveEnd.KEPT:
+        case MoveEnd.FINISHED:
             return VmState.RESIZED
         case MoveEnd.CONFIRMED:
             return migration.new_vm_state
@@ -278,8 +282,9 @@ def _vm_state_after(end: MoveEnd, move: LockedMove, failure: Failure | None) -> 
         case MoveEnd.REVERTED:
             return migration.old_vm_state if failure is None else VmState.ERROR
         case MoveEnd.FAILED:
-            failed_now = move.plan.phase is MovePhase.RESTORE and failure is not None
-            return VmState.ERROR if failed_now or move.plan.unrestored else migration.old_vm_state
+            # The guest of a host that is down is where its row says, as any other guest of that host.
+            is_off = move.plan.phase is MovePhase.RESTORE and failure is not None and failure.kind != "HostDown"
+            return VmState.ERROR if is_off else migration.old_vm_state
 
 
 def _explained(reason: Failure) -> Failure:

@@ -24,14 +24,13 @@ from minova.objects.servers.moves import AT_DESTINATION, MovePhase
 
 
 class MoveEnd(StrEnum):
-    """FAILED: as before. BROKEN: in ERROR at the destination. KEPT: a revert has failed, and the server is still resized."""
+    """FAILED: as before. BROKEN: in ERROR at the destination."""
 
     FINISHED = "finished"
     CONFIRMED = "confirmed"
     REVERTED = "reverted"
     FAILED = "failed"
     BROKEN = "broken"
-    KEPT = "kept"
 
 
 class MovePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -42,7 +41,6 @@ class MovePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `reverting`: it takes back a finished move.
     `claimed`: the destination has claimed, and may have files of the guest.
     `owed`: the destination was fenced before it could remove its copy.
-    `unrestored`: the source could not bring its guest back.
     `asks`: how often the host of this phase was asked. `waits`: the kind of failure of a host for which the move waits.
     """
 
@@ -59,7 +57,6 @@ class MovePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reverting: bool = False
     claimed: bool = False
     owed: bool = False
-    unrestored: bool = False
     asks: int = 0
     waits: str = ""
 
@@ -110,11 +107,10 @@ def after_failure(plan: MovePlan, migration: Migration) -> MovePhase | MoveEnd:
         case MovePhase.LEAVE:
             return MoveEnd.CONFIRMED  # the source pays later
         case MovePhase.DISCARD:
-            return MoveEnd.KEPT if plan.reverting else MoveEnd.FAILED
+            return MoveEnd.FAILED
         case MovePhase.RESTORE:
-            if plan.reverting:
-                return MoveEnd.REVERTED
-            return MovePhase.DISCARD if plan.claimed else MoveEnd.FAILED
+            # The destination keeps its copy: it may be the only one that can be read.
+            return MoveEnd.REVERTED if plan.reverting else MoveEnd.FAILED
 
 
 class Loss(StrEnum):
@@ -133,7 +129,8 @@ def after_loss(plan: MovePlan, migration: Migration, loss: Loss) -> MovePhase | 
     if plan.phase in {MovePhase.SCHEDULE, MovePhase.START}:
         return None  # a guest may run at the destination: only an evacuation takes it away
     if plan.phase is MovePhase.RELEASE:
-        return MovePhase.START  # the source has reported before that its guest is off
+        # The source has reported that its guest is off, but it may have been started since.
+        return MovePhase.START if loss is Loss.FENCED else None
     if plan.phase is MovePhase.DISCARD and plan.reverting:
         return MovePhase.RESTORE if loss is Loss.FENCED else None
     if plan.phase in {MovePhase.EXPORT, MovePhase.RESTORE} and loss is Loss.SILENT:

@@ -318,6 +318,14 @@ class StartMoves:
             raise errors.BadRequest("Instance has not been resized.")
         return moves[-1]
 
+    def require_source(self, session: Session, instance_uuid: str, absent: Collection[str]) -> None:
+        """Raises Conflict if the source cannot take its guest back now: a revert begins with the removal of the other copy."""
+        source = self.finished_move(session, instance_uuid).source_compute
+        if source in absent:
+            raise errors.Conflict(
+                f"Cannot 'revertResize' instance {instance_uuid} while its source host {source} is down"
+            )
+
     def confirm(self, session: Session, ctx: RequestContext, locked: LockedInstance, action_id: int) -> MoveMessage:
         """The source removes what it has kept for a revert."""
         return self._end(session, ctx, locked, action_id, MovePhase.LEAVE)

@@ -108,6 +108,11 @@ class MoveSteps(MovePhasesApi):
             retried = self._next(session, move, failure, down)
             if retried is not None:
                 return retried
+        if plan.phase is MovePhase.DISCARD and plan.reverting:
+            # The guest is off here, and its disks may be gone: the host is asked again. A server that stayed resized would be
+            # confirmed, which removes the last copy.
+            self._changes.wait(session, move, failure)
+            return None
         return self._go(session, move, after_failure(plan, move.migration), failure, power_state)
 
     def _go(
@@ -123,9 +128,6 @@ class MoveSteps(MovePhasesApi):
             cleaned = move.plan.phase in {MovePhase.DISCARD, MovePhase.LEAVE} and failure is None
             self._changes.end(session, move, following, failure, power_state, unclean=not cleaned and _has_copy(move))
             return None
-        # The guest of a host that is down is where its row says, as any other guest of that host.
-        if move.plan.phase is MovePhase.RESTORE and failure is not None and failure.kind != "HostDown":
-            changed["unrestored"] = True
         message = self._changes.enter(session, move, following, failure, **changed)
         return self._sent(move, message)
 

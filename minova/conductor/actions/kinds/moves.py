@@ -113,11 +113,16 @@ class Settle(_Begun):
         self._moves = moves
 
     def starts_elsewhere(self, request: ActionRequest) -> bool:
-        settle = self._moves.confirm if request.action is CONFIRM_RESIZE else self._moves.revert
-        # The source may be down: then it removes later what it has kept.
-        request = msgspec.structs.replace(request, absent_hosts=frozenset())
+        reverts, absent = request.action is REVERT_RESIZE, request.absent_hosts
+        settle = self._moves.revert if reverts else self._moves.confirm
+        # The destination, which has the server now. A revert may take it from a host that is down. A confirmation then would
+        # remove the source's copy, which may be the only one.
+        if reverts:
+            request = msgspec.structs.replace(request, absent_hosts=frozenset())
 
         def write(session: Session, locked: LockedInstance, action_id: int) -> MoveMessage:
+            if reverts:
+                self._moves.require_source(session, locked.uuid, absent)
             return settle(session, request.ctx, locked, action_id)
 
         message = self._worker.run(lambda session: self._begin(session, request, write))
