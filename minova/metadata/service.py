@@ -78,11 +78,19 @@ class LocalService:
             if namespaces.get(network_id) != number:
                 del self._listening[network_id]
                 self._http.leave(listening)
+        failures = []
         for network_id, number in namespaces.items():
-            if network_id not in self._listening:
+            if network_id in self._listening:
+                continue
+            try:
                 listening = self._networks.listener(network_id)
-                self._listening[network_id] = (number, listening)
-                self._http.listen_on(listening, network_id)
+            except (errors.MinovaError, OSError, ValueError) as error:
+                failures.append(error)
+                continue
+            self._listening[network_id] = (number, listening)
+            self._http.listen_on(listening, network_id)
+        if failures:
+            raise failures[0]
 
     def _say(self, text: str) -> None:
         if text and text != self._said:

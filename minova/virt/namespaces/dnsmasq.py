@@ -34,6 +34,8 @@ def of_network(record: Record, folder: Path) -> dict[str, str]:
         "no-hosts",
         "no-resolv",
         "strict-order",
+        # A third of what dnsmasq allows by default: the resolver of the host serves other networks, too.
+        "dns-forward-max=50",
         *(f"server={each}" for each in resolvers or [record.host_end]),
         f"addn-hosts={folder / NAMES}",
         f"pid-file={folder / PID}",
@@ -107,6 +109,11 @@ def of_host(folder: Path) -> dict[str, str]:
         "except-interface=lo",
         "bind-dynamic",
         "strict-order",
+        # Guests need not know the names of the operator's machines.
+        "no-hosts",
+        # Each network has a cache of its own. One cache of all would show what guests of others have asked for.
+        "cache-size=0",
+        "dns-forward-max=10000",
         f"pid-file={folder / PID}",
     ]
     return {CONFIGURATION: _text(lines)}

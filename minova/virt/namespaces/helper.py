@@ -4,11 +4,13 @@ The socket belongs to the user of minova-compute, who may ask for all calls. A g
 to guests alone (`minova server ssh`).
 """
 
+import errno
 import logging
 import os
 import socket
 import struct
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import NoReturn
@@ -20,6 +22,9 @@ from minova.virt.namespaces.namespaces import Namespaces, make_folder
 LOG = logging.getLogger(__name__)
 _CREDENTIALS = struct.Struct("3i")
 _IDLE = 30.0
+# What the kernel says when there is no room for one more connection, and seconds until it is asked again.
+_SHORT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_PAUSE = 0.2
 # Seconds that a guest may take to accept a connection.
 _PATIENCE = 10.0
 
@@ -48,7 +53,13 @@ class Helper:
     def serve(self, listening: socket.socket) -> NoReturn:
         """Serves until the socket is closed."""
         while True:
-            connection, _ = listening.accept()
+            try:
+                connection, _ = listening.accept()
+            except OSError as error:
+                if error.errno not in _SHORT:
+                    raise
+                time.sleep(_PAUSE)  # others close their connections
+                continue
             threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
 
     def _answer(self, connection: socket.socket) -> None:

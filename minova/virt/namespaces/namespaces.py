@@ -39,6 +39,7 @@ from minova.virt.namespaces.network import (
     Record,
     namespace_name,
     require_host,
+    require_interface,
     require_mac,
     require_network,
 )
@@ -152,6 +153,8 @@ class Namespaces:
 
     def track(self, bridges: Collection[str]) -> None:
         """Track the connections over each of these bridges for themselves."""
+        for bridge in bridges:
+            require_interface(bridge)
         with self._alone():
             path = self._run / "bridges.json"
             text = json.dumps(sorted(bridges))

@@ -27,6 +27,7 @@ _RESERVED = tuple(
     ipaddress.IPv4Network(block) for block in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3")
 )
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
+_INTERFACE = re.compile(r"[A-Za-z0-9_.:-]{1,15}")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 MAX_SUBNETS, MAX_HOSTS = 64, 1 << 16
 
@@ -172,6 +173,12 @@ def require_host(host: Host) -> None:
     for name in (host.name, host.domain):
         if name and _NAME.fullmatch(name) is None:
             raise ValueError(f"{name!r} is no name of a host or a domain")
+
+
+def require_interface(name: str) -> None:
+    """Raises ValueError as `require_network`."""
+    if _INTERFACE.fullmatch(name) is None or set(name) == {"."}:
+        raise ValueError(f"{name!r} is no name of an interface")
 
 
 def require_mac(mac: str) -> None:

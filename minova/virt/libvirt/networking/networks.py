@@ -216,6 +216,7 @@ class LocalNetworks:
         self._make_namespace(vif)
 
     def _make_namespace(self, vif: Vif) -> None:
+        self._require_free(vif)
         try:
             self._namespaces.ensure(network_of(vif, metadata=self._metadata))
         except ValueError as error:
