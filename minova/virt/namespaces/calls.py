@@ -86,11 +86,16 @@ def send(connection: socket.socket, message: Call | Answer, *sockets: socket.soc
     connection.sendall(body)
 
 
-def receive(connection: socket.socket, decoder: Decoder[M]) -> tuple[M, list[socket.socket]]:
-    """Returns a message, and the sockets that came with it. Raises EOFError if the other end has closed,
-    ValueError if it is no such message.
+def receive(
+    connection: socket.socket, decoder: Decoder[M], *, takes_sockets: bool = True
+) -> tuple[M, list[socket.socket]]:
+    """Returns a message, and the sockets that came with it: without `takes_sockets` the kernel drops them. Raises
+    EOFError if the other end has closed, ValueError if it is no such message.
     """
-    head, handles, _, _ = socket.recv_fds(connection, _LENGTH.size, 1)
+    if takes_sockets:
+        head, handles, _, _ = socket.recv_fds(connection, _LENGTH.size, 1)
+    else:
+        head, handles = connection.recv(_LENGTH.size), []
     sockets = [socket.socket(fileno=handle) for handle in handles]
     head += _exactly(connection, _LENGTH.size - len(head)) if head else b""
     if not head:

@@ -69,7 +69,7 @@ class Helper:
                 connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
             )
             try:
-                call, _ = calls.receive(connection, calls.CALLS)
+                call, _ = calls.receive(connection, calls.CALLS, takes_sockets=False)
                 # Others who could open the socket are members of its group.
                 is_member = self._gid is not None and isinstance(call, calls.Connect)
                 if uid not in {0, self._uid} and not is_member:
