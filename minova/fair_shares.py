@@ -11,7 +11,7 @@ STRETCH = 4
 
 class FairShares:
     """Counts the places that each owner holds. One owner may hold all `places`. An owner with less than its share gets one even
-    if others hold them all: nobody waits for the work of others. Not thread-safe.
+    if others hold them all, so it does not wait for their work. Not thread-safe.
 
     The share is `places` divided by the owners that hold some. So n owners hold at most places * (1 + 1/2 + ... + 1/n), and
     never more than `most`; None: places * STRETCH.

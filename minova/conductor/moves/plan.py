@@ -124,7 +124,7 @@ def after_loss(plan: MovePlan, migration: Migration, loss: Loss) -> MovePhase | 
     """Returns what follows when the host of this phase is lost; None: the move waits for it.
 
     Before the switch the destination has nothing that counts. The source's guest is never given up: while it is silent,
-    nobody knows what it does.
+    the guest may run there.
     """
     if plan.phase in {MovePhase.SCHEDULE, MovePhase.START}:
         return None  # a guest may run at the destination: only an evacuation takes it away

@@ -1,7 +1,7 @@
 """Bounds of what a host may report. A stolen host sends what it likes; the types below say what is accepted.
 
 The bounds are far above real hosts (thousands of CPUs, hundreds of devices, TiBs of memory). They are checked where a message is decoded
-(`minova/messaging/dispatch.py`), where a row is read, and by nobody's constructor. What no field can say, such as NaN or NUL, is refused
+(`minova/messaging/dispatch.py`) and where a row is read. A constructor does not check them. What no field can say, such as NaN or NUL, is refused
 for each message there.
 """
 
