@@ -186,7 +186,7 @@ class ClaimLoop:
             except ClaimsRefused as refused:
                 self._invalidate(refused, [decision])
                 clashes += claim_writes.clashes(request, decision, refused)
-                request = self._with_current_group(request)
+                request = msgspec.structs.replace(self._with_current_group(request), lost_claims=attempt + 1)
             else:
                 return answer
         LOG.warning("%s: %s", UNCLAIMED, "; ".join(clash.reason for clash in clashes))

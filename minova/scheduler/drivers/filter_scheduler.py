@@ -51,8 +51,14 @@ def rules_of(conf: Any, rng: random.Random) -> Rules:
 
 
 def decide_by_filters(table: HostTable, request: Request, rules_for: RulesFor) -> Decision:
-    """Decides by filters and weighers. Writes Nova's log lines if their level is on."""
+    """Decides by filters and weighers. Writes Nova's log lines if their level is on.
+
+    All schedulers prefer the same host. After a lost claim the request draws among twice as many of the best hosts each
+    time: otherwise the slower scheduler comes second again and again, and refuses a request that has room.
+    """
     rules = rules_for(request.spec)
+    if request.lost_claims:
+        rules = rules._replace(host_subset_size=max(rules.host_subset_size, 2**request.lost_claims))
     if LOG.isEnabledFor(logging.DEBUG):
         rules = rules._replace(log_debug=LOG.debug)
     if LOG.isEnabledFor(logging.INFO):

@@ -10,13 +10,17 @@ UNCLAIMED = "Unable to successfully claim against any host"
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One call of select_destinations, or of preview_destinations, which claims nothing."""
+    """One call of select_destinations, or of preview_destinations, which claims nothing.
+
+    `lost_claims`: earlier decisions for it whose claim another scheduler made impossible.
+    """
 
     request_id: str
     spec: RequestSpec
     instance_uuids: tuple[str, ...]
     claim_number: int = 0
     alternates: int = 0
+    lost_claims: int = 0
 
 
 def schedule_answer(request: Request, decision: Decision, clashes: tuple[LostHost, ...] = ()) -> ScheduleAnswer:

@@ -1,7 +1,10 @@
 """What a Diagnosis tells of claims that another scheduler made impossible."""
 
+import pytest
+
 from minova.db.engine import Database
 from minova.metrics import REGISTRY
+from minova.scheduler.drivers import claim_writes
 from tests.functional.scheduler.cloud import flavor, put_host, spec_of
 from tests.functional.scheduler.schedulers import ask, hosts, in_parallel, manager_of
 
@@ -38,6 +41,27 @@ def test_requests_in_line_tell_of_their_own_conflicts_only(db: Database) -> None
     assert diagnosis == sum(manager.driver.conflicts.claims_refused for manager in managers)
     reasons = [conflict.reason for answer in answers for conflict in answer.diagnosis.conflicts]
     assert all("free MEMORY_MB 0" in reason for reason in reasons)
+
+
+def test_bug_a_scheduler_that_is_always_second_refuses_although_there_is_room(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other scheduler takes the best host between each decision and its claim, 20 times in a row."""
+    sizes = range(8192, 8192 - 64, -1)
+    for memory_mb in sizes:
+        put_host(db, f"host{memory_mb}", memory_mb=memory_mb)
+    slow, fast = manager_of(db), manager_of(db)
+    write, left = claim_writes.write, list(sizes[:20])
+
+    def after_the_other(db: Database, decided: list[claim_writes.Decided]) -> None:
+        if decided[0][0].spec.flavor.memory_mb == 8000 and left:
+            memory_mb = left.pop(0)
+            ask(fast, prefix=f"fast{memory_mb}", spec=spec_of(flavor(memory_mb=memory_mb)))
+        write(db, decided)
+
+    monkeypatch.setattr(claim_writes, "write", after_the_other)
+    answer = ask(slow, prefix="slow", spec=spec_of(flavor(memory_mb=8000)))
+    assert len(answer.selections) == 1, answer.diagnosis.error
 
 
 def test_conflicts_and_decisions_are_counted(db: Database) -> None:
