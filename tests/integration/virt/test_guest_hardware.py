@@ -156,6 +156,28 @@ def test_guest_starts_with_the_firmware_of_secure_boot(tmp_path: Path, libvirtd:
     assert variables(libvirtd) == []
 
 
+def test_bug_rebuild_keeps_the_firmware_variables_of_the_former_guest(
+    tmp_path: Path, libvirtd: Libvirtd, guest_image: Path
+) -> None:
+    small = msgspec.structs.replace(FLAVOR, extra_specs={})
+    with guest(tmp_path, libvirtd, guest_image, {"hw_firmware_type": "uefi"}, small) as vm:
+        [file] = (libvirtd.directory / "lib").rglob("*_VARS.fd")
+        written = b"written by the former guest"
+        with file.open("r+b") as out:
+            out.seek(-len(written), 2)
+            out.write(written)
+        properties = {"hw_firmware_type": "uefi", "os_secure_boot": "required"}
+        image = Image(id="j", disk_format="qcow2", properties=properties)
+        rebuilt = msgspec.structs.replace(vm.instance, image=image)
+        vm.driver.rebuild(rebuilt, guest_image)
+        vm.driver.power_on(rebuilt)
+        variables = file.read_bytes()
+        assert written not in variables
+        # Keys that firmware enrolls are certificates of Microsoft.
+        assert b"Microsoft" in variables
+    assert not file.exists()
+
+
 def test_libvirt_takes_every_limit(tmp_path: Path, libvirtd: Libvirtd, guest_image: Path) -> None:
     limits = {
         "quota:cpu_shares": "512",

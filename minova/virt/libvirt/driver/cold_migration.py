@@ -9,7 +9,6 @@ from oslo_config import cfg
 from oslo_utils import units
 
 from minova import errors
-from minova.objects.catalogue.guest_hardware import guest_hardware
 from minova.objects.servers.disk_export import DiskExport, TransferKey
 from minova.objects.servers.instance import Instance
 from minova.virt.driver.domains import NO_DATA, GuestData
@@ -121,7 +120,7 @@ class ColdMigration(LibvirtDomains):
     def _kept_by_libvirt(self, connection: Any, instance: Instance, domain: Any) -> tuple[Path, ...]:
         """Returns the files beside the disks with what libvirt keeps of the guest elsewhere."""
         kinds = []
-        if instance.image and guest_hardware(instance.image.properties, instance.flavor.extra_specs).uefi:
+        if libvirt_files.has_variables(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)):
             kinds.append(VARIABLES)
         if domain.hasManagedSaveImage():
             kinds.append(MEMORY)

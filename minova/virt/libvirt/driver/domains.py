@@ -6,6 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import libvirt
+
 from minova import errors
 from minova.objects.hosts.compute_node import DomainView
 from minova.objects.servers.diagnostics import GuestDiagnostics
@@ -16,6 +18,8 @@ from minova.virt.libvirt import diagnostics
 from minova.virt.libvirt.driver.definitions import DomainDefinitions
 from minova.virt.libvirt.guest_state import power
 from minova.virt.libvirt.host import lookup
+from minova.virt.libvirt.migration import libvirt_files
+from minova.virt.libvirt.migration.libvirt_files import VARIABLES
 from minova.virt.libvirt.storage.disk_images import Base
 from minova.virt.libvirt.storage.disks import WriteDrive
 from minova.virt.libvirt.xml.guest_xml import domain_name
@@ -82,20 +86,29 @@ class LibvirtDomains(DomainDefinitions):
             connection.defineXML(xml)
             self._plug(connection, instance)
         if base is not None:
-            self._disks.make(instance, base, self._ready().host, attempt, self._write_drive(instance, data))
+            self._make_disks(instance, base, attempt, data)
 
     def rebuild(self, instance: Instance, image_path: Path | None, data: GuestData = NO_DATA) -> None:
         if not self._real:
             self._define_anew(instance, (), drop_memory=True)
             return
-        host = self._ready().host
-        self._disks.require_owner(instance.uuid, host)
+        self._disks.require_owner(instance.uuid, self._ready().host)
         base = Base.of(instance, image_path)
         # Define it with the existing disks: the new ones may have other formats, and may never be made.
         attempt = self._define_anew(instance, self._disks.plan(instance), drop_memory=True)
         self._disks.remove_rescue(instance.uuid)
-        self._disks.make(instance, base, host, attempt, self._write_drive(instance, data))
+        self._make_disks(instance, base, attempt, data)
         self._define_anew(instance, self._disks.plan(instance), drop_memory=True)
+
+    def _make_disks(self, instance: Instance, base: Base, attempt: int, data: GuestData) -> None:
+        """Make the disks of a defined domain anew, and with them its firmware variables: the firmware makes those of the
+        new guest at its first start. Variables go first, so that new disks never boot with those of the former guest.
+        """
+        with self._host.connection("Removing the firmware variables", domain_name(instance.uuid)) as connection:
+            domain = self._own(connection, instance.uuid)
+            if libvirt_files.has_variables(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)):
+                libvirt_files.remove(connection, VARIABLES, domain.name())
+        self._disks.make(instance, base, self._ready().host, attempt, self._write_drive(instance, data))
 
     def destroy(self, instance_uuid: str, row: RowHost = NO_ROW) -> None:
         with self._host.connection("Destroying", domain_name(instance_uuid)) as connection:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
+from xml.etree import ElementTree as ET
 
 import libvirt
 
@@ -49,12 +50,23 @@ def read(connection: Any, kept: Kept, domain_name: str, folder: Path) -> Path | 
     return path
 
 
+def remove(connection: Any, kept: Kept, domain_name: str) -> None:
+    """Remove the domain's file. Idempotent. The domain must not run."""
+    volume = _volume(_pool(connection, kept), domain_name + kept.suffix)
+    if volume is not None:
+        volume.delete()
+
+
+def has_variables(xml: str) -> bool:
+    """Whether a domain has variables of firmware. Pure."""
+    system = ET.fromstring(xml).find("os")
+    return system is not None and (system.get("firmware") == "efi" or system.find("nvram") is not None)
+
+
 def write(connection: Any, kept: Kept, domain_name: str, path: Path) -> None:
     """Make the content of this file the domain's. Idempotent."""
+    remove(connection, kept, domain_name)
     pool, name = _pool(connection, kept), domain_name + kept.suffix
-    existing = _volume(pool, name)
-    if existing is not None:
-        existing.delete()
     size = path.stat().st_size
     volume = pool.createXML(_VOLUME_XML.format(name=name, size=size))
     stream = connection.newStream()
