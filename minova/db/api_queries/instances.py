@@ -24,6 +24,7 @@ from minova.db.models import (
 )
 from minova.db.sql import chunked, json_field
 from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
 from minova.objects.hosts.numa import InstanceNUMATopology
 from minova.objects.servers.states import VmState
 
@@ -114,6 +115,7 @@ class InstanceRow(NamedTuple):
     user_id: str
     flavor: Flavor
     image_ref: str
+    image: Image | None
     vm_state: str
     task_state: str | None
     power_state: int

@@ -30,9 +30,9 @@ from minova.db.engine import WriteSession
 from minova.db.models import Instance, Migration, PurgedInstance, RequestSpecRow, Task, TaskStep
 from minova.db.networks import vifs
 from minova.db.servers import pci_devices
+from minova.db.servers.request_specs import image_of_server
 from minova.db.sql import chunked, in_list
 from minova.objects.actions.transitions import allowed
-from minova.objects.catalogue.image import Image
 from minova.objects.servers import instance as objects
 from minova.objects.servers.migration import ENDED
 from minova.objects.servers.states import (
@@ -564,12 +564,11 @@ def _loaded(
 def to_object(row: Mapping[Any, Any]) -> objects.Instance:
     """Leaves out devices and interfaces."""
     spec = row["spec"]
-    image: Image | None = row["image"] or (spec.image if spec is not None else None)
     vm_state, task_state = state_of(row["vm_state"], row["task_state"])
     return objects.Instance(
         **{name: row[name] for name in _PLAIN_COLUMNS},
         metadata=row["metadata"],
-        image=image,
+        image=image_of_server(row["image"], spec),
         pci_requests=spec.pci_requests if spec is not None else (),
         vm_state=vm_state,
         task_state=task_state,

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from minova.db.models import CreateRequest, DiagnosisRow, InstanceDiagnosis, RequestSecrets, RequestSpecRow, Task
 from minova.db.sql import chunked, in_list
+from minova.objects.catalogue.image import Image
 from minova.objects.requests.diagnosis import Diagnosis
 from minova.objects.requests.request_spec import RequestSpec
 
@@ -93,6 +94,11 @@ def load(session: Session, reservation_ids: Collection[str]) -> dict[str, Stored
         for reservation_id, spec, carried, secrets in session.connection().execute(_STORED, {"some": chunk}):
             requests[reservation_id] = StoredRequest(spec, carried | (secrets or {}))
     return requests
+
+
+def image_of_server(rebuilt: Image | None, spec: RequestSpec | None) -> Image | None:
+    """Returns the image that a server has now: that of its last rebuild, else that of its request. `rebuilt`: the column."""
+    return rebuilt or (None if spec is None else spec.image)
 
 
 class EarlierRequest(NamedTuple):

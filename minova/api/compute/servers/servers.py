@@ -15,7 +15,6 @@ from minova.api.compute.servers.networks.requested import access_address
 from minova.api.compute.servers.view import (
     ANSWER_HISTORY,
     HOST_STATUS,
-    IMAGE_PROPERTIES,
     Form,
     Parts,
     ServerBrief,
@@ -37,8 +36,8 @@ from minova.db.api_queries.instances import InstanceRow
 from minova.db.catalogue import server_groups
 from minova.db.networks import security_groups, vifs
 from minova.db.servers import request_specs, tags
-from minova.db.servers.request_specs import StoredRequest
 from minova.objects.catalogue.disk_config import DiskConfig
+from minova.objects.requests.request_spec import RequestSpec
 from minova.objects.servers.guest_metadata import PASSWORD
 from minova.objects.servers.server_changes import ServerChanges
 
@@ -280,9 +279,10 @@ def _views(
         else None
     )
     form = Form(call)
-    specs: dict[str, StoredRequest] = {}
-    if call.since(IMAGE_PROPERTIES) or call.has(ANSWER_HISTORY, "scheduler_hints"):
-        specs = request_specs.load(session, {row.reservation_id for row in rows})
+    specs: dict[str, RequestSpec] = {}
+    if form.shows_request:
+        stored = request_specs.load(session, {row.reservation_id for row in rows})
+        specs = {reservation_id: one.spec for reservation_id, one in stored.items()}
     return [
         view(
             form,
@@ -295,7 +295,8 @@ def _views(
                 tags=found.get(row.uuid, ()),
                 host_status=msgspec.UNSET if host_status is None else host_status.get(row.host or "", _unknown(row)),
                 groups=msgspec.UNSET if groups is None else tuple(groups.get(row.uuid, ())),
-                spec=specs[row.reservation_id].spec if row.reservation_id in specs else None,
+                image=request_specs.image_of_server(row.image, specs.get(row.reservation_id)),
+                spec=specs.get(row.reservation_id),
             ),
         )
         for row in rows

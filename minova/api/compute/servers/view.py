@@ -16,6 +16,7 @@ from minova.db import models
 from minova.db.api_queries.instances import InstanceRow
 from minova.objects.catalogue import disk_config
 from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
 from minova.objects.network.vif import Vif
 from minova.objects.requests.request_spec import RequestSpec
 from minova.objects.servers.failures import text_of
@@ -170,6 +171,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     """The shown parts of a server that are not in its row.
 
     `zone`: the zone of its host.
+    `image`: the image that it has now.
     `security_groups`: the names.
     UNSET values are not shown.
     """
@@ -181,6 +183,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     host_status: str | msgspec.UnsetType = msgspec.UNSET
     groups: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    image: Image | None = None
     spec: RequestSpec | None = None
 
 
@@ -196,6 +199,9 @@ class Form:
         self.has_host_attributes = call.permits("os_compute_api:os-extended-server-attributes")
         self.has_hostname = call.since(HOSTNAME_FOR_ALL)
         self.has_image_properties = call.since(IMAGE_PROPERTIES)
+        # Whether a part of the answer needs the request of the server.
+        shows_kernel = self.has_host_attributes and call.has(ANSWER_HISTORY, "OS-EXT-SRV-ATTR:kernel_id")
+        self.shows_request = self.has_image_properties or shows_kernel or call.has(ANSWER_HISTORY, "scheduler_hints")
         self.embeds_flavor = call.since(EMBEDDED_FLAVOR)
         self.has_flavor_specs = self.embeds_flavor and call.permits(FLAVOR_SPECS)
 
@@ -226,7 +232,7 @@ def view(form: Form, row: InstanceRow, parts: Parts) -> ServerView:
         user_id=row.user_id,
         metadata=row.metadata_,
         host_id=host_id(row.project_id, row.host),
-        image=_image(form, row, parts.spec) if row.image_ref else "",
+        image=_image(form, row, parts.image) if row.image_ref else "",
         flavor=_flavor(form, row.flavor),
         created=times.seconds(row.created_at),
         updated=times.seconds(row.updated_at or row.created_at),
@@ -253,14 +259,15 @@ def view(form: Form, row: InstanceRow, parts: Parts) -> ServerView:
         locked_reason=row.locked_reason,
         pinned_availability_zone=row.availability_zone,
         scheduler_hints=_hints(parts.spec),
-        **_attributes(form, row),
+        **_attributes(form, row, parts.image),
     )
     return ANSWER_HISTORY.of_version(complete, form.version, everything=form.everything)
 
 
-def _attributes(form: Form, row: InstanceRow) -> dict[str, Any]:
+def _attributes(form: Form, row: InstanceRow, image: Image | None) -> dict[str, Any]:
     if not form.has_host_attributes:
         return {"hostname": row.hostname} if form.has_hostname else {}
+    properties = {} if image is None else image.properties
     return {
         "host": row.host,
         "node": row.node,
@@ -268,18 +275,17 @@ def _attributes(form: Form, row: InstanceRow) -> dict[str, Any]:
         "hostname": row.hostname,
         "reservation_id": row.reservation_id,
         "launch_index": row.launch_index,
-        "kernel_id": "",
-        "ramdisk_id": "",
+        "kernel_id": properties.get("kernel_id", ""),
+        "ramdisk_id": properties.get("ramdisk_id", ""),
         "root_device_name": "/dev/vda",
         "user_data": row.user_data,
     }
 
 
-def _image(form: Form, row: InstanceRow, spec: RequestSpec | None) -> LinkedImage:
+def _image(form: Form, row: InstanceRow, image: Image | None) -> LinkedImage:
     properties: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
     if form.has_image_properties:
-        image = None if spec is None else spec.image
-        kept = image.properties if image is not None and image.id == row.image_ref else {}
+        kept = {} if image is None else image.properties
         properties = {key: value for key, value in kept.items() if _GUEST_PROPERTIES.fullmatch(key)}
     return LinkedImage(id=row.image_ref, links=form.images.bookmark(row.image_ref), properties=properties)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from minova.objects.catalogue.image import Image
 from tests.functional.api.conftest import ALL_FIELDS, Cloud
 
 # The fields of an answer at 2.1, by Nova's schema.
@@ -166,3 +167,16 @@ def test_the_answer_has_the_key_since_2_54_and_the_user_data_since_2_57(stocked:
         assert status == 202, answer
         shown = {key: answer["server"][key] for key in ("key_name", "user_data") if key in answer["server"]}
         assert shown == expected, version
+
+
+def test_bug_the_properties_shown_are_those_of_the_image_of_the_creation(stocked: Cloud, server: Server) -> None:
+    path, now = f"/v2.1/servers/{server.uuid}", {"headers": {"X-OpenStack-Nova-API-Version": "2.98"}}
+    assert stocked.get(path, **now)["server"]["image"]["properties"] == {}
+    properties = {"hw_disk_bus": "scsi", "kernel_id": str(uuid.uuid4()), "private": "1"}
+    for changed in (properties, {**properties, "hw_disk_bus": "sata"}):
+        new = Image(id=stocked.make_image("new")["id"], properties=changed)
+        stocked.conductor.edit(server.uuid, image_ref=new.id, image=new)
+        shown = stocked.get(path, **now)["server"]
+        assert shown["image"]["properties"] == {"hw_disk_bus": changed["hw_disk_bus"]}
+        assert shown["OS-EXT-SRV-ATTR:kernel_id"] == properties["kernel_id"]
+        assert shown["OS-EXT-SRV-ATTR:ramdisk_id"] == ""
