@@ -15,7 +15,7 @@ from minova.contracts.conductor import ConductorApi
 from minova.objects.network import addresses
 from minova.objects.network.network import Network, Subnet
 from minova.objects.network.vif import Vif, VifSubnet
-from minova.virt.libvirt.networking.host_routes import overlapping, ranges_in_use
+from minova.virt.namespaces.host_routes import overlapping, ranges_in_use
 
 LOG = logging.getLogger(__name__)
 NAME = "default"

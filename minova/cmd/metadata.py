@@ -37,7 +37,7 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc) -> Sequence[Running]:
 
 def local(conf: cfg.ConfigOpts, rpc: Rpc) -> Running:
     """Returns the service for the guests of this host."""
-    return service.local(conf, _conductor(rpc), of_this_host(conf.networks.helper_socket))
+    return service.local(conf, _conductor(rpc), of_this_host(conf.networks.metadata_helper_socket))
 
 
 def _conductor(rpc: Rpc) -> ConductorApi:

@@ -6,15 +6,21 @@ import logging
 import pwd
 import signal
 import sys
+from collections.abc import Collection, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
-from minova.conf.networks import HELPER
-from minova.virt.namespaces.helper import Helper
+from oslo_config import cfg
+
+from minova import errors
+from minova.conf import networks
+from minova.virt.namespaces.helper import OF_METADATA, Helper, serve_all
 from minova.virt.namespaces.namespaces import RUN, Namespaces
 
 BINARY = "minova-network-helper"
+DEFAULT_FILE = "/etc/minova/minova.conf"
 
 
 def _end(number: int, frame: FrameType | None) -> None:
@@ -31,11 +37,39 @@ def parser_of_helper() -> argparse.ArgumentParser:
         default="",
         help="the group whose members may connect to guests, for minova server ssh (default: none)",
     )
-    parser.add_argument("--socket", type=Path, default=Path(HELPER), help="where they ask: [networks] helper_socket")
+    parser.add_argument(
+        "--socket", type=Path, default=Path(networks.HELPER), help="where they ask: [networks] helper_socket"
+    )
+    parser.add_argument(
+        "--metadata-socket",
+        type=Path,
+        default=Path(networks.METADATA_HELPER),
+        help="where minova-metadata asks for its sockets: [networks] metadata_helper_socket",
+    )
+    parser.add_argument(
+        "--config-file",
+        action="append",
+        metavar="FILE",
+        help="where [networks] bridge_mappings is, which names the bridges that the helper may use; may be repeated "
+        f"(default: {DEFAULT_FILE}, if there is one). It is read again for each use",
+    )
     parser.add_argument(
         "--run-dir", type=Path, default=RUN, help="where it notes what it has made; it ends with the host"
     )
     return parser
+
+
+def bridges_of(files: Sequence[str]) -> Collection[str]:
+    """Returns the bridges that these files name. Raises HypervisorError if one cannot be read: minova-compute cannot
+    start with it, either.
+    """
+    conf = cfg.ConfigOpts()
+    conf.register_opts(networks.OPTS, group=networks.GROUP)
+    try:
+        conf([], project="minova", default_config_files=list(files), default_config_dirs=[])
+        return frozenset(conf.networks.bridge_mappings.values())
+    except (cfg.Error, ValueError) as error:
+        raise errors.HypervisorError(f"the bridges of this host are not known: {error}") from error
 
 
 def main() -> NoReturn:
@@ -44,10 +78,15 @@ def main() -> NoReturn:
     try:
         uid = int(options.user) if options.user.isdigit() else pwd.getpwnam(options.user).pw_uid
         gid = grp.getgrnam(options.group).gr_gid if options.group else None
-        helper = Helper(options.socket, Namespaces(options.run_dir), uid, gid)
-        listening = helper.listen()
+        files = options.config_file or [name for name in (DEFAULT_FILE,) if Path(name).exists()]
+        made = Namespaces(options.run_dir, bridges=partial(bridges_of, files))
+        # What it has made stays: guests run on.
+        signal.signal(signal.SIGTERM, _end)
+        serve_all(
+            [
+                Helper(options.metadata_socket, made, uid, calls_of_user=OF_METADATA),
+                Helper(options.socket, made, uid, gid),
+            ]
+        )
     except (KeyError, OSError) as error:
         sys.exit(f"{BINARY}: {error}")
-    # What it has made stays: guests run on.
-    signal.signal(signal.SIGTERM, _end)
-    helper.serve(listening)

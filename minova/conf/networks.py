@@ -4,6 +4,8 @@ from oslo_config import cfg
 
 GROUP = "networks"
 HELPER = "/run/minova/network.sock"
+# In another folder: the units of other services than minova-compute hide that of HELPER.
+METADATA_HELPER = "/run/minova-metadata/network.sock"
 
 OPTS: list[cfg.Opt] = [
     cfg.ListOpt(
@@ -28,7 +30,12 @@ OPTS: list[cfg.Opt] = [
     cfg.StrOpt(
         "helper_socket",
         default=HELPER,
-        help="Where minova-network-helper makes local networks for minova-compute and minova-metadata, which are not root.",
+        help="Where minova-network-helper makes local networks for minova-compute, which is not root.",
+    ),
+    cfg.StrOpt(
+        "metadata_helper_socket",
+        default=METADATA_HELPER,
+        help="Where minova-network-helper opens sockets in local networks for minova-metadata, and does nothing else.",
     ),
     cfg.DictOpt(
         "bridge_mappings",

@@ -50,9 +50,9 @@ def limited(folder: Path, libvirtd: Libvirtd) -> Iterator[Standalone]:
     standalone.limit = partial(
         sandbox.command, "minova-standalone", writable=state, keep=keep, uid=MINOVA, groups=[QEMU]
     )
-    helper_socket = folder / "network.sock"
+    helper_socket, metadata_socket = folder / "network.sock", folder / "metadata.sock"
     conf.write_text(
-        f"{conf.read_text()}helper_socket = {helper_socket}\n[libvirt]\nconnection_uri = {libvirtd.uri}\nvirt_type = qemu\n"
+        f"{conf.read_text()}helper_socket = {helper_socket}\nmetadata_helper_socket = {metadata_socket}\n[libvirt]\nconnection_uri = {libvirtd.uri}\nvirt_type = qemu\n"
     )
     words = [
         sys.executable,
@@ -60,6 +60,7 @@ def limited(folder: Path, libvirtd: Libvirtd) -> Iterator[Standalone]:
         "from minova.cmd import network_helper; network_helper.main()",
         f"--user={MINOVA}",
         f"--socket={helper_socket}",
+        f"--metadata-socket={metadata_socket}",
         f"--run-dir={folder}/run",
     ]
     # With the capabilities of its unit, in the network namespace of this hypervisor, whose bridges it works with.

@@ -70,7 +70,7 @@ def host() -> Iterator[VethHost]:
 
 @pytest.fixture
 def networks(host: VethHost, tmp_path: Path) -> Iterator[Namespaces]:
-    made = Namespaces(tmp_path / "run", host.path, f"@{host.name}")
+    made = Namespaces(tmp_path / "run", host.path, f"@{host.name}", lambda: {"brflat"})
     yield made
     for network_id in made.records():
         made.remove(network_id)
@@ -258,3 +258,29 @@ def test_host_reaches_guests_of_reachable_networks_and_no_other_machine_does(
         assert ask(guest, "198.51.100.2", 22) != "host"
         with networks.connect(THEIRS, "10.8.0.5", 22, 5.0) as inside:
             assert inside.recv(10) == b"other"
+
+
+def test_bug_compute_gives_its_host_a_route_that_it_has(host: VethHost, networks: Namespaces) -> None:
+    """minova-compute compared the routes, and the helper believed it: `route replace` took the host's own route away."""
+    host.neighbour("192.0.2.7/24", "192.0.2.2/24")
+    before = host.run("ip", "route")
+    host.bridge(OURS)
+    for cidr, gateway in (("192.0.2.0/24", "192.0.2.1"), ("192.0.2.0/25", "192.0.2.1"), ("192.0.0.0/16", "192.0.0.1")):
+        stolen = Subnet(cidr=cidr, gateway=gateway, dhcp=False)
+        with pytest.raises(ValueError, match="overlaps 192"):
+            networks.ensure(LocalNetwork(network_id=OURS, subnets=(stolen,), reachable=True))
+        assert host.run("ip", "route") == before
+    # A network with a route keeps it, and may be ensured again; its route is made again if it leads elsewhere.
+    network = add(host, networks, THEIRS, reachable=True)
+    networks.ensure(network)
+    host.run("ip", "route", "replace", RANGE.cidr, "dev", network.uplink)
+    networks.ensure(network)
+    assert f"{RANGE.cidr} via {networks.records()[THEIRS].network_end} dev {network.uplink}" in host.run("ip", "route")
+
+
+def test_bug_any_interface_is_tracked_as_a_bridge(host: VethHost, networks: Namespaces) -> None:
+    """A caller of the helper could take the connections of its host apart, by the name of any interface."""
+    host.neighbour("192.0.2.7/24", "192.0.2.2/24")
+    with pytest.raises(ValueError, match="no bridge of"):
+        networks.track(["brflat", "eth1"])
+    assert "eth1" not in host.run("nft", "list", "ruleset")

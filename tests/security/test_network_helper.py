@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from minova.virt.namespaces.helper import Helper
+from minova.virt.namespaces.helper import OF_METADATA, Helper
 from minova.virt.namespaces.namespaces import Namespaces
 from minova.virt.namespaces.network import LocalNetwork, Subnet
 from tests.security.test_local_networks import saying
@@ -62,25 +62,34 @@ def helper() -> Iterator[Path]:
         )
         guest = host.guest(NETWORK, "fa:16:3e:00:00:01", "10.9.0.5/24", "10.9.0.1")
         path = folder / "socket" / "network.sock"
-        made = Helper(path, networks, COMPUTE, GROUP)
-        listening = made.listen()
-
-        def serve() -> None:
-            with contextlib.suppress(OSError):
-                made.serve(listening)
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        with saying(guest, 22, "guest"):
+        of_metadata = Helper(path.with_name("metadata.sock"), networks, COMPUTE, calls_of_user=OF_METADATA)
+        with _served(Helper(path, networks, COMPUTE, GROUP)), _served(of_metadata), saying(guest, 22, "guest"):
             yield path
-        listening.shutdown(socket.SHUT_RDWR)
-        thread.join()
-        listening.close()
         networks.remove(NETWORK)
 
 
-def ask(helper: Path, call: dict[str, Any], user: int, group: int) -> str:
-    words = [sys.executable, "-c", ASK, str(helper), json.dumps(call), str(user), str(group)]
+@contextlib.contextmanager
+def _served(helper: Helper) -> Iterator[None]:
+    listening = helper.listen()
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            helper.serve(listening)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    yield
+    listening.shutdown(socket.SHUT_RDWR)
+    thread.join()
+    listening.close()
+
+
+# As ASK, without what a connection says.
+HEAD_OF_ANSWER = ASK.partition("    for handle in")[0]
+
+
+def ask(helper: Path, call: dict[str, Any], user: int, group: int, script: str = ASK) -> str:
+    words = [sys.executable, "-c", script, str(helper), json.dumps(call), str(user), str(group)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
     return (done.stdout + done.stderr).strip()
 
@@ -124,3 +133,86 @@ def test_a_connection_leads_to_a_guest_of_the_network_alone(helper: Path, change
 def test_members_of_the_group_ask_for_nothing_else(helper: Path, call: dict[str, Any]) -> None:
     assert ask(helper, call, MEMBER, GROUP) == "refused"
     assert ask(helper, CONNECT, MEMBER, GROUP).splitlines()[-1] == "guest"
+
+
+@pytest.mark.parametrize(
+    ("call", "is_served"),
+    [
+        ({"type": "Namespaces"}, True),
+        ({"type": "Listener", "network_id": NETWORK}, True),
+        ({"type": "Records"}, False),
+        ({"type": "Ensure", "network": {"network_id": NETWORK, "reachable": True}, "mac": ""}, False),
+        ({"type": "Remove", "network_id": NETWORK}, False),
+        ({"type": "Forget", "network_id": NETWORK, "macs": []}, False),
+        ({"type": "Track", "bridges": []}, False),
+        ({"type": "Broken"}, False),
+        (CONNECT, False),
+    ],
+)
+def test_bug_metadata_service_asks_for_all_calls(helper: Path, call: dict[str, Any], is_served: bool) -> None:
+    """A taken-over minova-metadata could stop networks and give its host routes."""
+    asked = HEAD_OF_ANSWER if call["type"] == "Listener" else ASK  # a socket that listens has nothing to say
+    done = ask(helper.with_name("metadata.sock"), call, COMPUTE, COMPUTE, asked)
+    assert (done != "refused") is is_served, done
+
+
+# Opens connections as a user, sends each the same bytes, and prints how many the helper closes at once, and how many within
+# the seconds.
+HOLD = """
+import os, select, socket, sys, time
+path, count, user, group, seconds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5])
+os.setgroups([group])
+os.setgid(user)
+os.setuid(user)
+held = []
+for _ in range(count):
+    held.append(socket.socket(socket.AF_UNIX))
+    held[-1].connect(path)
+    try:
+        held[-1].sendall(bytes.fromhex(sys.argv[6]))
+    except (BrokenPipeError, ConnectionResetError):
+        pass
+print("held", flush=True)
+closed, until = 0, time.monotonic() + seconds
+while held and time.monotonic() < until:
+    for each in select.select(held, [], [], 0.1)[0]:
+        held.remove(each)
+        closed += 1
+print(closed, flush=True)
+sys.stdin.read()
+"""
+
+
+def hold(helper: Path, count: int, user: int, seconds: float, sent: bytes) -> subprocess.Popen[str]:
+    words = [sys.executable, "-c", HOLD, str(helper), str(count), str(user), str(GROUP), str(seconds), sent.hex()]
+    return subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def closed_of(held: subprocess.Popen[str]) -> int:
+    assert held.stdout is not None
+    assert held.stdout.readline() == "held\n"
+    return int(held.stdout.readline())
+
+
+def test_bug_members_hold_every_thread_of_the_helper(helper: Path) -> None:
+    """Each connection had a thread for as long as its process sent a byte each half minute."""
+    before = threading.active_count()
+    with hold(helper, 100, MEMBER, 3.0, b"\0") as held:
+        assert closed_of(held) >= 100 - 16 - 1
+        assert threading.active_count() - before <= 20
+        # The compute is served meanwhile.
+        assert json.loads(ask(helper, {"type": "Broken"}, COMPUTE, COMPUTE))["broken"] == {}
+        held.communicate("", timeout=30)
+
+
+def test_bug_message_of_a_member_is_read_before_its_user_is_judged(helper: Path) -> None:
+    """64 MiB were read, and kept, for a call that members may not ask for."""
+    with hold(helper, 1, MEMBER, 20.0, (64 << 20).to_bytes(4, "big")) as held:
+        assert closed_of(held) == 1
+        held.communicate("", timeout=30)
+
+
+def test_bug_member_sends_its_message_for_ever(helper: Path) -> None:
+    with hold(helper, 1, MEMBER, 30.0, b"\0\0") as held:
+        assert closed_of(held) == 1
+        held.communicate("", timeout=30)

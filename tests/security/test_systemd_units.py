@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from minova.conf.networks import HELPER, METADATA_HELPER
 from tests.integration.deployment import Deployment
 from tests.servers import kept_paths, sandbox
 from tests.servers.libvirtd import CLIENT_ID
@@ -51,6 +52,19 @@ def test_no_service_is_root_or_leaves_files_open(unit: str) -> None:
     # The helper is root without most of root's rights; nothing but a local socket reaches it.
     user = "root" if unit == "minova-network-helper" else "minova"
     assert (found["User"], found["UMask"]) == ([user], ["0077"])
+
+
+@pytest.mark.parametrize(
+    "unit", sorted(set(EXPOSURE) - {"minova-network-helper", "minova-compute", "minova-standalone"})
+)
+def test_bug_every_service_of_the_user_may_ask_the_helper(unit: str) -> None:
+    """The socket of minova-network-helper belongs to the user of all services: other units have an empty folder in its place. A
+    folder, because the helper makes its socket anew at each start.
+    """
+    hidden = " ".join(sandbox.settings(sandbox.UNITS / f"{unit}.service")["TemporaryFileSystem"]).split()
+    assert f"{Path(HELPER).parent}:ro" in hidden
+    if unit != "minova-metadata":
+        assert f"{Path(METADATA_HELPER).parent}:ro" in hidden
 
 
 def test_the_compute_has_the_limits_of_minova_standalone() -> None:

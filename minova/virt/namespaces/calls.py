@@ -5,6 +5,7 @@ An answer may bring an open socket.
 
 import socket
 import struct
+import time
 from typing import TypeVar
 
 import msgspec
@@ -14,7 +15,7 @@ from minova.virt.namespaces.network import Host, LocalNetwork, Record
 
 M = TypeVar("M")
 _LENGTH = struct.Struct("!I")
-_LARGEST = 64 << 20
+LARGEST = 64 << 20
 
 
 class Records(msgspec.Struct, frozen=True, tag=True): ...
@@ -86,29 +87,40 @@ def send(connection: socket.socket, message: Call | Answer, *sockets: socket.soc
     connection.sendall(body)
 
 
-def receive(
-    connection: socket.socket, decoder: Decoder[M], *, takes_sockets: bool = True
-) -> tuple[M, list[socket.socket]]:
-    """Returns a message, and the sockets that came with it: without `takes_sockets` the kernel drops them. Raises
-    EOFError if the other end has closed, ValueError if it is no such message.
+def receive(connection: socket.socket, decoder: Decoder[M]) -> tuple[M, list[socket.socket]]:
+    """Returns a message, and the sockets that came with it. Raises EOFError if the other end has closed, ValueError if it
+    is no such message.
     """
-    if takes_sockets:
-        head, handles, _, _ = socket.recv_fds(connection, _LENGTH.size, 1)
-    else:
-        head, handles = connection.recv(_LENGTH.size), []
+    head, handles, _, _ = socket.recv_fds(connection, _LENGTH.size, 1)
     sockets = [socket.socket(fileno=handle) for handle in handles]
     head += _exactly(connection, _LENGTH.size - len(head)) if head else b""
     if not head:
         raise EOFError
+    return decoder.from_json(_exactly(connection, _length(head, LARGEST))), sockets
+
+
+def receive_within(connection: socket.socket, decoder: Decoder[M], *, largest: int, seconds: float) -> M:
+    """Returns a message of at most `largest` bytes that is complete within these seconds; the kernel drops sockets that
+    come with it. Raises TimeoutError, and as `receive`.
+    """
+    until = time.monotonic() + seconds
+    length = _length(_exactly(connection, _LENGTH.size, until), largest)
+    return decoder.from_json(_exactly(connection, length, until))
+
+
+def _length(head: bytes, largest: int) -> int:
     (length,) = _LENGTH.unpack(head)
-    if length > _LARGEST:
+    if length > largest:
         raise ValueError(f"a message of {length} bytes")
-    return decoder.from_json(_exactly(connection, length)), sockets
+    return int(length)
 
 
-def _exactly(connection: socket.socket, count: int) -> bytes:
+def _exactly(connection: socket.socket, count: int, until: float | None = None) -> bytes:
+    """`until`: the monotonic time when all must be here; None: the time-out of the connection is for each part."""
     parts = bytearray()
     while len(parts) < count:
+        if until is not None:
+            connection.settimeout(max(until - time.monotonic(), 0.001))
         part = connection.recv(min(count - len(parts), 1 << 20))
         if not part:
             raise EOFError

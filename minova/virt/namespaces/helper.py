@@ -1,7 +1,12 @@
-"""Serves `Namespaces` to processes without root's rights, over a local socket.
+"""Serves `Namespaces` to processes without root's rights, over local sockets.
 
-The socket belongs to the user of minova-compute, who may ask for all calls. A group may open it, too, for connections
-to guests alone (`minova server ssh`).
+| socket | opened by | calls |
+| --- | --- | --- |
+| the main one | the user of minova-compute, and root | all |
+| | members of a group | `Connect`, for `minova server ssh` |
+| the one for minova-metadata | its user, and root | `Namespaces`, `Listener` |
+
+The kernel says whose process has connected, before anything of a message is read.
 """
 
 import errno
@@ -11,9 +16,10 @@ import socket
 import struct
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from minova.errors import MinovaError
 from minova.virt.namespaces import calls
@@ -21,22 +27,62 @@ from minova.virt.namespaces.namespaces import Namespaces, make_folder
 
 LOG = logging.getLogger(__name__)
 _CREDENTIALS = struct.Struct("3i")
-_IDLE = 30.0
 # What the kernel says when there is no room for one more connection, and seconds until it is asked again.
 _SHORT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _PAUSE = 0.2
 # Seconds that a guest may take to accept a connection.
 _PATIENCE = 10.0
+ALL: tuple[type, ...] = (
+    calls.Records,
+    calls.Ensure,
+    calls.Enter,
+    calls.Forget,
+    calls.Remove,
+    calls.Broken,
+    calls.Track,
+    calls.Namespaces,
+    calls.Listener,
+    calls.Connect,
+)
+OF_METADATA: tuple[type, ...] = (calls.Namespaces, calls.Listener)
+OF_MEMBERS: tuple[type, ...] = (calls.Connect,)
+
+
+class Rights(NamedTuple):
+    """What callers of one kind may do.
+
+    `calls`: that they may ask for.
+    `largest`: bytes of a message.
+    `seconds`: until their message must be complete, and their answer taken.
+    `places`: how many of them are served at once.
+    """
+
+    calls: tuple[type, ...]
+    largest: int
+    seconds: float
+    places: threading.BoundedSemaphore
 
 
 class Helper:
-    """Serves this user and root. `gid`: of the group whose members may connect to guests; None: there is none."""
+    """Serves this user and root. `calls`: that they may ask for. `gid`: of the group whose members may connect to guests;
+    None: there is none.
+    """
 
-    def __init__(self, path: Path, namespaces: Namespaces, uid: int, gid: int | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        namespaces: Namespaces,
+        uid: int,
+        gid: int | None = None,
+        calls_of_user: tuple[type, ...] = ALL,
+    ) -> None:
         self._path = path
         self._namespaces = namespaces
         self._uid = uid
         self._gid = gid
+        self._of_user = Rights(calls_of_user, calls.LARGEST, 30.0, threading.BoundedSemaphore(64))
+        # A member's process may be hostile: it waits for its own kind alone.
+        self._of_member = Rights(OF_MEMBERS, 4096, 5.0, threading.BoundedSemaphore(16))
 
     def listen(self) -> socket.socket:
         """Raises OSError if the socket cannot be made."""
@@ -60,27 +106,45 @@ class Helper:
                     raise
                 time.sleep(_PAUSE)  # others close their connections
                 continue
-            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+            self._begin(connection)
 
-    def _answer(self, connection: socket.socket) -> None:
+    def _begin(self, connection: socket.socket) -> None:
+        """Serve the connection in a thread, or close it if its process has no rights or all places are taken."""
+        _, uid, _ = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+        rights = self._rights_of(uid)
+        if rights is None or not rights.places.acquire(blocking=False):
+            LOG.warning("A process of user %d is not served: %s", uid, "no right" if rights is None else "too many ask")
+            connection.close()
+            return
+        threading.Thread(target=self._answer, args=(connection, uid, rights), daemon=True).start()
+
+    def _rights_of(self, uid: int) -> Rights | None:
+        if uid in {0, self._uid}:
+            return self._of_user
+        # Others who could open the socket are members of its group.
+        return None if self._gid is None else self._of_member
+
+    def _answer(self, connection: socket.socket, uid: int, rights: Rights) -> None:
         with closing(connection):
-            connection.settimeout(_IDLE)
-            _, uid, _ = _CREDENTIALS.unpack(
-                connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-            )
             try:
-                call, _ = calls.receive(connection, calls.CALLS, takes_sockets=False)
-                # Others who could open the socket are members of its group.
-                is_member = self._gid is not None and isinstance(call, calls.Connect)
-                if uid not in {0, self._uid} and not is_member:
-                    LOG.warning("A process of user %d may not ask for %s", uid, type(call).__name__)
-                    return
-                answer, sockets = self._do(call)
-                calls.send(connection, answer, *sockets)
-                for each in sockets:
-                    each.close()
+                self._serve(connection, uid, rights)
             except (EOFError, OSError, ValueError) as error:
-                LOG.warning("A request cannot be answered: %s", error)
+                LOG.warning("A request cannot be answered: %s", error or type(error).__name__)
+            finally:
+                rights.places.release()
+
+    def _serve(self, connection: socket.socket, uid: int, rights: Rights) -> None:
+        call = calls.receive_within(connection, calls.CALLS, largest=rights.largest, seconds=rights.seconds)
+        if not isinstance(call, rights.calls):
+            LOG.warning("A process of user %d may not ask for %s", uid, type(call).__name__)
+            return
+        answer, sockets = self._do(call)
+        try:
+            connection.settimeout(rights.seconds)
+            calls.send(connection, answer, *sockets)
+        finally:
+            for each in sockets:
+                each.close()
 
     def _do(self, call: calls.Call) -> tuple[calls.Answer, list[socket.socket]]:
         try:
@@ -118,3 +182,12 @@ class Helper:
         if isinstance(call, calls.Connect):
             return self._namespaces.connect(call.network_id, call.address, call.port, _PATIENCE)
         return self._namespaces.listener(call.network_id)
+
+
+def serve_all(helpers: Sequence[Helper]) -> NoReturn:
+    """Serves on the sockets of all helpers. Raises OSError if one cannot be made."""
+    *others, last = [(each, each.listen()) for each in helpers]
+    for helper, listening in others:
+        threading.Thread(target=helper.serve, args=(listening,), daemon=True).start()
+    helper, listening = last
+    helper.serve(listening)

@@ -34,9 +34,9 @@ class HostNetworks(Protocol):
     def listener(self, network_id: str) -> socket.socket: ...
 
 
-def of_this_host(helper: str, proc_net: Path = Path("/proc/net")) -> HostNetworks:
+def of_this_host(helper: str, proc_net: Path = Path("/proc/net"), bridges: Collection[str] = ()) -> HostNetworks:
     """Returns the networks of the host. `helper`: the socket of minova-network-helper, which does the work for a process
-    without root's rights.
+    without root's rights. `bridges`: as `Namespaces` has them; the helper reads its own configuration.
 
     `proc_net`: /proc/PID/net of libvirtd, if it has a network namespace of its own.
     """
@@ -45,5 +45,5 @@ def of_this_host(helper: str, proc_net: Path = Path("/proc/net")) -> HostNetwork
     own = proc_net.resolve().parent / "ns" / "net"
     number = own.stat().st_ino
     if number == OWN.stat().st_ino:
-        return Namespaces(RUN)
-    return Namespaces(RUN / f"host-{number}", own, f"@{number}")
+        return Namespaces(RUN, bridges=lambda: bridges)
+    return Namespaces(RUN / f"host-{number}", own, f"@{number}", lambda: bridges)

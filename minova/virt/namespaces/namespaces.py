@@ -17,7 +17,7 @@ import os
 import shutil
 import socket
 import threading
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,7 @@ from minova.codecs import Decoder
 from minova.errors import HypervisorError
 from minova.objects.servers.guest_metadata import ADDRESS, PORT
 from minova.virt.namespaces import dnsmasq, rules
+from minova.virt.namespaces.host_routes import overlapping, routes_of_host
 from minova.virt.namespaces.kernel import NAMED, OWN, ip, run, within
 from minova.virt.namespaces.network import (
     GUESTS,
@@ -46,6 +47,8 @@ from minova.virt.namespaces.network import (
 
 LOG = logging.getLogger(__name__)
 RUN = Path("/run/minova")
+# Where the kernel shows the namespace in which a thread works.
+_NET = Path("/proc/thread-self/net")
 # Zones of bridges that are no local networks; those of local networks lie below.
 _FIRST_ZONE, _ZONES = 1 << 14, (1 << 16) - (1 << 14)
 _BACKLOG = 128
@@ -67,12 +70,20 @@ class Namespaces:
     none.
 
     `host`: the network namespace of the host's bridges. Names of namespaces end in `suffix`.
+    `bridges` returns the bridges of the host that its configuration names for networks of the cloud.
     """
 
-    def __init__(self, run: Path = RUN, host: Path = OWN, suffix: str = "") -> None:
+    def __init__(
+        self,
+        run: Path = RUN,
+        host: Path = OWN,
+        suffix: str = "",
+        bridges: Callable[[], Collection[str]] = frozenset,
+    ) -> None:
         self._run = run
         self._host = host
         self._suffix = suffix
+        self._bridges = bridges
         self._lock = threading.Lock()
         self._applied = ""
         self._round = 0
@@ -96,6 +107,7 @@ class Namespaces:
             require_mac(mac)
         with self._alone():
             record = self._record(network, mac)
+            within(self._host, lambda: _require_free(network))
             if not rules.has_gateway(network):
                 self._remove(network.network_id)
                 return
@@ -154,7 +166,7 @@ class Namespaces:
     def track(self, bridges: Collection[str]) -> None:
         """Track the connections over each of these bridges for themselves."""
         for bridge in bridges:
-            require_interface(bridge)
+            self._require_bridge(bridge)
         with self._alone():
             path = self._run / "bridges.json"
             text = json.dumps(sorted(bridges))
@@ -190,6 +202,14 @@ class Namespaces:
         # A time-out makes the socket itself non-blocking, for each process that gets it.
         made.settimeout(None)
         return made
+
+    def _require_bridge(self, name: str) -> None:
+        """Raises ValueError unless it is a bridge for networks of the cloud: what a caller names alone may be any interface
+        of the host.
+        """
+        require_interface(name)
+        if name not in self._bridges():
+            raise ValueError(f"{name} is no bridge of [networks] bridge_mappings in the configuration of this host")
 
     @property
     def _networks(self) -> Path:
@@ -255,18 +275,20 @@ class Namespaces:
         return is_new
 
     def _route(self, record: Record) -> None:
-        """In the host: routes to a reachable network, and to no other."""
-        uplink = record.network.uplink
-        wanted = {each.cidr for each in record.network.subnets} if record.network.reachable else set()
+        """In the host: routes to a reachable network, and to no other. A route of another interface to the same addresses
+        stays, and is an error.
+        """
+        uplink, gateway = record.network.uplink, record.network_end
+        wanted = {(each.cidr, gateway) for each in record.network.subnets} if record.network.reachable else set()
         there = {
-            route["dst"]
+            (route["dst"], route.get("gateway", ""))
             for route in json.loads(run(["ip", "-json", "-4", "route", "show", "dev", uplink]) or "[]")
             if route.get("protocol") != "kernel"
         }
         ip(
             [
-                *(f"route del {each} dev {uplink}" for each in sorted(there - wanted)),
-                *(f"route replace {each} via {record.network_end} dev {uplink}" for each in sorted(wanted - there)),
+                *(f"route del {each} dev {uplink}" for each, _ in sorted(there - wanted)),
+                *(f"route add {each} via {way} dev {uplink}" for each, way in sorted(wanted - there)),
             ]
         )
 
@@ -339,11 +361,11 @@ class Namespaces:
 
     def _missing_inside(self, record: Record) -> str:
         """In the namespace: what is missing of the addresses and the route."""
-        trie = Path("/proc/thread-self/net/fib_trie").read_text().split()
+        trie = (_NET / "fib_trie").read_text().split()
         wanted = [*(each.gateway for each in record.network.subnets), record.network_end]
         if not set(wanted) <= set(trie):
             return "its addresses"
-        if f"{HOST}\t00000000\t" not in Path("/proc/thread-self/net/route").read_text():
+        if f"{HOST}\t00000000\t" not in (_NET / "route").read_text():
             return "its route"
         if record.index % ROUNDS == self._round:
             run(["nft", "-f", "-"], rules.of_network(record))
@@ -395,6 +417,17 @@ def make_folder(path: Path) -> None:
         make_folder(path.parent)
         path.mkdir(exist_ok=True)
         path.chmod(0o755)
+
+
+def _require_free(network: LocalNetwork) -> None:
+    """In the host: raises ValueError if a route to the network would take traffic of another route or address. The caller has
+    checked it; its word is not enough.
+    """
+    routes = [route for route in routes_of_host(_NET) if route.interface != network.uplink]
+    for subnet in network.subnets if network.reachable else ():
+        taken = overlapping(subnet.cidr, routes)
+        if taken is not None:
+            raise ValueError(f"its range {subnet.cidr} overlaps {taken}")
 
 
 def _has_interface(name: str) -> bool:

@@ -20,7 +20,7 @@ from minova.objects.servers.states import PowerState
 from minova.virt.driver import Driver
 from minova.virt.libvirt.driver import LibvirtDriver
 from minova.virt.libvirt.host import Host
-from minova.virt.libvirt.networking.host_routes import PROC_NET
+from minova.virt.namespaces.host_routes import PROC_NET
 from tests.cluster import wait_for
 from tests.servers.libvirtd import Libvirtd
 

@@ -12,7 +12,7 @@ from minova import errors
 from minova.cmd import default_network, standalone
 from minova.cmd.default_network import DefaultNetwork
 from minova.objects.network.network import Network, Subnet
-from minova.virt.libvirt.networking.host_routes import Route
+from minova.virt.namespaces.host_routes import Route
 
 
 class Conductor:

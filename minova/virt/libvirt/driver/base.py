@@ -17,7 +17,6 @@ from minova.virt.libvirt.guest_state import power
 from minova.virt.libvirt.host import Host, require
 from minova.virt.libvirt.networking.bridges import Bridges, interfaces_in
 from minova.virt.libvirt.networking.filters import PortFilters
-from minova.virt.libvirt.networking.host_routes import PROC_NET, routes_of_host
 from minova.virt.libvirt.networking.networks import LocalNetworks
 from minova.virt.libvirt.settings import SYSTEM_URI, uri_of
 from minova.virt.libvirt.storage.disk_snapshots import DiskSnapshots
@@ -29,6 +28,7 @@ from minova.virt.libvirt.xml.guest_xml import (
     mark_of,
 )
 from minova.virt.namespaces.host_networks import of_this_host
+from minova.virt.namespaces.host_routes import PROC_NET, routes_of_host
 
 
 class LibvirtBase:
@@ -42,7 +42,7 @@ class LibvirtBase:
         self._snapshots = DiskSnapshots(self._disks, lambda: int(conf.free_space_reserve_mb) << 20)
         mappings = conf.networks.bridge_mappings
         self._networks = LocalNetworks(
-            of_this_host(conf.networks.helper_socket, proc_net),
+            of_this_host(conf.networks.helper_socket, proc_net, frozenset(mappings.values())),
             partial(routes_of_host, proc_net),
             metadata=conf.networks.metadata_service,
             bridges=frozenset(mappings.values()),

@@ -19,11 +19,11 @@ from minova.virt.libvirt.migration import libvirt_files
 from minova.virt.libvirt.migration.export_server import ExportServers
 from minova.virt.libvirt.migration.libvirt_files import MEMORY, VARIABLES
 from minova.virt.libvirt.migration.moving_disks import MovingDisks
-from minova.virt.libvirt.networking.host_routes import PROC_NET
 from minova.virt.libvirt.settings import export_ports_of
 from minova.virt.libvirt.storage.disk_images import Base
 from minova.virt.libvirt.xml.guest_xml import domain_name
 from minova.virt.libvirt.xml.migration_xml import migrated_xml
+from minova.virt.namespaces.host_routes import PROC_NET
 
 
 class ColdMigration(LibvirtDomains):

@@ -17,9 +17,9 @@ from minova.objects.servers.console import ConsoleType
 from minova.virt.libvirt.consoles import SerialPorts, port_of
 from minova.virt.libvirt.driver.base import LibvirtBase
 from minova.virt.libvirt.host_view import HostReader, cpus_of
-from minova.virt.libvirt.networking.host_routes import PROC_NET
 from minova.virt.libvirt.settings import settings_from
 from minova.virt.libvirt.storage import disk_owner
+from minova.virt.namespaces.host_routes import PROC_NET
 
 LOG = logging.getLogger(__name__)
 

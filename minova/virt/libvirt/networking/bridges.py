@@ -5,7 +5,7 @@ import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from minova.virt.libvirt.networking.host_routes import PROC_NET
+from minova.virt.namespaces.host_routes import PROC_NET
 
 LOG = logging.getLogger(__name__)
 

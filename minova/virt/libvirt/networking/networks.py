@@ -19,9 +19,9 @@ from minova.objects.network.network import LOCAL
 from minova.objects.network.vif import Vif, bridge_name, network_name
 from minova.virt.libvirt.host import lookup
 from minova.virt.libvirt.networking.bridges import interfaces_in
-from minova.virt.libvirt.networking.host_routes import Route, overlapping, routes_of_host
 from minova.virt.libvirt.networking.repair import Repair
 from minova.virt.namespaces.host_networks import HostNetworks
+from minova.virt.namespaces.host_routes import Route, overlapping, routes_of_host
 from minova.virt.namespaces.network import Record, host_of, network_of
 
 LOG = logging.getLogger(__name__)
@@ -65,6 +65,7 @@ class LocalNetworks:
         self._routes = routes
         self._metadata = metadata
         self.lost = Repair()
+        self._refusal = ""
         # {name of a network: the waiting MTU that was logged last}
         self._logged_changes: dict[str, int] = {}
         self._lock = threading.Lock()
@@ -154,7 +155,7 @@ class LocalNetworks:
         left.
         """
         with self._lock:
-            self._namespaces.track(self._bridges)
+            self._track()
             broken, records = self._namespaces.broken(), self._namespaces.records()
             checked: set[str] = set()
             for instance_uuid, vifs in guests.items():
@@ -165,6 +166,17 @@ class LocalNetworks:
                         lost = broken.get(vif.network_id, "") if vif.network_id in records else "its namespace"
                         self._try_repair(connection, instance_uuid, vif, lost if is_first else None)
             self._sweep(connection, records)
+
+    def _track(self) -> None:
+        """A refusal is logged once for each reason, and does not prevent repairs."""
+        refusal = ""
+        try:
+            self._namespaces.track(self._bridges)
+        except ValueError as error:
+            refusal = str(error)
+        if refusal and refusal != self._refusal:
+            LOG.error("Connections over the bridges of flat networks and VLANs are not tracked apart: %s", refusal)
+        self._refusal = refusal
 
     def _try_repair(self, connection: Any, instance_uuid: str, vif: Vif, lost: str | None) -> None:
         """Repair one interface. A failure does not prevent the repair of others."""

@@ -24,3 +24,10 @@ def test_names_of_interfaces() -> None:
 def test_bug_guests_read_names_and_queries_of_others_at_the_resolver_of_the_host(tmp_path: Path) -> None:
     (text,) = dnsmasq.of_host(tmp_path).values()
     assert {"no-hosts", "cache-size=0"} <= {*text.splitlines()}
+
+
+def test_only_bridges_of_the_configuration_are_tracked(tmp_path: Path) -> None:
+    for name in ("eth0", "docker0", "mn0123456789ab"):
+        with pytest.raises(ValueError, match="bridge_mappings"):
+            Namespaces(tmp_path, bridges=lambda: {"br0"}).track([name])
+    assert list(tmp_path.iterdir()) == []

@@ -4,7 +4,7 @@ import ipaddress
 
 import pytest
 
-from minova.virt.libvirt.networking.host_routes import (
+from minova.virt.namespaces.host_routes import (
     Route,
     addresses_in,
     overlapping,
