@@ -397,6 +397,10 @@ class SegmentInUse(Conflict):
     """Another network has this physical network, or this VLAN of it."""
 
 
+class DuplicateSecurityGroupRuleInPost(Conflict):
+    """One request makes the same rule twice."""
+
+
 class RevisionNumberConstraintFailed(Conflict):
     """The record has changed since it was read."""
 

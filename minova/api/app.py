@@ -99,7 +99,7 @@ class App:
             return self._description(env, start_response)
         if path == NETWORK or path.startswith(f"{NETWORK}/"):
             env["SCRIPT_NAME"] += NETWORK
-            env["PATH_INFO"] = path.removeprefix(NETWORK).rstrip("/") or "/"
+            env["PATH_INFO"] = path.removeprefix(NETWORK).rstrip("/").removesuffix(".json") or "/"
             return self._network(env, start_response)
         # WSGI passes the bytes of a path as Latin-1.
         decoded = path.encode("latin-1").decode(errors="replace")

@@ -62,11 +62,11 @@ class DefaultNetwork:
         self._try_out(network, subnet)
         ctx = service_context()
         try:
-            self._conductor.create_network(ctx, network=network)
+            self._conductor.create_networks(ctx, networks=(network,))
         except errors.SegmentInUse:  # made before a crash
             LOG.info("Network `default` is there already")
         try:
-            self._conductor.create_subnet(ctx, subnet=subnet, any_range=True)
+            self._conductor.create_subnets(ctx, subnets=(subnet,), any_range=True)
         except errors.OverlappingSubnets:
             LOG.info("The range of network `default` is there already")
         LOG.info("Servers without --network are on network `default`, %s", block)

@@ -19,8 +19,8 @@ ONCE = frozenset(
         "create_server_group",
         *("create_key_pair", "delete_key_pair"),
         *("update_quota_set", "delete_quota_set", "update_quota_class_set"),
-        *("create_network", "update_network", "create_subnet", "update_subnet", "update_port"),
-        *("create_security_group", "update_security_group", "create_security_group_rule"),
+        *("create_networks", "update_network", "create_subnets", "update_subnet", "create_ports", "update_port"),
+        *("create_security_groups", "update_security_group", "create_security_group_rules"),
         *("add_image_member", "update_image_member", "remove_image_member"),
         "update_service",
     }

@@ -246,6 +246,9 @@ GET /                                                     200 200 200 200 200 20
 GET /v2.0                                                 200 200 200 200 200 200 200
 GET /v2.0/extensions                                      200 200 200 200 200 200 401
 GET /v2.0/extensions/{alias}                              200 200 200 200 200 200 401
+GET /v2.0/routers                                         200 200 200 200 200 403 401
+GET /v2.0/floatingips                                     200 200 200 200 200 403 401
+GET /v2.0/service-providers                               200 200 200 200 200 200 401
 GET /v2.0/networks                                        200 200 200 200 200 403 401
 POST /v2.0/networks                                       201 201 403 201 403 403 401
 GET /v2.0/networks/{network_id}                           200 200 200 404 404 403 401
@@ -264,7 +267,7 @@ DELETE /v2.0/ports/{port_id}                              204 204 403 404 403 40
 GET /v2.0/quotas                                          200 403 403 403 403 403 401
 GET /v2.0/quotas/{project_id}                             200 403 403 403 403 403 401
 GET /v2.0/quotas/{project_id}/default                     200 403 403 403 403 403 401
-GET /v2.0/quotas/{project_id}/details.json                200 403 403 403 403 403 401
+GET /v2.0/quotas/{project_id}/details                     200 403 403 403 403 403 401
 PUT /v2.0/quotas/{project_id}                             200 403 403 403 403 403 401
 DELETE /v2.0/quotas/{project_id}                          204 403 403 403 403 403 401
 GET /v2.0/security-groups                                 200 200 200 200 200 403 401

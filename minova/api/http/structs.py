@@ -9,6 +9,7 @@ import falcon
 import msgspec
 
 from minova import errors
+from minova.api.http.allowed import allowed_at
 from minova.api.http.body import (
     MAX_INT64,
     MIN_INT64,
@@ -130,7 +131,7 @@ def decode(raw: bytes, decoder: Decoder[Any]) -> Any:
         document = decoder.from_json(raw)
         check_json(raw)
     except msgspec.ValidationError as error:
-        raise errors.BadRequest(f"Invalid input: {error}") from None
+        raise errors.BadRequest(f"Invalid input: {error}{allowed_at(decoder.kind, str(error))}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise errors.BadRequest(f"Malformed request body: {error}") from None
     except RecursionError:

@@ -8,6 +8,7 @@ from minova.api.http.definition import ApiDefinition
 from minova.api.http.faults import Content, Fault, classify
 from minova.api.http.microversions import LOWEST, Version
 from minova.api.http.structs import StructValidation
+from minova.api.network.not_served import refusal
 from minova.api.network.routes import ROUTES
 
 # Neutron's names of errors that have no class of their own here.
@@ -35,6 +36,8 @@ class NetworkDefinition(ApiDefinition):
 
     def classify(self, request: falcon.Request, error: Exception) -> Fault:
         fault = classify(request, error)
+        if isinstance(error, falcon.HTTPNotFound | falcon.HTTPMethodNotAllowed) and (text := refusal(request.path)):
+            return msgspec.structs.replace(fault, status=404, message=text, code="")
         own = isinstance(error, errors.MinovaError) and type(error) not in _GENERAL
         return msgspec.structs.replace(fault, code=type(error).__name__ if own else "")
 

@@ -1,6 +1,7 @@
 """`/v2.0/networks`."""
 
 import uuid
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -14,7 +15,7 @@ from minova.api.network.answers import NetworkAnswer
 from minova.api.network.collaborators import Collaborators
 from minova.api.network.common import Text, Unset
 from minova.api.network.removal import delete_once_free
-from minova.api.network.resource import Resource
+from minova.api.network.resource import Creation, Resource
 from minova.api.policies.enforcer import Target
 from minova.db.networks import networks, ports
 from minova.objects.network.network import DEFAULT_MTU, FLAT, LOCAL, VLAN, Network
@@ -40,10 +41,6 @@ class NewNetwork(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     reachable: bool = msgspec.field(name=_REACHABLE, default=False)
     project_id: Text | None = None
     tenant_id: Text | None = None
-
-
-class CreateNetwork(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    network: NewNetwork
 
 
 class NetworkChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -72,7 +69,7 @@ class NetworksQuery(common.ListQuery, frozen=True, kw_only=True):
 
 def list_networks(api: Collaborators, call: Call) -> dict[str, Any]:
     query: NetworksQuery = call.query
-    filters = common.filters_of(query, shared=query.shared, external=query.external, mtu=query.mtu)
+    filters = common.filters_of(query, mtu=query.mtu)
     provider = {
         "network_type": (_TYPE, query.network_type),
         "physical_network": (_PHYSICAL, query.physical_network),
@@ -82,7 +79,7 @@ def list_networks(api: Collaborators, call: Call) -> dict[str, Any]:
     filters |= {
         column: values for column, (name, values) in provider.items() if values and call.permits(f"get_network:{name}")
     }
-    if query.status and "ACTIVE" not in query.status:
+    if (query.status and "ACTIVE" not in query.status) or query.external:
         filters["uuid"] = ("",)
     seen_by = None if call.ctx.is_admin else call.ctx.project_id
     with api.db.read() as session:
@@ -90,7 +87,7 @@ def list_networks(api: Collaborators, call: Call) -> dict[str, Any]:
             api,
             call,
             "networks",
-            lambda page: networks.visible(session, seen_by, filters, page),
+            lambda page: networks.visible(session, seen_by, filters, page, shared=query.shared),
             lambda network: view(call, network),
         )
 
@@ -99,8 +96,7 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
     return common.shown(call, "network", view(call, find(api, call, call.path["network_id"])))
 
 
-def create(api: Collaborators, call: Call) -> dict[str, Any]:
-    body: NewNetwork = call.body.network
+def new(api: Collaborators, call: Call, body: NewNetwork) -> Network:
     provider = {
         name: value
         for name, value in common.given(body).items()
@@ -112,6 +108,7 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
         {"shared": body.shared, _EXTERNAL: body.external, _REACHABLE: body.reachable}
         | {f"provider:{name}": True for name in provider},
     )
+    _refuse_external(body.external)
     network = Network(
         id=str(uuid.uuid4()),
         name=common.checked_name("network's", body.name),
@@ -119,13 +116,25 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
         project_id=common.owner_of(call, body.project_id, body.tenant_id, "create_network"),
         admin_state_up=body.admin_state_up,
         shared=body.shared,
-        external=body.external,
         mtu=DEFAULT_MTU if body.mtu is None else body.mtu,
         reachable=body.reachable,
         **provider,
     )
     check_segment(network)
-    return {"network": view(call, api.conductor.create_network(call.ctx, network=network))}
+    return network
+
+
+def add(api: Collaborators, call: Call, networks: Sequence[Network]) -> list[dict[str, Any]]:
+    return [view(call, network) for network in api.conductor.create_networks(call.ctx, networks=tuple(networks))]
+
+
+def _refuse_external(external: bool) -> None:
+    """Clients take an external network for one with floating addresses, and wait for those."""
+    if external:
+        raise errors.BadRequest(
+            f"Invalid input for {_EXTERNAL}. Reason: minova's built-in networks have no routers and no floating addresses. "
+            "A shared network that is flat or a vlan gives servers addresses of a physical network."
+        )
 
 
 def check_segment(network: Network) -> None:
@@ -155,6 +164,7 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
         common.checked_text("description", changes["description"])
     limited = {"shared": "shared", "external": _EXTERNAL, "reachable": _REACHABLE}
     common.require_each(call, "update_network", {name: field in changes for field, name in limited.items()})
+    _refuse_external(changes.get("external", False))
 
     def attempt() -> Network:
         changed = msgspec.structs.replace(_owned(api, call), **changes)
@@ -203,8 +213,9 @@ def view(call: Call, network: Network) -> dict[str, Any]:
         **common.standard(network),
         "admin_state_up": network.admin_state_up,
         "status": "ACTIVE",
-        "shared": network.shared,
-        _EXTERNAL: network.external,
+        # Networks of earlier versions may be external: every project sees them.
+        "shared": network.shared or network.external,
+        _EXTERNAL: False,
         "mtu": network.mtu,
         "subnets": network.subnets,
         **{name: value for name, value in limited.items() if call.permits(f"get_network:{name}")},
@@ -216,8 +227,7 @@ ROUTES: tuple[Route, ...] = Resource(
     answer=NetworkAnswer,
     index=list_networks,
     query=NetworksQuery,
-    create=create,
-    body=CreateNetwork,
+    creation=Creation(fields=NewNetwork, new=new, add=add),
     show=show,
     update=update,
     changes=UpdateNetwork,

@@ -1,6 +1,7 @@
 """`/v2.0/ports`."""
 
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -12,12 +13,20 @@ from minova.api.network import common, networks, security_groups
 from minova.api.network.answers import PortAnswer
 from minova.api.network.collaborators import Collaborators
 from minova.api.network.common import Text, Unset
-from minova.api.network.resource import Resource
+from minova.api.network.resource import Creation, Resource
 from minova.api.policies.enforcer import Target
 from minova.db.networks import networks as stored_networks
 from minova.db.networks import ports
 from minova.objects.network import addresses
-from minova.objects.network.network import MAX_ADDRESSES, MAX_GROUPS, AddressPair, AddressRequest, Network, Port
+from minova.objects.network.network import (
+    MAX_ADDRESSES,
+    MAX_GROUPS,
+    AddressPair,
+    AddressRequest,
+    Network,
+    NewPort,
+    Port,
+)
 
 MAX_PAIRS = 10
 _HOST = "binding:host_id"
@@ -33,7 +42,7 @@ class PairBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     mac_address: Text | None = None
 
 
-class NewPort(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NewPortBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """If `fixed_ips` is unset, the port gets the next free address of each IP version; if it is empty, none."""
 
     network_id: Text
@@ -50,10 +59,6 @@ class NewPort(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     allowed_address_pairs: tuple[PairBody, ...] | Unset | None = msgspec.UNSET
     project_id: Text | None = None
     tenant_id: Text | None = None
-
-
-class CreatePort(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    port: NewPort
 
 
 class PortChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -125,8 +130,7 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
     return common.shown(call, "port", view(call, find(api, call)))
 
 
-def create(api: Collaborators, call: Call) -> dict[str, Any]:
-    body: NewPort = call.body.port
+def new(api: Collaborators, call: Call, body: NewPortBody) -> NewPort:
     network = networks.find(api, call, body.network_id)
     if not network.usable_by(call.ctx.project_id, is_admin=call.ctx.is_admin):
         # As for a server that names the network itself: all projects see an external network, but only its own uses it.
@@ -149,7 +153,15 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
         allowed_address_pairs=_pairs(body.allowed_address_pairs),
         security_groups=_groups(api, call, body.security_groups),
     )
-    return {"port": view(call, api.conductor.create_port(call.ctx, port=port, fixed_ips=fixed_ips))}
+    return NewPort(port=port, fixed_ips=fixed_ips)
+
+
+def add(api: Collaborators, call: Call, new: Sequence[NewPort]) -> list[dict[str, Any]]:
+    if len(new) == 1:  # Simultaneous calls share a transaction.
+        made: Sequence[Port] = [api.conductor.create_port(call.ctx, port=new[0].port, fixed_ips=new[0].fixed_ips)]
+    else:
+        made = api.conductor.create_ports(call.ctx, ports=tuple(new))
+    return [view(call, port) for port in made]
 
 
 def update(api: Collaborators, call: Call) -> dict[str, Any]:
@@ -211,7 +223,7 @@ def _require_choices(
     call: Call,
     rule: str,
     network: Network,
-    body: NewPort | PortChanges,
+    body: NewPortBody | PortChanges,
     fixed_ips: tuple[AddressRequest, ...] | None,
 ) -> None:
     """Raises Forbidden if the caller sets what only the owner of the network, or an administrator, may choose."""
@@ -311,8 +323,7 @@ ROUTES: tuple[Route, ...] = Resource(
     answer=PortAnswer,
     index=list_ports,
     query=PortsQuery,
-    create=create,
-    body=CreatePort,
+    creation=Creation(fields=NewPortBody, new=new, add=add),
     show=show,
     update=update,
     changes=UpdatePort,

@@ -130,7 +130,7 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route(
         method="GET",
-        path="/v2.0/quotas/{project_id}/details.json",
+        path="/v2.0/quotas/{project_id}/details",
         rule="get_quota",
         handler=details,
         answer={"quota": dict[str, UsageAnswer]},

@@ -1,10 +1,29 @@
-"""The routes that each resource of Neutron has."""
+"""The routes that each resource of Neutron has, and the creation of one or several."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
+from minova import errors
+from minova.api.http.call import Call
 from minova.api.http.definition import Handler, Route
 from minova.api.network import answers
+from minova.api.network.collaborators import Collaborators
 from minova.api.network.common import FieldsQuery
+
+
+class Creation(msgspec.Struct, frozen=True, kw_only=True):
+    """How a resource is made.
+
+    `fields`: of a new resource, in a body.
+    `new`: returns the record for these fields. Raises an error if they are invalid, or the caller may not choose them.
+    `add`: writes all records or none, and returns what the answer shows of each.
+    """
+
+    fields: type[msgspec.Struct]
+    new: Callable[[Collaborators, Call, Any], Any]
+    add: Callable[[Collaborators, Call, Sequence[Any]], Sequence[Mapping[str, Any]]]
 
 
 class Resource(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,16 +37,18 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
     answer: type[answers.Standard]
     index: Handler
     query: type[msgspec.Struct]
-    create: Handler
-    body: type[msgspec.Struct]
+    creation: Creation
     show: Handler
     update: Handler | None = None
     changes: type[msgspec.Struct] | None = None
     delete: Handler
 
+    @property
+    def plural(self) -> str:
+        return f"{self.name}s"
+
     def routes(self) -> tuple[Route, ...]:
-        plural = f"{self.name}s"
-        path = f"/v2.0/{plural.replace('_', '-')}"
+        path = f"/v2.0/{self.plural.replace('_', '-')}"
         single, answer = f"{path}/{{{self.name}_id}}", {self.name: self.answer}
         read = f"get_{self.name}"
         routes = [
@@ -36,16 +57,16 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
                 path=path,
                 rule=read,
                 handler=self.index,
-                answer=answers.page(plural, self.answer),
+                answer=answers.page(self.plural, self.answer),
                 query=self.query,
             ),
             Route(
                 method="POST",
                 path=path,
                 rule=f"create_{self.name}",
-                handler=self.create,
-                answer=answer,
-                body=self.body,
+                handler=self._create,
+                answer={f"{self.name}?": self.answer, f"{self.plural}?": list[self.answer]},  # type: ignore[name-defined]
+                body=self._body(),
                 status=201,
             ),
             Route(method="GET", path=single, rule=read, handler=self.show, answer=answer, query=FieldsQuery),
@@ -62,3 +83,28 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
             )
             routes.insert(3, update)
         return tuple(routes)
+
+    def _body(self) -> type[msgspec.Struct]:
+        """Returns the struct of a body that makes one resource, or several."""
+        one, several = self.creation.fields, tuple[self.creation.fields, ...]  # type: ignore[name-defined]
+        unset = msgspec.UNSET
+        return msgspec.defstruct(
+            self.creation.fields.__name__.replace("New", "Create", 1),
+            [(self.name, one | msgspec.UnsetType, unset), (self.plural, several | msgspec.UnsetType, unset)],
+            frozen=True,
+            kw_only=True,
+            forbid_unknown_fields=True,
+        )
+
+    def _create(self, api: Collaborators, call: Call) -> dict[str, Any]:
+        one, several = getattr(call.body, self.name), getattr(call.body, self.plural)
+        if (one is msgspec.UNSET) == (several is msgspec.UNSET):
+            raise errors.BadRequest(f"The body must have either '{self.name}' or '{self.plural}'.")
+        if several is msgspec.UNSET:
+            return {self.name: self._made(api, call, (one,))[0]}
+        if not several:
+            raise errors.BadRequest("Resources required")
+        return {self.plural: self._made(api, call, several)}
+
+    def _made(self, api: Collaborators, call: Call, bodies: Sequence[Any]) -> Sequence[Mapping[str, Any]]:
+        return self.creation.add(api, call, [self.creation.new(api, call, body) for body in bodies])

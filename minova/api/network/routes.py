@@ -1,7 +1,16 @@
 """The route table of the Network API."""
 
 from minova.api.http.definition import Route
-from minova.api.network import networks, ports, quotas, security_group_rules, security_groups, subnets, versions
+from minova.api.network import (
+    networks,
+    not_served,
+    ports,
+    quotas,
+    security_group_rules,
+    security_groups,
+    subnets,
+    versions,
+)
 
 ROUTES: tuple[Route, ...] = (
     *versions.ROUTES,
@@ -11,4 +20,5 @@ ROUTES: tuple[Route, ...] = (
     *security_groups.ROUTES,
     *security_group_rules.ROUTES,
     *quotas.ROUTES,
+    *not_served.ROUTES,
 )

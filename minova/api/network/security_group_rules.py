@@ -1,6 +1,7 @@
 """`/v2.0/security-group-rules`."""
 
 import uuid
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -13,7 +14,7 @@ from minova.api.network import common, security_groups
 from minova.api.network.answers import SecurityGroupRuleAnswer
 from minova.api.network.collaborators import Collaborators
 from minova.api.network.common import Text
-from minova.api.network.resource import Resource
+from minova.api.network.resource import Creation, Resource
 from minova.api.network.security_groups import rule_view
 from minova.api.policies.enforcer import Target
 from minova.db.networks import security_groups as stored
@@ -21,7 +22,7 @@ from minova.objects.network import security_rules
 from minova.objects.network.network import SecurityGroupRule
 
 
-class NewRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NewSecurityGroupRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     security_group_id: Text
     direction: Literal["ingress", "egress"]
     ethertype: Literal["IPv4", "IPv6"] | None = None
@@ -33,10 +34,6 @@ class NewRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     description: Text = ""
     project_id: Text | None = None
     tenant_id: Text | None = None
-
-
-class CreateRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    security_group_rule: NewRule
 
 
 class RulesQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,8 +77,7 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
     return common.shown(call, "security_group_rule", rule_view(_find(api, call)))
 
 
-def create(api: Collaborators, call: Call) -> dict[str, Any]:
-    body: NewRule = call.body.security_group_rule
+def new(api: Collaborators, call: Call, body: NewSecurityGroupRule) -> SecurityGroupRule:
     group = security_groups.find(api, call, body.security_group_id)
     call.require_for(Target(project_id=group.project_id))
     ethertype = body.ethertype or "IPv4"
@@ -100,7 +96,11 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
         description=common.checked_text("description", body.description),
     )
     security_rules.check(rule)
-    return {"security_group_rule": rule_view(api.conductor.create_security_group_rule(call.ctx, rule=rule))}
+    return rule
+
+
+def add(api: Collaborators, call: Call, rules: Sequence[SecurityGroupRule]) -> list[dict[str, Any]]:
+    return [rule_view(rule) for rule in api.conductor.create_security_group_rules(call.ctx, rules=tuple(rules))]
 
 
 def delete(api: Collaborators, call: Call) -> None:
@@ -124,8 +124,7 @@ ROUTES: tuple[Route, ...] = Resource(
     answer=SecurityGroupRuleAnswer,
     index=list_rules,
     query=RulesQuery,
-    create=create,
-    body=CreateRule,
+    creation=Creation(fields=NewSecurityGroupRule, new=new, add=add),
     show=show,
     delete=delete,
 ).routes()

@@ -1,6 +1,7 @@
 """`/v2.0/security-groups`."""
 
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ from minova.api.network.answers import SecurityGroupAnswer
 from minova.api.network.collaborators import Collaborators
 from minova.api.network.common import ListQuery, Text, Unset
 from minova.api.network.removal import delete_once_free
-from minova.api.network.resource import Resource
+from minova.api.network.resource import Creation, Resource
 from minova.api.policies.enforcer import Target
 from minova.db.networks import ports, security_groups
 from minova.objects.network.network import DEFAULT_GROUP, SecurityGroup, SecurityGroupRule
@@ -27,10 +28,6 @@ class NewSecurityGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     stateful: bool = True
     project_id: Text | None = None
     tenant_id: Text | None = None
-
-
-class CreateSecurityGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    security_group: NewSecurityGroup
 
 
 class SecurityGroupChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -65,19 +62,21 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
     return common.shown(call, "security_group", view(find(api, call, call.path["security_group_id"])))
 
 
-def create(api: Collaborators, call: Call) -> dict[str, Any]:
-    body: NewSecurityGroup = call.body.security_group
+def new(api: Collaborators, call: Call, body: NewSecurityGroup) -> SecurityGroup:
     if body.name == DEFAULT_GROUP:
         raise errors.Conflict("Default security group already exists.")
     if not body.stateful:
         raise errors.BadRequest("Invalid input for stateful. Reason: connections are always followed.")
-    group = SecurityGroup(
+    return SecurityGroup(
         id=str(uuid.uuid4()),
         name=common.checked_name("security group's", body.name),
         description=common.checked_text("description", body.description),
         project_id=common.owner_of(call, body.project_id, body.tenant_id, "create_security_group"),
     )
-    return {"security_group": view(api.conductor.create_security_group(call.ctx, group=group))}
+
+
+def add(api: Collaborators, call: Call, groups: Sequence[SecurityGroup]) -> list[dict[str, Any]]:
+    return [view(group) for group in api.conductor.create_security_groups(call.ctx, groups=tuple(groups))]
 
 
 def update(api: Collaborators, call: Call) -> dict[str, Any]:
@@ -155,8 +154,7 @@ ROUTES: tuple[Route, ...] = Resource(
     answer=SecurityGroupAnswer,
     index=list_groups,
     query=ListQuery,
-    create=create,
-    body=CreateSecurityGroup,
+    creation=Creation(fields=NewSecurityGroup, new=new, add=add),
     show=show,
     update=update,
     changes=UpdateSecurityGroup,

@@ -2,6 +2,7 @@
 
 import ipaddress
 import uuid
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -15,7 +16,7 @@ from minova.api.network.answers import SubnetAnswer
 from minova.api.network.collaborators import Collaborators
 from minova.api.network.common import Text, Unset
 from minova.api.network.removal import delete_once_free
-from minova.api.network.resource import Resource
+from minova.api.network.resource import Creation, Resource
 from minova.api.policies.enforcer import Target
 from minova.db.hosts import compute_nodes
 from minova.db.networks import ports, subnets
@@ -57,10 +58,6 @@ class NewSubnet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     ipv6_ra_mode: Mode | None = None
     project_id: Text | None = None
     tenant_id: Text | None = None
-
-
-class CreateSubnet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    subnet: NewSubnet
 
 
 class SubnetChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -105,11 +102,10 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
     return common.shown(call, "subnet", view(find(api, call)))
 
 
-def create(api: Collaborators, call: Call) -> dict[str, Any]:
+def new(api: Collaborators, call: Call, body: NewSubnet) -> Subnet:
     """Makes a subnet in a network of the caller's project: other projects may use a shared network, but not
     change it.
     """
-    body: NewSubnet = call.body.subnet
     network = networks.find(api, call, body.network_id)
     call.require_for(Target(project_id=network.project_id))
     if network.reachable:  # hosts get routes to the range
@@ -118,7 +114,7 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
     if body.ip_version == 4 and (body.ipv6_address_mode or body.ipv6_ra_mode):
         raise errors.BadRequest("Invalid input for ipv6_address_mode. Reason: ip_version is 4.")
     gateway = _gateway(block, body.gateway_ip)
-    subnet = Subnet(
+    return Subnet(
         id=str(uuid.uuid4()),
         network_id=network.id,
         name=common.checked_name("subnet's", body.name),
@@ -134,7 +130,11 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
         ipv6_address_mode=body.ipv6_address_mode,
         ipv6_ra_mode=body.ipv6_ra_mode,
     )
-    return {"subnet": view(api.conductor.create_subnet(call.ctx, subnet=subnet, any_range=call.ctx.is_admin))}
+
+
+def add(api: Collaborators, call: Call, subnets: Sequence[Subnet]) -> list[dict[str, Any]]:
+    made = api.conductor.create_subnets(call.ctx, subnets=tuple(subnets), any_range=call.ctx.is_admin)
+    return [view(subnet) for subnet in made]
 
 
 def update(api: Collaborators, call: Call) -> dict[str, Any]:
@@ -266,8 +266,7 @@ ROUTES: tuple[Route, ...] = Resource(
     answer=SubnetAnswer,
     index=list_subnets,
     query=SubnetsQuery,
-    create=create,
-    body=CreateSubnet,
+    creation=Creation(fields=NewSubnet, new=new, add=add),
     show=show,
     update=update,
     changes=UpdateSubnet,

@@ -11,7 +11,6 @@ RESOURCES = ("network", "subnet", "port", "security_group", "security_group_rule
 # (alias, name, what it adds). Only extensions that are served completely.
 EXTENSIONS = (
     ("allowed-address-pairs", "Allowed Address Pairs", "Adds addresses from which a port may send beside its own."),
-    ("external-net", "Neutron external network", "Adds router:external to networks."),
     ("minova-reachable", "Networks reachable from their hosts", "Adds minova:reachable to networks: not of Neutron."),
     ("net-mtu", "Network MTU", "Shows the MTU of networks."),
     ("net-mtu-writable", "Network MTU (writable)", "The MTU of a network can be set."),

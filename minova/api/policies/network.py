@@ -11,6 +11,9 @@ _PROVIDER = ("provider:network_type", "provider:physical_network", "provider:seg
 RULES: tuple[Rule, ...] = rules(
     "",
     ("get_extension", EVERY_USER, "List the extensions of the Network API."),
+    ("get_router", READER, "List routers: there are none."),
+    ("get_floatingip", READER, "List floating addresses: there are none."),
+    ("get_service_provider", EVERY_USER, "List providers of further network services: there are none."),
     ("get_quota", ADMIN, "Show the limits of a project."),
     ("update_quota", ADMIN, "Change the limits of a project."),
     ("delete_quota", ADMIN, "Give a project the default limits again."),

@@ -78,7 +78,7 @@ def _make_network(db: Database, writes: ConductorCollaborators, text: str, proje
         known = networks.find(session, network_id)
     if known is None:
         network = Network(id=network_id, name=NAME, project_id=project_id, shared=True)
-        writes.networks.create_network(service_context(), network=network)
+        writes.networks.create_networks(service_context(), networks=(network,))
     elif known.subnets:
         print(f"Network {known.name} stays as it is.")
         return
@@ -93,5 +93,5 @@ def _make_network(db: Database, writes: ConductorCollaborators, text: str, proje
         gateway_ip=gateway,
         allocation_pools=addresses.default_pools(block, gateway),
     )
-    writes.subnets.create_subnet(service_context(), subnet=subnet)
+    writes.subnets.create_subnets(service_context(), subnets=(subnet,))
     print(f"Network {NAME}: {block}, shared by all projects, with DHCP, metadata and a route out through each host.")

@@ -1,6 +1,8 @@
 """Networks and subnets: made, changed and deleted, each in one transaction."""
 
 from collections import Counter
+from collections.abc import Collection
+from functools import partial
 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
@@ -14,7 +16,8 @@ from minova.context import RequestContext
 from minova.contracts.conductor.api.networks import NetworksApi, SubnetsApi
 from minova.db.engine import when_committed
 from minova.db.models import Network as NetworkRow
-from minova.db.networks import networks, subnets
+from minova.db.networks import networks as rows
+from minova.db.networks import subnets as subnet_rows
 from minova.db.quotas import OverQuota, give
 from minova.objects.network import addresses
 from minova.objects.network.network import LOCAL, Network, Subnet
@@ -27,22 +30,24 @@ class Networks(NetworksApi):
         self._hints = hints
         self._ranges = ranges
 
-    def create_network(self, ctx: RequestContext, network: Network) -> Network:
-        """Raises SegmentInUse if another network has its physical network or VLAN, Forbidden if the quota is used
-        up.
+    def create_networks(self, ctx: RequestContext, networks: tuple[Network, ...]) -> tuple[Network, ...]:
+        """Raises SegmentInUse if another network has a physical network or VLAN of theirs, Forbidden if the quota is
+        used up.
         """
 
-        def work(session: Session) -> Network:
-            self._quotas.take(session, network.project_id, {"networks": 1})
-            return networks.add(session, network, self._worker.at())
+        def work(session: Session) -> tuple[Network, ...]:
+            for project_id, count in sorted(Counter(network.project_id for network in networks).items()):
+                self._quotas.take(session, project_id, {"networks": count})
+            return tuple(rows.add(session, network, self._worker.at()) for network in networks)
 
         try:
             return self._quotas.run(work)
         except OverQuota as error:
             raise refused(error) from None
         except IntegrityError:
+            segments = ", ".join(_segment(network) for network in networks if rows.segment_of(network) is not None)
             raise errors.SegmentInUse(
-                f"Unable to create the network. {_segment(network)} is in use by another network."
+                f"Unable to create the network. {segments or 'Its ID'} is in use by another network."
             ) from None
 
     def update_network(self, ctx: RequestContext, network: Network) -> Network:
@@ -57,15 +62,15 @@ class Networks(NetworksApi):
             row = require(session, network.id)
             if network.reachable and not row.reachable:
                 # An administrator decides about it.
-                cidrs = [subnet.cidr for subnet in subnets.of_network(session, row.id)]
+                cidrs = [subnet.cidr for subnet in subnet_rows.of_network(session, row.id)]
                 self._ranges.require(session, row, cidrs, any_range=True)
-            if row.shared and not network.shared and networks.has_ports_of_others(session, row):
+            if row.shared and not network.shared and rows.has_ports_of_others(session, row):
                 raise errors.InvalidSharedSetting(
                     f"Unable to reconfigure sharing settings for network {network.id}. Multiple tenants are using it."
                 )
             when_committed(session, lambda: self._hints.network_changed(network.id))
-            written = networks.replace(session, network, self._worker.at())
-            current = networks.find(session, network.id)
+            written = rows.replace(session, network, self._worker.at())
+            current = rows.find(session, network.id)
             if current is None:
                 raise not_found(network.id)
             if not written:
@@ -77,12 +82,12 @@ class Networks(NetworksApi):
     def delete_network(self, ctx: RequestContext, network_id: str) -> None:
         def work(session: Session) -> None:
             row = require(session, network_id)
-            if networks.has_ports(session, row.id):
+            if rows.has_ports(session, row.id):
                 raise errors.NetworkInUse(
                     f"Unable to complete operation on network {network_id}. There are one or more ports still in use on the network."
                 )
             gone: Counter[tuple[str, str]] = Counter({(row.project_id, "networks"): 1})
-            for project_id, count in networks.remove(session, row.id).items():
+            for project_id, count in rows.remove(session, row.id).items():
                 gone[project_id, "subnets"] += count
             for (project_id, resource), count in sorted(gone.items()):
                 give(session, project_id, {resource: count})
@@ -97,48 +102,67 @@ class Subnets(SubnetsApi):
         self._hints = hints
         self._ranges = ranges
 
-    def create_subnet(self, ctx: RequestContext, subnet: Subnet, any_range: bool = False) -> Subnet:
+    def create_subnets(
+        self, ctx: RequestContext, subnets: tuple[Subnet, ...], any_range: bool = False
+    ) -> tuple[Subnet, ...]:
         """`any_range`: an exclusive range need not be private.
 
-        Raises OverlappingSubnets if a subnet of the network has addresses of the range. Raises the errors of
-        `LocalRanges.require` for an exclusive range. Raises RevisionNumberConstraintFailed if the network has become
+        Raises OverlappingSubnets if a subnet of the network has addresses of a range. Raises the errors of
+        `LocalRanges.require` for an exclusive range. Raises RevisionNumberConstraintFailed if a network has become
         reachable at the same time.
         """
 
-        def work(session: Session) -> Subnet:
-            network = networks.find(session, subnet.network_id)
-            if network is None:
-                raise not_found(subnet.network_id)
-            is_exclusive = network.network_type == LOCAL and self._ranges.are_exclusive(reachable=network.reachable)
-            if is_exclusive:
-                self._ranges.lock(session)
-            row = require(session, subnet.network_id)
-            if row.reachable and not is_exclusive:
-                raise changed("network", network.id)
-            _require_no_overlap(session, row, subnet)
-            if is_exclusive:
-                self._ranges.require(session, row, [subnet.cidr], any_range=any_range)
-            self._quotas.take(session, subnet.project_id, {"subnets": 1})
-            when_committed(session, lambda: self._hints.network_changed(network.id))
-            return subnets.add(session, subnet, row.id, self._worker.at())
+        def work(session: Session) -> tuple[Subnet, ...]:
+            locked = self._lock_networks(session, {subnet.network_id for subnet in subnets})
+            made = []
+            for subnet in subnets:
+                row, is_exclusive = locked[subnet.network_id]
+                _require_no_overlap(session, row, subnet)
+                if is_exclusive:
+                    self._ranges.require(session, row, [subnet.cidr], any_range=any_range)
+                made.append(subnet_rows.add(session, subnet, row.id, self._worker.at()))
+            for project_id, count in sorted(Counter(subnet.project_id for subnet in subnets).items()):
+                self._quotas.take(session, project_id, {"subnets": count})
+            for network_id in sorted(locked):
+                when_committed(session, partial(self._hints.network_changed, network_id))
+            return tuple(made)
 
         try:
             return self._quotas.run(work)
         except OverQuota as error:
             raise refused(error) from None
 
+    def _lock_networks(self, session: Session, network_ids: Collection[str]) -> dict[str, tuple[NetworkRow, bool]]:
+        """Returns the locked networks by id, each with whether its ranges are exclusive."""
+        are_exclusive: dict[str, bool] = {}
+        for network_id in sorted(network_ids):
+            network = rows.find(session, network_id)
+            if network is None:
+                raise not_found(network_id)
+            is_local = network.network_type == LOCAL
+            are_exclusive[network_id] = is_local and self._ranges.are_exclusive(reachable=network.reachable)
+        if any(are_exclusive.values()):
+            self._ranges.lock(session)
+        locked = rows.lock_several(session, are_exclusive.keys())
+        for network_id, is_exclusive in are_exclusive.items():
+            if network_id not in locked:
+                raise not_found(network_id)
+            if locked[network_id].row.reachable and not is_exclusive:
+                raise changed("network", network_id)
+        return {network_id: (network.row, are_exclusive[network_id]) for network_id, network in locked.items()}
+
     def update_subnet(self, ctx: RequestContext, subnet: Subnet) -> Subnet:
         def work(session: Session) -> Subnet:
-            network_id = subnets.network_of(session, subnet.id)
-            if network_id is None or networks.lock(session, network_id) is None:
+            network_id = subnet_rows.network_of(session, subnet.id)
+            if network_id is None or rows.lock(session, network_id) is None:
                 raise subnet_not_found(subnet.id)
-            if subnet.gateway_ip is not None and subnets.has_address(session, subnet.id, subnet.gateway_ip):
+            if subnet.gateway_ip is not None and subnet_rows.has_address(session, subnet.id, subnet.gateway_ip):
                 raise errors.IpAddressAlreadyAllocated(
                     f"Gateway ip {subnet.gateway_ip} is allocated to a port of subnet {subnet.id}."
                 )
             when_committed(session, lambda: self._hints.network_changed(network_id))
-            written = subnets.replace(session, subnet, self._worker.at())
-            current = subnets.find(session, subnet.id)
+            written = subnet_rows.replace(session, subnet, self._worker.at())
+            current = subnet_rows.find(session, subnet.id)
             if current is None:
                 raise subnet_not_found(subnet.id)
             if not written:
@@ -149,18 +173,18 @@ class Subnets(SubnetsApi):
 
     def delete_subnet(self, ctx: RequestContext, subnet_id: str) -> None:
         def work(session: Session) -> None:
-            network_id = subnets.network_of(session, subnet_id)
-            if network_id is None or networks.lock(session, network_id) is None:
+            network_id = subnet_rows.network_of(session, subnet_id)
+            if network_id is None or rows.lock(session, network_id) is None:
                 raise subnet_not_found(subnet_id)
-            subnet = subnets.find(session, subnet_id)
+            subnet = subnet_rows.find(session, subnet_id)
             if subnet is None:
                 raise subnet_not_found(subnet_id)
-            if subnets.is_used(session, subnet_id):
+            if subnet_rows.is_used(session, subnet_id):
                 raise errors.SubnetInUse(
                     f"Unable to complete operation on subnet {subnet_id}: One or more ports have an IP allocation from this subnet."
                 )
             when_committed(session, lambda: self._hints.network_changed(network_id))
-            subnets.remove(session, subnet_id)
+            subnet_rows.remove(session, subnet_id)
             give(session, subnet.project_id, {"subnets": 1})
 
         self._worker.run(work)
@@ -168,7 +192,7 @@ class Subnets(SubnetsApi):
 
 def _require_no_overlap(session: Session, row: NetworkRow, subnet: Subnet) -> None:
     """Raises OverlappingSubnets if a subnet of the same network has addresses of the range."""
-    overlapped = addresses.overlap(subnet.cidr, [other.cidr for other in subnets.of_network(session, row.id)])
+    overlapped = addresses.overlap(subnet.cidr, [other.cidr for other in subnet_rows.of_network(session, row.id)])
     if overlapped is not None:
         raise errors.OverlappingSubnets(
             f"Invalid input for operation: Requested subnet with cidr: {subnet.cidr} for network: {subnet.network_id} "
@@ -178,7 +202,7 @@ def _require_no_overlap(session: Session, row: NetworkRow, subnet: Subnet) -> No
 
 def require(session: Session, network_id: str) -> NetworkRow:
     """Returns the locked row. Raises NetworkNotFound."""
-    row = networks.lock(session, network_id)
+    row = rows.lock(session, network_id)
     if row is None:
         raise not_found(network_id)
     return row

@@ -5,7 +5,7 @@ Every transaction locks in one order: ports, networks, security groups, usages. 
 
 import random
 from collections import Counter, deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import NamedTuple
 
@@ -38,7 +38,7 @@ from minova.db.networks.vif_rules import pairs_of
 from minova.db.quotas import OverQuota, give
 from minova.db.sql import chunked
 from minova.objects.network import addresses
-from minova.objects.network.network import MAX_ADDRESSES, MAX_GROUPS, AddressRequest, FixedIp, Port
+from minova.objects.network.network import MAX_ADDRESSES, MAX_GROUPS, AddressRequest, FixedIp, NewPort, Port
 from minova.objects.network.vif import Vif
 
 # Addresses to check in one query before all taken ones are read.
@@ -121,16 +121,26 @@ class Ports(PortsApi, HostInterfacesApi):
 
     def create_port(self, ctx: RequestContext, port: Port, fixed_ips: Requests | None) -> Port:
         """Simultaneous calls share a transaction."""
-        _check_security(port)
         new = PortCreation(ctx, port, fixed_ips)
-        races: Races = [self._groups.race, self._quotas.race, *([] if port.mac_address else [MAC_TAKEN])]
+        return self._create([new], lambda: [self._creations.run(new)])[0]
+
+    def create_ports(self, ctx: RequestContext, ports: tuple[NewPort, ...]) -> tuple[Port, ...]:
+        new = [PortCreation(ctx, each.port, each.fixed_ips) for each in ports]
+        return tuple(self._create(new, lambda: self._worker.run(lambda session: self._create_all(session, new))))
+
+    def _create(self, new: Sequence[PortCreation], write: Callable[[], list[Port]]) -> list[Port]:
+        for each in new:
+            _check_security(each.port)
+        macs = [each.port.mac_address for each in new]
+        races: Races = [self._groups.race, self._quotas.race, *([] if all(macs) else [MAC_TAKEN])]
         try:
-            created = repeat_lost(lambda: self._creations.run(new), races)
+            created = repeat_lost(write, races)
         except OverQuota as error:
             raise refused(error) from None
         except IntegrityError:
-            raise errors.MacAddressInUse(f"MAC address {port.mac_address} is in use by another port.") from None
-        self._hints.members_changed(created.security_groups or ())
+            shown = ", ".join(filter(None, macs))
+            raise errors.MacAddressInUse(f"MAC address {shown} is in use by another port.") from None
+        self._hints.members_changed({group for port in created for group in port.security_groups or ()})
         return created
 
     def _create_all(self, session: Session, new: Sequence[PortCreation]) -> list[Port]:

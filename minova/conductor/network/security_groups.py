@@ -4,6 +4,7 @@ Every transaction locks ports, networks, groups and usages in this order. So the
 """
 
 import uuid
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeVar
 
@@ -71,15 +72,19 @@ class SecurityGroups(SecurityGroupsApi):
         security_groups.add_rules(session, row_id, rules, {group.id: row_id}, self._worker.at())
         self._quotas.take_always(session, project_id, {"security_group": 1, "security_group_rule": len(rules)})
 
-    def create_security_group(self, ctx: RequestContext, group: SecurityGroup) -> SecurityGroup:
-        self.ensure_default([group.project_id])
-        rules = _egress(group)
+    def create_security_groups(
+        self, ctx: RequestContext, groups: tuple[SecurityGroup, ...]
+    ) -> tuple[SecurityGroup, ...]:
+        self.ensure_default(group.project_id for group in groups)
 
-        def work(session: Session) -> SecurityGroup:
-            self._quotas.take(session, group.project_id, {"security_group": 1, "security_group_rule": len(rules)})
-            row_id = security_groups.add(session, group, self._worker.at())
-            security_groups.add_rules(session, row_id, rules, {}, self._worker.at())
-            return _require(security_groups.find(session, group.id), group.id)
+        def work(session: Session) -> tuple[SecurityGroup, ...]:
+            for project_id, count in sorted(Counter(group.project_id for group in groups).items()):
+                rules = count * len(_egress(groups[0]))
+                self._quotas.take(session, project_id, {"security_group": count, "security_group_rule": rules})
+            for group in groups:
+                row_id = security_groups.add(session, group, self._worker.at())
+                security_groups.add_rules(session, row_id, _egress(group), {}, self._worker.at())
+            return tuple(_require(security_groups.find(session, group.id), group.id) for group in groups)
 
         return self._counted(work)
 
@@ -116,28 +121,33 @@ class SecurityGroups(SecurityGroupsApi):
 
         self._hints.rules_changed(sorted(self._worker.run(work)))
 
-    def create_security_group_rule(self, ctx: RequestContext, rule: SecurityGroupRule) -> SecurityGroupRule:
-        """Raises SecurityGroupRuleExists if the group has the rule already. Raises SecurityGroupNotFound if the group,
-        or the one to which the rule refers, is deleted.
+    def create_security_group_rules(
+        self, ctx: RequestContext, rules: tuple[SecurityGroupRule, ...]
+    ) -> tuple[SecurityGroupRule, ...]:
+        """Raises SecurityGroupRuleExists if a group has a rule already. Raises SecurityGroupNotFound if a group,
+        or one to which a rule refers, is deleted.
         """
+        by_group: dict[str, list[SecurityGroupRule]] = {}
+        for rule in rules:
+            of_group = by_group.setdefault(rule.security_group_id, [])
+            if any(_same(each, rule) for each in of_group):
+                raise errors.DuplicateSecurityGroupRuleInPost("Duplicate Security Group Rule in POST.")
+            of_group.append(rule)
 
-        def work(session: Session) -> SecurityGroupRule:
-            named = [rule.security_group_id, *([rule.remote_group_id] if rule.remote_group_id is not None else [])]
-            locked = lock_groups(session, named)
-            group = security_groups.find(session, rule.security_group_id)
-            existing = next((each for each in _require(group, rule.security_group_id).rules if _same(each, rule)), None)
-            if existing is not None:
-                raise errors.SecurityGroupRuleExists(f"Security group rule already exists. Rule id is {existing.id}.")
-            self._quotas.take(session, rule.project_id, {"security_group_rule": 1})
-            ids = {group_id: row.id for group_id, row in locked.items()}
-            row_id = ids[rule.security_group_id]
-            security_groups.add_rules(session, row_id, [rule], ids, self._worker.at())
-            created = security_groups.find_rule(session, rule.id)
-            assert created is not None
-            return created
+        def work(session: Session) -> tuple[SecurityGroupRule, ...]:
+            named = {*by_group, *(rule.remote_group_id for rule in rules if rule.remote_group_id is not None)}
+            ids = {group_id: row.id for group_id, row in lock_groups(session, named).items()}
+            made: dict[str, SecurityGroupRule] = {}
+            for group_id, of_group in by_group.items():
+                _require_new(_require(security_groups.find(session, group_id), group_id), of_group)
+                security_groups.add_rules(session, ids[group_id], of_group, ids, self._worker.at())
+                made |= {rule.id: rule for rule in _require(security_groups.find(session, group_id), group_id).rules}
+            for project_id, count in sorted(Counter(rule.project_id for rule in rules).items()):
+                self._quotas.take(session, project_id, {"security_group_rule": count})
+            return tuple(made[rule.id] for rule in rules)
 
         created = self._counted(work)
-        self._hints.rules_changed([rule.security_group_id])
+        self._hints.rules_changed(sorted(by_group))
         return created
 
     def delete_security_group_rule(self, ctx: RequestContext, rule_id: str) -> None:
@@ -223,6 +233,14 @@ def _rule(
         ethertype=ethertype,
         remote_group_id=remote_group_id,
     )
+
+
+def _require_new(group: SecurityGroup, rules: Iterable[SecurityGroupRule]) -> None:
+    """Raises SecurityGroupRuleExists if the group has one of these rules already."""
+    for rule in rules:
+        existing = next((each for each in group.rules if _same(each, rule)), None)
+        if existing is not None:
+            raise errors.SecurityGroupRuleExists(f"Security group rule already exists. Rule id is {existing.id}.")
 
 
 def _same(one: SecurityGroupRule, other: SecurityGroupRule) -> bool:

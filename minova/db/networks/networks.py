@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import bindparam, delete, exists, insert, or_, select, update
+from sqlalchemy import bindparam, delete, exists, insert, not_, or_, select, update
 from sqlalchemy.orm import Session
 
 from minova.db import models
@@ -35,10 +35,20 @@ def find(session: Session, uuid: str) -> Network | None:
 
 
 def visible(
-    session: Session, project_id: str | None, filters: Mapping[str, Sequence[Any]], page: Page
+    session: Session,
+    project_id: str | None,
+    filters: Mapping[str, Sequence[Any]],
+    page: Page,
+    *,
+    shared: bool | None = None,
 ) -> list[Network]:
-    """Returns the networks that a project may see; None: all. Raises LookupError if the marker is unknown."""
+    """Returns the networks that a project may see; None: all. `shared`: only those that every project sees, or only the
+    others. Raises LookupError if the marker is unknown.
+    """
     seen = select(Row)
+    if shared is not None:
+        of_all = or_(Row.shared, Row.external)
+        seen = seen.where(of_all if shared else not_(of_all))
     if project_id is not None:
         seen = seen.where(or_(Row.project_id == project_id, Row.shared, Row.external))
     return _to_objects(session, rows_of(session, seen, Row, filters, page))

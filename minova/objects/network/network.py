@@ -21,7 +21,7 @@ MAX_ADDRESSES = 5
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):
-    """`shared`: every project may use it. `external`: every project may see it. `revision_number` grows with each
+    """`shared`: every project may use it. `external`: every project may see it; only networks of earlier versions are. `revision_number` grows with each
     change.
 
     `reachable`: of a `local` network: its hosts have routes to its subnets, so no other reachable network may have
@@ -175,3 +175,10 @@ class Port(msgspec.Struct, frozen=True, kw_only=True):
     revision_number: int = 1
     created_at: datetime | None = None
     updated_at: datetime | None = None
+
+
+class NewPort(msgspec.Struct, frozen=True, kw_only=True):
+    """A port to be made. `fixed_ips` None: the next free address of each IP version."""
+
+    port: Port
+    fixed_ips: tuple[AddressRequest, ...] | None = None

@@ -136,7 +136,7 @@ def _make_network(cluster: Cluster, network_id: str) -> None:
     """By the conductor, because the Network API lets no caller choose an id."""
     ctx = service_context()
     network = Network(id=network_id, name="private", project_id=PROJECT, shared=True)
-    cluster.conductor.create_network(ctx, network=network)
+    cluster.conductor.create_networks(ctx, networks=(network,))[0]
     subnet = Subnet(
         id=SUBNET,
         network_id=network_id,
@@ -146,7 +146,7 @@ def _make_network(cluster: Cluster, network_id: str) -> None:
         gateway_ip="192.168.1.1",
         allocation_pools=(Pool(start="192.168.1.30", end="192.168.1.200"),),
     )
-    cluster.conductor.create_subnet(ctx, subnet=subnet)
+    cluster.conductor.create_subnets(ctx, subnets=(subnet,))[0]
 
 
 def _sent(session: requests.Session, method: str, url: str, **more: Any) -> None:

@@ -198,11 +198,12 @@ def test_each_call_of_the_api_is_either_repeated_or_known_not_to_be() -> None:
     of_api = {name for name, method in methods_of(ConductorApi).items() if method.audience.roles == {Role.API}}
     sent_once = {
         "create_server_group",
-        "create_network",
-        "create_subnet",
+        "create_networks",
+        "create_subnets",
         "create_port",
-        "create_security_group",
-        "create_security_group_rule",
+        "create_ports",
+        "create_security_groups",
+        "create_security_group_rules",
         # A hint: the host and a conductor look from time to time.
         "network_changed",
         # Reports, which come again by themselves.

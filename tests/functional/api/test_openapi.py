@@ -242,7 +242,7 @@ def test_limits_and_extensions_of_the_network_api_match_their_description(cloud:
     document = plain(describe())
     quota = "/network/v2.0/quotas/{project_id}"
     checked(cloud, document, "PUT", quota, {"quota": {"port": 7}}, project_id="p")
-    for path in (quota, f"{quota}/default", f"{quota}/details.json"):
+    for path in (quota, f"{quota}/default", f"{quota}/details"):
         checked(cloud, document, "GET", path, project_id="p")
     assert checked(cloud, document, "GET", "/network/v2.0/quotas")["quotas"]
     assert checked(cloud, document, "GET", "/network/v2.0/extensions")["extensions"]

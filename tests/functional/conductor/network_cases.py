@@ -40,7 +40,7 @@ GROUPS = {"security_group": 1, "security_group_rule": 4}
 
 def network(harness: ConductorHarness, **values: Any) -> Network:
     made = Network(id=str(uuid.uuid4()), project_id=PROJECT, **values)
-    return harness.conductor.create_network(CTX, network=made)
+    return harness.conductor.create_networks(CTX, networks=(made,))[0]
 
 
 def new_subnet(on: Network, cidr: str, **values: Any) -> Subnet:
@@ -59,7 +59,7 @@ def new_subnet(on: Network, cidr: str, **values: Any) -> Subnet:
 
 
 def subnet(harness: ConductorHarness, on: Network, cidr: str, **values: Any) -> Subnet:
-    return harness.conductor.create_subnet(CTX, subnet=new_subnet(on, cidr, **values))
+    return harness.conductor.create_subnets(CTX, subnets=(new_subnet(on, cidr, **values),))[0]
 
 
 def port(harness: ConductorHarness, on: Network, *addresses: str, **values: Any) -> Port:
@@ -82,7 +82,7 @@ class NetworkCases:
 
         def make(cidr: str, version: int) -> Subnet:
             made = Subnet(id=str(uuid.uuid4()), network_id=blue.id, project_id=PROJECT, cidr=cidr, ip_version=version)
-            return conductor.create_subnet(CTX, subnet=made)
+            return conductor.create_subnets(CTX, subnets=(made,))[0]
 
         for cidr, version in (("192.0.2.8/30", 4), ("10.0.0.0/8", 4), ("2001:db8::/64", 6)):
             with pytest.raises(errors.BadRequest, match="not in a range of local networks"):
@@ -108,7 +108,7 @@ class NetworkCases:
         # An administrator answers for the cloud.
         block = parse_cidr("198.18.0.0/15", 4)
         public = Subnet(id=str(uuid.uuid4()), network_id=local.id, project_id=PROJECT, ip_version=4, cidr=str(block))
-        assert harness.conductor.create_subnet(CTX, subnet=public, any_range=True).cidr == "198.18.0.0/15"
+        assert harness.conductor.create_subnets(CTX, subnets=(public,), any_range=True)[0].cidr == "198.18.0.0/15"
 
     def test_ranges_of_networks_in_namespaces_may_overlap(self, harness: ConductorHarness) -> None:
         """Each host has namespaces. Neither an error nor a reservation tells a project of the ranges of others."""
@@ -152,7 +152,7 @@ class NetworkCases:
             session.execute(update(models.ComputeNode).values(host_ip="198.51.100.7"))
         of_host = new_subnet(hidden, "198.51.100.0/24")
         with pytest.raises(errors.BadRequest, match="contains a host's address, 198"):
-            harness.conductor.create_subnet(CTX, subnet=of_host, any_range=True)
+            harness.conductor.create_subnets(CTX, subnets=(of_host,), any_range=True)[0]
 
     def test_networks_made_reachable_at_once_share_no_addresses(self, harness: ConductorHarness) -> None:
         harness.levels["compute"] = NAMESPACES
@@ -235,7 +235,7 @@ class NetworkCases:
         ports = harness.conductor.collaborators.ports
         harness.conductor.ensure_default_security_group(CTX, project_id=PROJECT)
         group = SecurityGroup(id=str(uuid.uuid4()), name="web", project_id=PROJECT)
-        harness.conductor.create_security_group(CTX, group=group)
+        harness.conductor.create_security_groups(CTX, groups=(group,))[0]
 
         def new(on: Network, *fixed: AddressRequest, **values: Any) -> PortCreation:
             made = Port(id=str(uuid.uuid4()), network_id=on.id, project_id=PROJECT, **values)
@@ -540,13 +540,13 @@ class SecurityGroupCases:
             return [each.ranges("", 4) for each in host.members[before[1] :]]
 
         opened = let_in(default, protocol="tcp", port_range_min=22, port_range_max=22)
-        assert told(lambda: harness.conductor.create_security_group_rule(CTX, rule=opened))
+        assert told(lambda: harness.conductor.create_security_group_rules(CTX, rules=(opened,))[0])
         wanted = VifRule(direction="ingress", ip_version=4, protocol="tcp", port_min=22, port_max=22)
         assert wanted in (rules_on(harness, "a")[port_id] or ())
         with pytest.raises(errors.SecurityGroupRuleExists):
-            harness.conductor.create_security_group_rule(
-                CTX, rule=msgspec.structs.replace(opened, id=str(uuid.uuid4()))
-            )
+            harness.conductor.create_security_group_rules(
+                CTX, rules=(msgspec.structs.replace(opened, id=str(uuid.uuid4())),)
+            )[0]
         assert told(lambda: harness.conductor.delete_security_group_rule(CTX, rule_id=opened.id))
         assert wanted not in (rules_on(harness, "a")[port_id] or ())
         # Another member, on no host yet: neighbours are one range.
@@ -561,7 +561,7 @@ class SecurityGroupCases:
         assert made == [("10.1.0.2/32", "10.1.0.4/32")]
         # A host that does not hear costs nothing but time.
         host.deaf = True
-        harness.conductor.create_security_group_rule(CTX, rule=opened)
+        harness.conductor.create_security_group_rules(CTX, rules=(opened,))[0]
         harness.settle()
         assert wanted in (rules_on(harness, "a")[port_id] or ())
 
@@ -599,7 +599,7 @@ class SecurityGroupCases:
         before = host.refreshed, len(host.members)
         for number in range(1, 8):
             opened = let_in(default, protocol="tcp", port_range_min=number, port_range_max=number)
-            harness.conductor.create_security_group_rule(CTX, rule=opened)
+            harness.conductor.create_security_group_rules(CTX, rules=(opened,))[0]
         assert len(harness.waiting) == 1
         for _ in range(3):
             port(harness, flat)
@@ -646,7 +646,7 @@ class SecurityGroupCases:
         blue = network(harness)
         for _ in range(3):
             group = SecurityGroup(id=str(uuid.uuid4()), name="web", project_id=PROJECT)
-            harness.conductor.create_security_group(CTX, group=group)
+            harness.conductor.create_security_groups(CTX, groups=(group,))[0]
 
             def ask(number: int, group: SecurityGroup = group) -> Any:
                 if number % 2:

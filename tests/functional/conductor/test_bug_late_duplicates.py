@@ -26,7 +26,7 @@ from minova.objects.actions.power import STOP
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.instance_group import AFFINITY
 from minova.objects.catalogue.key_pair import KeyPair
-from minova.objects.network.network import Network, Pool, Port, SecurityGroup, SecurityGroupRule, Subnet
+from minova.objects.network.network import Network, NewPort, Pool, Port, SecurityGroup, SecurityGroupRule, Subnet
 from minova.objects.servers.server_changes import ServerChanges
 from tests.functional.conductor.conductor_harness import CTX, IMAGE, ConductorHarness, request
 from tests.tables import make_tables
@@ -140,9 +140,9 @@ def of_service(**arguments: Any) -> tuple[str, Callable[[World], dict[str, Any]]
 
 FLAVOR_MADE = [call("create_flavor", flavor=SMALL)]
 AGGREGATE = [call("create_aggregate", name="one", metadata={})]
-NET = [call("create_network", network=NETWORK)]
-NET_AND_SUBNET = [*NET, call("create_subnet", subnet=SUBNET)]
-WEB = [call("create_security_group", group=GROUP)]
+NET = [call("create_networks", networks=(NETWORK,))]
+NET_AND_SUBNET = [*NET, call("create_subnets", subnets=(SUBNET,))]
+WEB = [call("create_security_groups", groups=(GROUP,))]
 KEYS = [call("create_key_pair", key_pair=KEY)]
 OF_FLAVOR, OF_AGGREGATE = {"flavorid": "small"}, {"aggregate_id": 1}
 MEMBER = {"image_id": IMAGE.id, "member_id": "friend"}
@@ -233,12 +233,16 @@ CASES: list[Case] = [
         ],
         [call("update_port", port=msgspec.structs.replace(PORT, name="b", revision_number=2), fixed_ips=None)],
     ),
+    (
+        [*NET_AND_SUBNET, call("create_ports", ports=(NewPort(port=PORT),))],
+        [call("delete_port", port_id=PORT.id)],
+    ),
     (WEB, [call("delete_security_group", group_id=GROUP.id)]),
     (
         [*WEB, call("update_security_group", group=msgspec.structs.replace(GROUP, name="a"))],
         [call("update_security_group", group=msgspec.structs.replace(GROUP, name="b", revision_number=2))],
     ),
-    ([*WEB, call("create_security_group_rule", rule=RULE)], [call("delete_security_group_rule", rule_id=RULE.id)]),
+    ([*WEB, call("create_security_group_rules", rules=(RULE,))], [call("delete_security_group_rule", rule_id=RULE.id)]),
     ([*SHARED, call("add_image_member", **MEMBER)], [call("remove_image_member", **MEMBER)]),
     (
         [*SHARED, call("add_image_member", **MEMBER), call("update_image_member", **MEMBER, status="accepted")],

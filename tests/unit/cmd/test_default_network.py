@@ -22,15 +22,19 @@ class Conductor:
         self.networks: dict[str, Network] = {}
         self.subnets: dict[str, Subnet] = {}
 
-    def create_network(self, ctx: Any, network: Network) -> Network:
-        if network.id in self.networks:
-            raise errors.SegmentInUse("it is there")
-        return self.networks.setdefault(network.id, network)
+    def create_networks(self, ctx: Any, networks: tuple[Network, ...]) -> tuple[Network, ...]:
+        for network in networks:
+            if network.id in self.networks:
+                raise errors.SegmentInUse("it is there")
+            self.networks[network.id] = network
+        return networks
 
-    def create_subnet(self, ctx: Any, subnet: Subnet, any_range: bool) -> Subnet:
-        if subnet.id in self.subnets:
-            raise errors.OverlappingSubnets("it is there")
-        return self.subnets.setdefault(subnet.id, subnet)
+    def create_subnets(self, ctx: Any, subnets: tuple[Subnet, ...], any_range: bool) -> tuple[Subnet, ...]:
+        for subnet in subnets:
+            if subnet.id in self.subnets:
+                raise errors.OverlappingSubnets("it is there")
+            self.subnets[subnet.id] = subnet
+        return subnets
 
 
 def make(tmp_path: Path, conductor: Conductor, **options: str) -> None:

@@ -92,11 +92,9 @@ def create(api: Collaborators, call: Call) -> dict[str, Any]:
     body: NewGroup = call.body.security_group
     new = security_groups.NewSecurityGroup(name=body.name, description=body.description)
     with _in_novas_codes():
-        made = security_groups.create(
-            _network(api),
-            _as(call, "create_security_group", body=security_groups.CreateSecurityGroup(security_group=new)),
-        )
-    return {"security_group": _shown(api, _find(api, call, made["security_group"]["id"]))}
+        network, as_network = _network(api), _as(call, "create_security_group")
+        (made,) = security_groups.add(network, as_network, [security_groups.new(network, as_network, new)])
+    return {"security_group": _shown(api, _find(api, call, made["id"]))}
 
 
 def update(api: Collaborators, call: Call) -> dict[str, Any]:
@@ -126,12 +124,10 @@ def create_rule(api: Collaborators, call: Call) -> dict[str, Any]:
     source = None if body.group_id is None else _find(api, call, _checked(body.group_id))
     rule = _new_rule(body, group, source)
     with _in_novas_codes():
-        made = security_group_rules.create(
-            _network(api),
-            _as(call, "create_security_group_rule", body=security_group_rules.CreateRule(security_group_rule=rule)),
-        )
+        network, as_network = _network(api), _as(call, "create_security_group_rule")
+        (made,) = security_group_rules.add(network, as_network, [security_group_rules.new(network, as_network, rule)])
     with api.db.read() as session:
-        stored_rule = stored.find_rule(session, made["security_group_rule"]["id"])
+        stored_rule = stored.find_rule(session, made["id"])
     if stored_rule is None:
         raise errors.NotFound("The rule has been deleted meanwhile.")
     return {"security_group_rule": shown_rule(stored_rule, {} if source is None else {source.id: source})}
@@ -143,7 +139,9 @@ def delete_rule(api: Collaborators, call: Call) -> None:
         security_group_rules.delete(_network(api), _as(call, "delete_security_group_rule", path=path))
 
 
-def _new_rule(body: NewRule, group: SecurityGroup, source: SecurityGroup | None) -> security_group_rules.NewRule:
+def _new_rule(
+    body: NewRule, group: SecurityGroup, source: SecurityGroup | None
+) -> security_group_rules.NewSecurityGroupRule:
     """Returns the rule for the Network API. Raises BadRequest if it is invalid.
 
     As in Nova, a rule for a range must have a protocol and ports; a rule for a group need not.
@@ -156,7 +154,7 @@ def _new_rule(body: NewRule, group: SecurityGroup, source: SecurityGroup | None)
         raise errors.BadRequest("Not enough parameters to build a valid rule.")
     ports = [_number(port) for port in (low, high)]
     prefix = None if source is not None else _range(body.cidr or ANYWHERE)
-    return security_group_rules.NewRule(
+    return security_group_rules.NewSecurityGroupRule(
         security_group_id=group.id,
         direction="ingress",
         ethertype="IPv6" if prefix is not None and prefix.version == 6 else "IPv4",

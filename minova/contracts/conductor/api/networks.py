@@ -5,14 +5,24 @@ from typing import Protocol
 from minova.context import RequestContext
 from minova.contracts.base import call
 from minova.contracts.conductor.audiences import BY_API
-from minova.objects.network.network import AddressRequest, Network, Port, SecurityGroup, SecurityGroupRule, Subnet
+from minova.objects.network.network import (
+    AddressRequest,
+    Network,
+    NewPort,
+    Port,
+    SecurityGroup,
+    SecurityGroupRule,
+    Subnet,
+)
 
 
 @BY_API
 class NetworksApi(Protocol):
-    @call(since="1.7", refused_when_disk_full=True)
-    def create_network(self, ctx: RequestContext, *, network: Network) -> Network:
-        """Raises SegmentInUse if another network has its physical network, or this VLAN of it."""
+    @call(since="1.9", refused_when_disk_full=True)
+    def create_networks(self, ctx: RequestContext, *, networks: tuple[Network, ...]) -> tuple[Network, ...]:
+        """Make all of them or none. Raises SegmentInUse if another network has the physical network of one, or this VLAN of
+        it.
+        """
         ...
 
     @call(since="1.7", refused_when_disk_full=True)
@@ -30,9 +40,13 @@ class NetworksApi(Protocol):
 
 @BY_API
 class SubnetsApi(Protocol):
-    @call(since="1.7", refused_when_disk_full=True)
-    def create_subnet(self, ctx: RequestContext, *, subnet: Subnet, any_range: bool = False) -> Subnet:
-        """`any_range`: see `Subnets.create`. Raises OverlappingSubnets if another subnet has addresses of its range."""
+    @call(since="1.9", refused_when_disk_full=True)
+    def create_subnets(
+        self, ctx: RequestContext, *, subnets: tuple[Subnet, ...], any_range: bool = False
+    ) -> tuple[Subnet, ...]:
+        """Make all of them or none. `any_range`: see `Subnets.create_subnets`. Raises OverlappingSubnets if another subnet has
+        addresses of a range.
+        """
         ...
 
     @call(since="1.7", refused_when_disk_full=True)
@@ -57,6 +71,11 @@ class PortsApi(Protocol):
         """
         ...
 
+    @call(since="1.9", refused_when_disk_full=True)
+    def create_ports(self, ctx: RequestContext, *, ports: tuple[NewPort, ...]) -> tuple[Port, ...]:
+        """Same as `create_port`: makes all of them or none."""
+        ...
+
     @call(since="1.7", refused_when_disk_full=True)
     def update_port(self, ctx: RequestContext, *, port: Port, fixed_ips: tuple[AddressRequest, ...] | None) -> Port:
         """Same as `update_network`. `fixed_ips` None: the addresses stay. Raises the same errors as `create_port`."""
@@ -78,9 +97,13 @@ class SecurityGroupsApi(Protocol):
         """Make the default group of the project if it has none. Idempotent."""
         ...
 
-    @call(since="1.7", refused_when_disk_full=True)
-    def create_security_group(self, ctx: RequestContext, *, group: SecurityGroup) -> SecurityGroup:
-        """Make a group with rules that allow all outgoing traffic. Raises Forbidden if the quota is used up."""
+    @call(since="1.9", refused_when_disk_full=True)
+    def create_security_groups(
+        self, ctx: RequestContext, *, groups: tuple[SecurityGroup, ...]
+    ) -> tuple[SecurityGroup, ...]:
+        """Make groups with rules that allow all outgoing traffic: all of them or none. Raises Forbidden if the quota is
+        used up.
+        """
         ...
 
     @call(since="1.7", refused_when_disk_full=True)
@@ -95,9 +118,13 @@ class SecurityGroupsApi(Protocol):
         """
         ...
 
-    @call(since="1.7", refused_when_disk_full=True)
-    def create_security_group_rule(self, ctx: RequestContext, *, rule: SecurityGroupRule) -> SecurityGroupRule:
-        """Raises SecurityGroupRuleExists if its group has such a rule already."""
+    @call(since="1.9", refused_when_disk_full=True)
+    def create_security_group_rules(
+        self, ctx: RequestContext, *, rules: tuple[SecurityGroupRule, ...]
+    ) -> tuple[SecurityGroupRule, ...]:
+        """Make all of them or none. Raises SecurityGroupRuleExists if its group has such a rule already,
+        DuplicateSecurityGroupRuleInPost if two of them are the same.
+        """
         ...
 
     @call(since="1.7")

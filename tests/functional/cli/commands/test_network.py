@@ -58,14 +58,16 @@ def test_networks_subnets_and_ports_from_their_creation_to_their_end(minova: Cli
 def test_a_network_is_changed(minova: Cli) -> None:
     succeed(minova("network", "create", "blue", "--reachable"))
     assert json_output(minova("network", "show", "blue", *JSON))["minova:reachable"]
-    words = ("--name", "green", "--mtu", "1400", "--share", "--external", "--disable", "--no-reachable")
+    words = ("--name", "green", "--mtu", "1400", "--share", "--disable", "--no-reachable")
     succeed(minova("network", "set", "blue", *words))
     changed = json_output(minova("network", "show", "green", *JSON))
-    names = ("mtu", "shared", "router:external", "admin_state_up", "minova:reachable")
-    assert [changed[name] for name in names] == [1400, True, True, False, False]
+    names = ("mtu", "shared", "admin_state_up", "minova:reachable")
+    assert [changed[name] for name in names] == [1400, True, False, False]
     succeed(minova("network", "set", "green", "--no-share", "--internal", "--enable", "--reachable"))
     changed = json_output(minova("network", "show", "green", *JSON))
-    assert [changed[name] for name in names] == [1400, False, False, True, True]
+    assert [changed[name] for name in names] == [1400, False, True, True]
+    refused = minova("network", "set", "green", "--external")
+    assert (refused.code, "no routers and no floating addresses" in refused.err) == (1, True)
     nothing = minova("network", "set", "green")
     assert (nothing.code, "--reachable" in nothing.err) == (2, True)
 

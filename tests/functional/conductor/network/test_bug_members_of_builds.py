@@ -69,9 +69,11 @@ def test_group_whose_row_has_the_id_of_one_that_is_gone(harness: ConductorHarnes
 
     def group(project_id: str) -> str:
         made = SecurityGroup(id=str(uuid.uuid4()), name="web", project_id=project_id)
-        harness.conductor.create_security_group(CTX, group=made)
+        harness.conductor.create_security_groups(CTX, groups=(made,))[0]
         own = let_in(made.id, ethertype="IPv4", remote_group_id=made.id)
-        harness.conductor.create_security_group_rule(CTX, rule=msgspec.structs.replace(own, project_id=project_id))
+        harness.conductor.create_security_group_rules(
+            CTX, rules=(msgspec.structs.replace(own, project_id=project_id),)
+        )[0]
         return made.id
 
     def in_group(group_id: str) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def test_tags_of_interfaces_are_kept_for_each_kind(stocked: Cloud) -> None:
 def test_without_networks_a_server_is_on_the_only_one(stocked: Cloud) -> None:
     alone = stocked.make_server()
     assert shown(stocked, alone) == {}, "there is no network"
-    blue = network(stocked, name="blue", **{"router:external": True})
+    blue = network(stocked, name="blue")
     subnet(stocked, blue)
     nothing: tuple[list[Json] | None, ...] = (None, [])
     for networks in nothing:
