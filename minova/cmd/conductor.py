@@ -216,8 +216,8 @@ def make_manager(
     if neutron is not None:
         backends[NEUTRON] = neutron
     guest_reports = GuestReports(conf, worker)
-    builds = BuildInstances(conf, worker, scheduler, computes, groups, end_built=guest_reports.end_builds)
-    reports = BuildReports(conf, worker, computes, liveness)
+    builds = BuildInstances(conf, worker, scheduler, computes, groups, hints, end_built=guest_reports.end_builds)
+    reports = BuildReports(conf, worker, computes, liveness, hints)
     images = Images(worker, quotas)
     attachments = Attachments(ports, security_groups, hints, quotas, worker.at)
     move_changes = MoveChanges(conf, worker)

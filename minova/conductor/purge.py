@@ -115,9 +115,8 @@ class Purge:
             ports.
             """
             servers = ports.deleted_servers(session, limit)
-            for instance_uuid in servers:
-                for project_id, gone_ports in sorted(ports.release(session, instance_uuid).items()):
-                    give(session, project_id, {"ports": gone_ports})
+            for project_id, gone_ports in sorted(ports.release(session, servers).items()):
+                give(session, project_id, {"ports": gone_ports})
             return len(servers)
 
         def workers(session: Session, limit: int) -> int:

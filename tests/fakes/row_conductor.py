@@ -135,7 +135,7 @@ class RowConductor:
         def work(session: Session) -> None:
             gone: Any = {"vm_state": "deleted", "task_state": None, "deleted_at": now()}
             session.query(models.Instance).filter_by(uuid=instance_uuid).update(gone)
-            gone_ports = sum(ports.release(session, instance_uuid).values())
+            gone_ports = sum(ports.release(session, [instance_uuid]).values())
             quotas.give_server(session, instance_uuid, {"ports": gone_ports})
 
         self._do("delete_server", lambda: self._db.run(work))

@@ -237,7 +237,7 @@ class Ports(PortsApi, HostInterfacesApi):
             if port.security_groups is not None:
                 groups = self.lock_groups(session, port)
                 changed_groups.update({uuid for _, uuid in before_groups} ^ set(port.security_groups))
-                security_groups.take_from_port(session, row.id)
+                security_groups.take_from_ports(session, [row.id])
                 security_groups.give_to_ports(session, {row.id: groups})
             if fixed_ips is not None or port.allowed_address_pairs != pairs_of(row):
                 changed_groups.update(uuid for _, uuid in before_groups)

@@ -18,6 +18,7 @@ from minova import errors
 from minova.backoff import Backoff
 from minova.conductor.catalogue.server_groups import Groups
 from minova.conductor.compute_messages import Build, BuildPlan, ComputeClient, builds_of
+from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.notifications.instances import CREATE_START, note
 from minova.conductor.servers import evacuations
 from minova.conductor.servers.finish import fail_builds
@@ -83,10 +84,12 @@ class BuildInstances:
         scheduler: SchedulerApi,
         computes: ComputeClient,
         groups: Groups,
+        hints: InterfaceNotifier,
         *,
         end_built: Callable[[Session, Collection[str]], set[str]],
     ) -> None:
         self._end_built = end_built
+        self._hints = hints
         self._conf = conf
         self._groups = groups
         self._worker = worker
@@ -224,7 +227,7 @@ class BuildInstances:
         at = self._worker.at()
         if diagnosis is not None:
             request_specs.add_diagnoses(session, [(diagnosis, [*held.tasks])], at)
-        fail_builds(session, held.instances, ended, failure, at, self._worker.now())
+        fail_builds(session, held.instances, ended, failure, at, self._worker.now(), self._hints)
 
     def _commit(self, session: Session, scheduled: Sequence[Scheduled]) -> list[list[Build]]:
         """Write the intents: which attempt of which instance belongs to which host. The hosts get messages only

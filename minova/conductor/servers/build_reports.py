@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 from minova import errors, metrics
 from minova.conductor.compute_messages import Build, ComputeClient, build_plan_of, builds_of
 from minova.conductor.hosts.liveness import Liveness
+from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.notifications.instances import CREATE_ERROR, CREATE_START, note
 from minova.conductor.servers import evacuations
 from minova.conductor.servers.build import event_of, intent, retries
@@ -153,12 +154,20 @@ class AttemptReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BuildReports(BuildReportsApi):
-    def __init__(self, conf: cfg.ConfigOpts, worker: Worker, computes: ComputeClient, liveness: Liveness) -> None:
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        worker: Worker,
+        computes: ComputeClient,
+        liveness: Liveness,
+        hints: InterfaceNotifier,
+    ) -> None:
         self._max_attempts = int(conf.scheduler.max_attempts)
         self._build_timeout = float(conf.conductor.build_timeout)
         self._worker = worker
         self._computes = computes
         self._liveness = liveness
+        self._hints = hints
         self._claims = GroupCommit(worker, self._claim)
         self._progress = GroupCommit(worker, self._write_progress)
 
@@ -323,7 +332,8 @@ class BuildReports(BuildReportsApi):
             builds = self._next(session, locked_instances[instance_uuid], task, down)
             if builds:
                 return builds
-        fail_builds(session, locked_instances, [task], self._verdict(session, task, failure, retriable), at, now)
+        verdict = self._verdict(session, task, failure, retriable)
+        fail_builds(session, locked_instances, [task], verdict, at, now, self._hints)
         return []
 
     def _next(self, session: Session, locked: LockedInstance, task: Task, down: frozenset[str]) -> list[Build]:

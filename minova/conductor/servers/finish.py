@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement
 from sqlalchemy.orm import Session
 
 from minova import metrics
+from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.notifications.instances import BUILD_FAILED, REBUILD_ERROR, note
 from minova.conductor.servers import evacuations
 from minova.conductor.servers.server_images import remove_image
@@ -16,7 +17,7 @@ from minova.db import quotas
 from minova.db.engine import when_committed
 from minova.db.hosts import services
 from minova.db.models import Task
-from minova.db.networks import vifs
+from minova.db.networks import security_groups, vifs
 from minova.db.servers import actions, instances, migrations, request_specs, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.objects.servers.failures import Failure
@@ -58,9 +59,11 @@ def fail_builds(
     failure: Failure,
     at: datetime,
     now: ColumnElement[float],
+    hints: InterfaceNotifier,
 ) -> None:
-    """End these locked build tasks and instances in ERROR with the reason, and release what they hold. A server that
-    could not be unshelved stays shelved, and one that could not be evacuated is as it was, on its host.
+    """End these locked build tasks and instances in ERROR with the reason, and release what they hold, with their
+    interfaces. A server that could not be unshelved stays shelved, and one that could not be evacuated is as it was, on
+    its host; both keep their interfaces.
 
     The release has the claim number, so that it also refuses claims that arrive later.
     """
@@ -78,6 +81,7 @@ def fail_builds(
     off: dict[str, Any] = {"host": None, "node": None, "updated_at": at}
     if built:
         instances.transition(session, built, BUILDING, (VmState.ERROR, None), power_state=0, **off)
+        _release_interfaces(session, built, at, hints)
         note(session, BUILD_FAILED, built, kind=failure.kind, reason=failure.details)
     if shelved:
         instances.transition(session, shelved, UNSHELVING, (VmState.SHELVED_OFFLOADED, None), **off)
@@ -88,6 +92,22 @@ def fail_builds(
     announce_hosts(session, {locked_instances[uuid].host for uuid in uuids}, now)
     if released := [uuid for uuid in uuids if uuid in shelved or uuid in built]:
         claims.release(session, released, now, claim_number=max(task.claim_number for task in ended))
+
+
+def _release_interfaces(
+    session: Session, instance_uuids: Collection[str], at: datetime, hints: InterfaceNotifier
+) -> None:
+    """Takes their ports from servers that have no host, as Nova does: a user's port can be used again, and their
+    addresses are free.
+    """
+    groups = security_groups.of_instances(session, instance_uuids)
+    _give_ports(session, vifs.release(session, instance_uuids, at))
+    when_committed(session, lambda: hints.members_changed(groups))
+
+
+def _give_ports(session: Session, removed: Mapping[str, int]) -> None:
+    for project_id, count in sorted(removed.items()):
+        quotas.give(session, project_id, {"ports": count})
 
 
 def finish_delete(
@@ -107,11 +127,10 @@ def finish_delete(
     if instances.transition(session, [uuid], before, (VmState.DELETED, None), **values):
         # Ports that were made for a server belong to its project; a port that is marked for deletion may belong to
         # another project.
-        gone = vifs.release(session, uuid, at)
+        gone = vifs.release(session, [uuid], at)
         counted = locked.state[0] is not VmState.SOFT_DELETED
         quotas.give_server(session, uuid, {"ports": gone.pop(locked.project_id, 0)}, counted=counted)
-        for project_id, count in sorted(gone.items()):
-            quotas.give(session, project_id, {"ports": count})
+        _give_ports(session, gone)
     if action_id is not None:
         actions.end(session, [action_id], at, event=False)
     tasks.remove(session, [uuid])

@@ -174,12 +174,17 @@ def forget(session: Session, row_id: int, port_id: str) -> None:
     session.connection().execute(delete(Row).where(Row.id == row_id, Row.port_id == port_id, _HELD))
 
 
-def release(session: Session, instance_uuid: str, at: datetime, port_id: str | None = None) -> None:
-    """Takes the interface with this port, or all interfaces, from the server. Idempotent."""
-    statement = update(Row).where(Row.instance_uuid == instance_uuid, _HELD)
-    if port_id is not None:
-        statement = statement.where(Row.port_id == port_id)
-    session.connection().execute(statement.values(released_at=at, held_port_id=None))
+def release(session: Session, instance_uuid: str, at: datetime, port_id: str) -> None:
+    """Takes the interface with this port from the server. Idempotent."""
+    mine = update(Row).where(Row.instance_uuid == instance_uuid, Row.port_id == port_id, _HELD)
+    session.connection().execute(mine.values(released_at=at, held_port_id=None))
+
+
+def release_all(session: Session, instance_uuids: Collection[str], at: datetime) -> None:
+    """Takes all interfaces from these servers. Idempotent."""
+    for chunk in chunked(sorted(instance_uuids)):
+        theirs = update(Row).where(Row.instance_uuid.in_(chunk), _HELD)
+        session.connection().execute(theirs.values(released_at=at, held_port_id=None))
 
 
 def release_orphans(session: Session, at: datetime, limit: int) -> int:
@@ -189,8 +194,7 @@ def release_orphans(session: Session, at: datetime, limit: int) -> int:
     gone = select(Row.instance_uuid).outerjoin(models.Instance, models.Instance.uuid == Row.instance_uuid)
     lost = or_(models.Instance.deleted_at.is_not(None), models.Instance.uuid.is_(None))
     uuids = list(session.scalars(gone.where(_HELD, lost).distinct().limit(limit)))
-    for uuid in uuids:
-        release(session, uuid, at)
+    release_all(session, uuids, at)
     return len(uuids)
 
 

@@ -1,5 +1,6 @@
 """Ports and their addresses: queries and writes."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -241,18 +242,20 @@ def pending_delete_of(session: Session, instance_uuid: str, mac_address: str | N
     return list(session.scalars(query.order_by(Row.id)))
 
 
-def release(session: Session, instance_uuid: str) -> dict[str, int]:
-    """Takes all ports from the server. Removes those that were created for it or are being deleted. Returns {project:
-    number of removed ports}.
+def release(session: Session, instance_uuids: Collection[str]) -> Counter[str]:
+    """Takes all ports from these servers. Removes those that were created for them or are being deleted. Returns
+    {project: number of removed ports}.
     """
-    query = select(Row).where(Row.instance_uuid == instance_uuid).order_by(Row.id).with_for_update()
-    gone: dict[str, int] = {}
-    for row in session.scalars(query.execution_options(populate_existing=True)).all():
-        if _goes(row):
-            gone[row.project_id] = gone.get(row.project_id, 0) + 1
-            remove(session, row.id)
-        else:
-            session.connection().execute(update(Row).where(Row.id == row.id).values(**_FREE))
+    gone: Counter[str] = Counter()
+    for chunk in chunked(sorted(instance_uuids)):
+        query = select(Row).where(Row.instance_uuid.in_(chunk)).order_by(Row.id).with_for_update()
+        rows = session.scalars(query.execution_options(populate_existing=True)).all()
+        removed = [row for row in rows if _goes(row)]
+        gone.update(row.project_id for row in removed)
+        _remove_all(session, [row.id for row in removed])
+        kept = [row.id for row in rows if not _goes(row)]
+        if kept:
+            session.connection().execute(update(Row).where(Row.id.in_(kept)).values(**_FREE))
     return gone
 
 
@@ -264,9 +267,14 @@ def deleted_servers(session: Session, limit: int) -> list[str]:
 
 
 def remove(session: Session, port_id: int) -> None:
-    security_groups.take_from_port(session, port_id)
-    session.connection().execute(delete(Allocation).where(Allocation.port_id == port_id))
-    session.connection().execute(delete(Row).where(Row.id == port_id))
+    _remove_all(session, [port_id])
+
+
+def _remove_all(session: Session, port_ids: Sequence[int]) -> None:
+    for chunk in chunked(port_ids):
+        security_groups.take_from_ports(session, chunk)
+        session.connection().execute(delete(Allocation).where(Allocation.port_id.in_(chunk)))
+        session.connection().execute(delete(Row).where(Row.id.in_(chunk)))
 
 
 def macs_among(session: Session, macs: Sequence[str]) -> set[str]:

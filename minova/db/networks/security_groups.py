@@ -272,8 +272,8 @@ def give_to_ports(session: Session, groups: Mapping[int, Iterable[int]]) -> None
         session.connection().execute(_GIVE, rows)
 
 
-def take_from_port(session: Session, port_id: int) -> None:
-    session.connection().execute(delete(OfPort).where(OfPort.port_id == port_id))
+def take_from_ports(session: Session, port_ids: Collection[int]) -> None:
+    session.connection().execute(delete(OfPort).where(OfPort.port_id.in_(port_ids)))
 
 
 def of_ports(session: Session, port_ids: Collection[int]) -> dict[int, list[tuple[int, str]]]:

@@ -1,5 +1,6 @@
 """The interfaces of servers, as hosts and responses of the Compute API need them."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple, TypeAlias
@@ -90,12 +91,12 @@ def segments_of(session: Session, instance_uuid: str) -> set[str]:
     return {segment for row in session.execute(query) if (segment := segment_of(*row)) is not None}
 
 
-def release(session: Session, instance_uuid: str, at: datetime) -> dict[str, int]:
-    """Takes all interfaces from the server, and removes ports that were created for it. Returns {project: number of its
-    removed minova ports}.
+def release(session: Session, instance_uuids: Collection[str], at: datetime) -> Counter[str]:
+    """Takes all interfaces from these servers, and removes ports that were created for them. Returns {project: number of
+    its removed minova ports}.
     """
-    neutron_ports.release(session, instance_uuid, at)
-    return ports.release(session, instance_uuid)
+    neutron_ports.release_all(session, instance_uuids, at)
+    return ports.release(session, instance_uuids)
 
 
 def of_hosts(session: Session, hosts: Collection[str]) -> dict[str, dict[str, tuple[Vif, ...]]]:

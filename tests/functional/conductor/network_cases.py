@@ -423,18 +423,42 @@ class ServerPortCases:
         assert (harness.count(models.Port), harness.count(models.IpAllocation), used(harness)["ports"]) == (1, 1, 1)
         harness.conductor.delete_port(new_request(), port_id=mine.id)
 
-    def test_failed_server_keeps_its_ports_until_it_is_deleted(self, harness: ConductorHarness) -> None:
+    def test_bug_servers_without_a_host_kept_ports_and_addresses(self, harness: ConductorHarness) -> None:
+        blue, green = network(harness, network_type="flat", physical_network="dc1"), network(harness)
+        subnet(harness, blue, "10.1.0.0/24")
+        subnet(harness, green, "10.2.0.0/24")
+        harness.active(**on(blue))
+        mine = port(harness, green)
+        harness.scheduler.order = []
+        host = harness.hosts["a"]
+        harness.settle()
+        host.members.clear()
+        failed = harness.create(3, **on(blue))
+        wanted = msgspec.structs.replace(request(), requested_networks=({"network_id": green.id, "port_id": mine.id},))
+        failed += harness.conductor.create_servers(CTX, request=wanted).instance_uuids
+        harness.settle()
+        assert {harness.instance(uuid).vm_state for uuid in failed} == {"error"}
+        with harness.db.read() as session:
+            assert vifs.of_instances(session, failed) == {}
+        assert harness.count(models.Port) == harness.count(models.IpAllocation) == used(harness)["ports"] == 2
+        assert host.members[-1].ranges("", 4) == ("10.1.0.2/32", "10.2.0.2/32"), "of the guest and the port"
+        harness.conductor.delete_port(new_request(), port_id=mine.id)
+        for uuid in failed:
+            harness.delete(uuid)
+        harness.settle()
+        assert (harness.count(models.Port), used(harness)["ports"]) == (1, 1)
+
+    def test_server_whose_builds_failed_keeps_no_ports(self, harness: ConductorHarness) -> None:
         blue = network(harness)
         subnet(harness, blue, "10.1.0.0/24")
-        harness.scheduler.order = []
-        (uuid,) = harness.conductor.create_servers(CTX, request=request(1, **on(blue))).instance_uuids
-        harness.settle()
+        (uuid,) = harness.create(1, **on(blue))
+        harness.claim("a", uuid)
+        harness.fail("a", uuid)
+        assert harness.count(models.Port) == 1, "the next host builds with it"
+        harness.claim("b", uuid, attempt=2)
+        harness.fail("b", uuid, attempt=2, retriable=False)
         assert harness.instance(uuid).vm_state == "error"
-        assert harness.count(models.Port) == 1
-        harness.delete(uuid)
-        harness.settle()
-        assert harness.count(models.Port) == harness.count(models.IpAllocation) == 0
-        assert used(harness) == {"networks": 1, "subnets": 1, **GROUPS}
+        assert harness.count(models.Port) == harness.count(models.IpAllocation) == used(harness).get("ports", 0) == 0
 
     def test_too_few_addresses_make_no_server(self, harness: ConductorHarness) -> None:
         blue = network(harness)

@@ -71,7 +71,7 @@ class World:
     def delete(self) -> None:
         """As `finish_delete` does."""
         self.place("a", 1, deleted_at=self.worker.at())
-        self.worker.run(lambda session: vifs.release(session, self.server, self.worker.at()))
+        self.worker.run(lambda session: vifs.release(session, [self.server], self.worker.at()))
 
     def forget_rows(self) -> None:
         """The server has no interfaces."""

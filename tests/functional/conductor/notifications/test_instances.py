@@ -229,6 +229,7 @@ def test_what_is_not_committed_is_not_told(open_harness: Open) -> None:
             Failure(kind="K", details="m"),
             harness.conductor.worker.at(),
             harness.db.now(),
+            harness.conductor.collaborators.terminate._hints,
         )
         raise RuntimeError("The process ends here")
 
