@@ -48,21 +48,18 @@ def checked(api: Collaborators, call: Call, requested: RequestedGuestData, image
     """Validates the data, and generates a password if the request has none. Raises BadRequest or Forbidden if the data
     are invalid or too many.
 
-    Files and password need a config drive: a guest finds them nowhere else, and neither is kept.
+    A guest finds files and password on a config drive alone, as in Nova. Without one they are checked, and have no
+    effect; the answer has the password all the same.
     """
     if requested.user_data is not None:
         decoded("user_data", requested.user_data)
     mandatory = image.properties.get("img_config_drive") == "mandatory"
     drive = requested.config_drive or api.conf.force_config_drive or mandatory
-    unread = {"personality": requested.personality, "adminPass": requested.admin_password is not None}
-    names = [name for name, is_wanted in unread.items() if is_wanted]
-    if names and not drive:
-        raise errors.BadRequest(f"{', '.join(names)}: without config_drive the guest could not read it.")
     _check_files(api, call, requested.personality)
     password = requested.admin_password
     if password is None and drive and api.conf.api.enable_instance_password:
         password = new_password()
-    files = tuple({"path": file.path, "contents": file.contents} for file in requested.personality)
+    files = tuple({"path": file.path, "contents": file.contents} for file in requested.personality if drive)
     return GuestData(requested.user_data, drive, files, password)
 
 

@@ -41,6 +41,16 @@ def test_without_a_config_drive_there_is_no_password(stocked: Cloud) -> None:
     assert stocked.get(f"{PATH}/{made['id']}")["server"]["config_drive"] == ""
 
 
+def test_bug_password_and_files_without_a_drive_were_refused(stocked: Cloud) -> None:
+    """Horizon's form sends a password with each server."""
+    headers = {"X-Minova-Request-UUID": str(uuid.uuid4())}
+    for _ in range(2):
+        made = stocked.make_server(personality=[FILE], adminPass="s3cret", headers=headers)
+        assert made["adminPass"] == "s3cret"
+    (request,) = stocked.conductor.requests
+    assert (request.config_drive, request.injected_files) == (False, ())
+
+
 @pytest.mark.parametrize(("given", "sent"), [({}, None), ({"adminPass": "x"}, "x")])
 def test_answers_have_no_password_where_the_option_says_so(stocked: Cloud, given: Any, sent: str | None) -> None:
     stocked.conf.set_override("enable_instance_password", False, group="api")

@@ -74,6 +74,15 @@ def test_the_guest_of_a_config_drive_gets_files_and_a_password(stocked: Cloud) -
     assert server.sent["changes"] == {"config_drive": True}
 
 
+def test_password_and_files_without_a_drive_have_no_effect(stocked: Cloud, server: Server) -> None:
+    files = [{"path": "/etc/motd", "contents": base64.b64encode(b"hello").decode()}]
+    status, answer = server.rebuild(
+        {"imageRef": stocked.make_image("new")["id"], "personality": files, "adminPass": "p"}
+    )
+    assert (status, answer["server"]["adminPass"]) == (202, "p")
+    assert ([*server.sent["files"]], server.sent["changes"]) == ([], {"config_drive": False})
+
+
 def test_key_and_user_data_come_with_later_microversions(stocked: Cloud, server: Server) -> None:
     key = stocked.ask("POST", "/v2.1/os-keypairs", {"keypair": {"name": "mine"}})[1]["keypair"]
     text = base64.b64encode(b"#!/bin/sh").decode()
@@ -107,8 +116,6 @@ def test_key_and_user_data_come_with_later_microversions(stocked: Cloud, server:
         ({"preserve_ephemeral": True}, "preserving ephemeral"),
         ({"preserve_ephemeral": 7}, "preserve_ephemeral"),
         ({"OS-DCF:diskConfig": "auto"}, "diskConfig"),
-        ({"adminPass": "p"}, "without config_drive"),
-        ({"personality": [{"path": "/a", "contents": "YQ=="}]}, "without config_drive"),
         ({"key_name": "mine"}, "key_name"),
         ({"user_data": "YQ=="}, "user_data"),
         ({"description": "x"}, "description"),
