@@ -443,8 +443,8 @@ class ServerPortCases:
         assert harness.count(models.Port) == harness.count(models.IpAllocation) == used(harness)["ports"] == 2
         assert host.members[-1].ranges("", 4) == ("10.1.0.2/32", "10.2.0.2/32"), "of the guest and the port"
         harness.conductor.delete_port(new_request(), port_id=mine.id)
-        for uuid in failed:
-            harness.delete(uuid)
+        for server in failed:
+            harness.delete(server)
         harness.settle()
         assert (harness.count(models.Port), used(harness)["ports"]) == (1, 1)
 
