@@ -30,6 +30,13 @@ OPTS: list[cfg.Opt] = [
         help="Local disks of a new server, its root disk among them; -1: no limit. Read by minova-api.",
     ),
     cfg.StrOpt(
+        "pointer_model",
+        default="usbtablet",
+        choices=["ps2mouse", "usbtablet"],
+        help="Pointer of guests with a screen whose image names none (hw_pointer_model, hw_input_bus). The pointer of a ps2mouse is beside "
+        "the one in the browser. It takes effect at the next hard reboot of a guest.",
+    ),
+    cfg.StrOpt(
         "config_drive_format",
         default="iso9660",
         choices=["iso9660", "vfat"],

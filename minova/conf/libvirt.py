@@ -23,7 +23,14 @@ OPTS: list[cfg.Opt] = [
     cfg.ListOpt(
         "cpu_models",
         default=[],
-        help="With cpu_mode custom: the named model of the guests.",
+        help="With cpu_mode custom: the models of the guests, the preferred first. A guest gets the first one that has all features that its "
+        "flavor and image require (trait:HW_CPU_X86_...=required).",
+    ),
+    cfg.ListOpt(
+        "cpu_model_extra_flags",
+        default=[],
+        help="Features of the CPU that guests get in addition to those of its model, such as pcid or +pcid, or do not get, such as -mtrr. "
+        "Without effect on cpu_mode none, which is refused.",
     ),
     cfg.ListOpt(
         "hw_machine_type",
@@ -42,6 +49,28 @@ OPTS: list[cfg.Opt] = [
         default=[],
         help="Cache modes by disk type, such as file=writeback; unset: none where the file system has O_DIRECT, "
         "else writeback.",
+    ),
+    cfg.StrOpt(
+        "hw_disk_discard",
+        choices=["ignore", "unmap"],
+        help="Whether space that a guest gives back (TRIM) is freed on the host; unset: QEMU's default, ignore.",
+    ),
+    cfg.IntOpt(
+        "rx_queue_size",
+        choices=[256, 512, 1024],
+        help="Packets that a receive queue of a virtio interface holds; unset: QEMU's default, 256.",
+    ),
+    cfg.IntOpt(
+        "tx_queue_size",
+        choices=[256, 512, 1024],
+        help="Packets that a transmit queue of a virtio interface holds; unset: QEMU's default, 256.",
+    ),
+    cfg.StrOpt(
+        "sysinfo_serial",
+        default="unique",
+        choices=["none", "os", "hardware", "auto", "unique"],
+        help="Serial number in the guest's firmware tables. unique: the server's UUID. os: /etc/machine-id of the host. hardware: the UUID of "
+        "the host's hardware. auto: os, or hardware where that file is missing. none: none.",
     ),
     cfg.StrOpt(
         "rng_dev_path",

@@ -6,12 +6,15 @@ import msgspec
 
 from minova.errors import InvalidConfiguration
 from minova.hardware.errors import PciInvalidAlias
+from minova.hardware.guest.cpu_topology import cpu_topology
+from minova.hardware.guest.features import guest_features, require_agreement, traits_of_features
 from minova.hardware.numa_constraints import numa_constraints
 from minova.hardware.pci_alias import Aliases, numa_policy_of, parse_aliases, requests_of
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.guest_hardware import guest_hardware, traits_needed
 from minova.objects.catalogue.guest_limits import guest_limits
 from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.image_properties import typed
 from minova.objects.catalogue.vif_queues import wants_queues
 from minova.objects.hosts.numa import InstanceNUMATopology
 from minova.objects.hosts.pci import InstancePCIRequest
@@ -54,5 +57,14 @@ def host_needs(flavor: Flavor, image: Image | None, aliases: Sequence[str]) -> H
     return HostNeeds(
         numa_topology=demands.numa_topology,
         pci_requests=demands.pci_requests,
-        required_traits=tuple(sorted(traits_needed(hardware))),
+        required_traits=tuple(sorted(traits_needed(hardware) | traits_of_features(guest_features(flavor, properties)))),
     )
+
+
+def require_agreement_of(flavor: Flavor, image: Image | None) -> None:
+    """For requests that choose a flavor or an image. Raises BadRequest, which names the keys, if the two contradict each other, or no
+    guest can have what they ask for together.
+    """
+    properties = image.properties if image is not None else {}
+    require_agreement(flavor, properties)
+    cpu_topology(flavor, typed(properties))

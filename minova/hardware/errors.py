@@ -119,6 +119,30 @@ class FlavorImageLockedMemoryConflict(FlavorImageConflict):
     """Flavor and image differ in locked memory."""
 
 
+class ImageVCPULimitsRangeExceeded(Invalid):
+    """The image's maxima of sockets, cores or threads exceed the flavor's."""
+
+
+class ImageVCPUTopologyRangeExceeded(Invalid):
+    """The image prefers more sockets, cores or threads than the maxima allow."""
+
+
+class ImageVCPULimitsRangeImpossible(Invalid):
+    """No topology within the maxima has the flavor's number of CPUs."""
+
+
+class ImageSerialPortNumberExceedFlavorValue(Invalid):
+    """The image asks for more serial ports than the flavor allows."""
+
+
+class SerialPortNumberLimitExceeded(Invalid):
+    """More serial ports than a guest can have."""
+
+
+class InvalidVIOMMUMachineType(Invalid):
+    """The image's machine type cannot have the IOMMU."""
+
+
 class InvalidMachineType(Invalid):
     """The image's machine type does not support the request."""
 

@@ -52,6 +52,9 @@ class CannedHost:
     def getVersion(self) -> int:  # noqa: N802
         return 7002000
 
+    def getLibVersion(self) -> int:  # noqa: N802
+        return 9000000
+
     def getMemoryStats(self, cell: int) -> dict[str, int]:  # noqa: N802
         total = self.memory_mb * KIB
         return {"total": total, "free": total // 2, "buffers": total // 8, "cached": total // 8}

@@ -32,7 +32,8 @@ from minova.contracts.conductor.api.servers import CreateServersApi
 from minova.db.catalogue import server_groups
 from minova.db.quotas import OverQuota, of_servers
 from minova.db.servers import actions, instances, request_specs, tags, tasks
-from minova.hardware.demands import host_needs, require_aliases
+from minova.hardware.demands import host_needs, require_agreement_of, require_aliases
+from minova.hardware.guest.keys import require_served
 from minova.objects.catalogue import disk_config
 from minova.objects.catalogue.key_pair import KeyPair
 from minova.objects.catalogue.quota import fitting
@@ -329,6 +330,8 @@ def spec_of(ctx: RequestContext, request: ServerRequest, aliases: Sequence[str] 
     """
     needs = request.needs
     if needs is None:
+        require_served(request.flavor.extra_specs, request.image.properties if request.image is not None else {})
+        require_agreement_of(request.flavor, request.image)
         needs = host_needs(request.flavor, request.image, aliases)
         required_traits.check(request.flavor, request.image)
     return RequestSpec(

@@ -31,9 +31,14 @@ _FLAT = words(
 )
 
 
+def known_keys() -> set[str]:
+    """Returns the keys. `N` stands for a number, `*` for a name."""
+    return {*_FIXED, *(name for name, _, _ in _FORMS)}
+
+
 def check(key: str, value: str) -> None:
     """Raises InvalidExtraSpec if Nova knows no such key in this scope, or the key may not have this value."""
-    reader = _FIXED.get(key) or next((reader for form, reader in _FORMS if form.fullmatch(key)), None)
+    reader = _FIXED.get(key) or next((reader for _, form, reader in _FORMS if form.fullmatch(key)), None)
     try:
         if reader is not None:
             reader(value)
@@ -142,14 +147,14 @@ def _names(known: list[str]) -> str:
     return "|".join([*map(re.escape, known), "CUSTOM_[A-Z0-9_]+"])
 
 
-_FORMS: tuple[tuple[re.Pattern[str], Reader], ...] = (
-    (re.compile(r"hw:numa_cpus\.\d+", re.ASCII), partial(_form, _CPUS)),
-    (re.compile(r"hw:numa_mem\.\d+", re.ASCII), _FROM_1),
-    (re.compile(r"aggregate_instance_extra_specs:.+"), _any),
-    (re.compile(rf"capabilities:({'|'.join(_FLAT)})"), _any),
-    (re.compile(rf"capabilities:({'|'.join(_NESTED)})(:\w+)*", re.ASCII), _any),
-    (re.compile(rf"resources{_GROUP}:({_names(os_resource_classes.STANDARDS)})"), _NUMBER),
-    (re.compile(rf"trait{_GROUP}:({_names(os_traits.get_traits())})"), _TRAIT),
+_FORMS: tuple[tuple[str, re.Pattern[str], Reader], ...] = (
+    ("hw:numa_cpus.N", re.compile(r"hw:numa_cpus\.\d+", re.ASCII), partial(_form, _CPUS)),
+    ("hw:numa_mem.N", re.compile(r"hw:numa_mem\.\d+", re.ASCII), _FROM_1),
+    ("aggregate_instance_extra_specs:*", re.compile(r"aggregate_instance_extra_specs:.+"), _any),
+    ("capabilities:*", re.compile(rf"capabilities:({'|'.join(_FLAT)})"), _any),
+    ("capabilities:*", re.compile(rf"capabilities:({'|'.join(_NESTED)})(:\w+)*", re.ASCII), _any),
+    ("resources:*", re.compile(rf"resources{_GROUP}:({_names(os_resource_classes.STANDARDS)})"), _NUMBER),
+    ("trait:*", re.compile(rf"trait{_GROUP}:({_names(os_traits.get_traits())})"), _TRAIT),
 )
 _SCOPES = re.compile(
     "accel|aggregate_instance_extra_specs|capabilities|hw|hw_rng|hw_video|os|pci_passthrough|quota|vmware|"

@@ -19,6 +19,11 @@ DISK_BUSES = {"virtio": "vd", "scsi": "sd", "sata": "sd", "ide": "hd", "usb": "s
 CDROM_BUSES = frozenset(DISK_BUSES) - {"virtio"}
 # The models of Nova's list that QEMU supports.
 VIF_MODELS = ("virtio", "e1000", "e1000e", "igb", "ne2k_pci", "pcnet", "rtl8139", "vmxnet3")
+# libvirt accepts these with QEMU. It has ibmvscsi for ppc64 alone.
+SCSI_MODELS = ("lsilogic", "lsisas1068", "lsisas1078", "virtio-scsi", "vmpvscsi")
+_PPC_SCSI_MODEL, _PPC = "ibmvscsi", ("ppc64", "ppc64le")
+# Machines without PCI, to which no disk or interface can be attached, and those that only tests or Xen use.
+_NO_MACHINES = re.compile(r"isapc|microvm.*|none|x-remote.*|xenfv.*|xenpv.*")
 UEFI, SECURE_BOOT = "COMPUTE_FIRMWARE_UEFI", "COMPUTE_SECURITY_UEFI_SECURE_BOOT"
 REQUIRED, OPTIONAL, DISABLED = "required", "optional", "disabled"
 NO_VIDEO = "none"
@@ -73,6 +78,7 @@ def guest_hardware(properties: Mapping[str, str], extra_specs: Mapping[str, str]
     model = values.get("hw_vif_model") or "virtio"
     if model not in VIF_MODELS:
         raise _invalid("hw_vif_model", model, f"known are {', '.join(VIF_MODELS)}")
+    _check_scsi_model(values)
     _refuse_tpm(values, specs)
     hardware = GuestHardware(
         arch=values.get("hw_architecture"),
@@ -118,7 +124,17 @@ def _machine_type(values: Mapping[str, Any]) -> str | None:
     machine: str | None = values.get("hw_machine_type") or None
     if machine is not None and not _MACHINE_TYPE.fullmatch(machine):
         raise _invalid("hw_machine_type", machine[:64], "it must be the name of a machine, such as q35")
+    if machine is not None and _NO_MACHINES.fullmatch(machine):
+        raise _invalid("hw_machine_type", machine, "disks and interfaces need a machine with PCI")
     return machine
+
+
+def _check_scsi_model(values: Mapping[str, Any]) -> None:
+    model = values.get("hw_scsi_model")
+    on_ppc = values.get("hw_architecture") in _PPC
+    known = (*SCSI_MODELS, _PPC_SCSI_MODEL) if on_ppc else SCSI_MODELS
+    if model is not None and model not in known:
+        raise _invalid("hw_scsi_model", model, f"known are {', '.join(known)}")
 
 
 def _rng(values: Mapping[str, Any], specs: Mapping[str, str]) -> Rng | None:

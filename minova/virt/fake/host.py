@@ -25,6 +25,11 @@ _TRAITS = (
     *(f"COMPUTE_GRAPHICS_MODEL_{model}" for model in ("BOCHS", "CIRRUS", "NONE", "QXL", "VGA", "VIRTIO", "VMVGA")),
     *(f"COMPUTE_NET_VIF_MODEL_{model}".upper() for model in VIF_MODELS),
     *(f"COMPUTE_STORAGE_BUS_{bus}".upper() for bus in DISK_BUSES),
+    *(f"COMPUTE_SOUND_MODEL_{model}" for model in ("SB16", "ES1370", "AC97", "ICH6", "ICH9", "USB")),
+    *(f"COMPUTE_USB_MODEL_{model}" for model in ("NEC_XHCI", "QEMU_XHCI")),
+    *(f"COMPUTE_VIOMMU_MODEL_{model}" for model in ("INTEL", "VIRTIO", "AUTO")),
+    "COMPUTE_NET_VIRTIO_PACKED",
+    "COMPUTE_ADDRESS_SPACE_EMULATED",
 )
 
 SMALL_PAGE_KB = 4

@@ -104,6 +104,11 @@ class HostReader:
             self._offer = domain_capabilities.read(connection, arch, self._conf.libvirt.virt_type, machine)
         return self._offer
 
+    def model_features(self, connection: Any, arch: str) -> dict[str, frozenset[str]]:
+        """Returns the features of each of [libvirt] cpu_models. Raises InvalidConfiguration if libvirt knows one not."""
+        models = self._conf.libvirt.cpu_models if self._conf.libvirt.cpu_mode == "custom" else []
+        return {model: _features_of_model(connection, arch, model) for model in models}
+
     def read(self, connection: Any, domains: tuple[DomainView, ...]) -> HostFacts:
         offered = self.capabilities(connection)
         features = _features(connection, offered.cpu)
@@ -125,7 +130,18 @@ class HostReader:
             pci_devices=tuple(pci_spec.assignable(self._specs, devices.devices)),
             gpus=_offered(devices.mdev_types, self._mdev_types),
             traits=tuple(
-                sorted((*traits_of(offered.arch, features, cells), *offer_traits(offered.arch, offer, version)))
+                sorted(
+                    (
+                        *traits_of(offered.arch, features, cells),
+                        *offer_traits(
+                            offered.arch,
+                            offer,
+                            version,
+                            libvirt_version=int(connection.getLibVersion()),
+                            kvm=self._conf.libvirt.virt_type == "kvm",
+                        ),
+                    )
+                )
             ),
         )
 
@@ -181,6 +197,20 @@ def _features(connection: Any, cpu: str) -> frozenset[str]:
         LOG.debug("libvirt cannot expand the features of the host's CPU: %s", error)
         whole = cpu
     return frozenset(feature.get("name", "") for feature in ET.fromstring(whole).iter("feature"))
+
+
+def _features_of_model(connection: Any, arch: str, model: str) -> frozenset[str]:
+    cpu = ET.Element("cpu")
+    ET.SubElement(cpu, "arch").text = arch
+    ET.SubElement(cpu, "model").text = model
+    try:
+        known = connection.getCPUModelNames(arch, 0)
+    except libvirt.libvirtError as error:
+        LOG.debug("libvirt does not list the models of CPUs: %s", error)
+        return frozenset()
+    if model not in known:
+        raise InvalidConfiguration(f"[libvirt] cpu_models = {model}: libvirt knows no such model for {arch}")
+    return _features(connection, ET.tostring(cpu, encoding="unicode"))
 
 
 # -- memory in use --------------------------------------------------------------------------------------------------

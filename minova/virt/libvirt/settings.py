@@ -1,6 +1,9 @@
 """The options of the libvirt driver, checked against the host before anything is built on them."""
 
 import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
 
 from oslo_config import cfg
 
@@ -16,6 +19,8 @@ from minova.virt.libvirt.xml.numa_xml import HostCells
 
 CACHE_MODES = ("none", "writethrough", "writeback", "directsync", "unsafe", "default")
 _NO_OFFER = GuestOffer()
+_MACHINE_ID = Path("/etc/machine-id")
+_CPU_FLAG = re.compile(r"[+-]?[a-z0-9][a-z0-9._-]*", re.ASCII)
 SYSTEM_URI = "qemu:///system"
 _URIS = {"test": "test:///default"}
 
@@ -55,6 +60,8 @@ def settings_from(
     *,
     direct_io: bool,
     offer: GuestOffer = _NO_OFFER,
+    model_features: Mapping[str, frozenset[str]] | None = None,
+    machine_id: Path = _MACHINE_ID,
 ) -> HostSettings:
     """Returns the settings for every guest of this host. Raises InvalidConfiguration with the name of the option that
     cannot work here.
@@ -74,20 +81,56 @@ def settings_from(
         virt_type=virt_type,
         cpu_mode=conf.libvirt.cpu_mode,
         cpu_models=tuple(conf.libvirt.cpu_models),
+        cpu_model_features=dict(model_features or {}),
+        cpu_flags=_cpu_flags(conf),
         machine_types=machine_types_of(conf),
         machines=capabilities.machines_of(virt_type),
         disk_cache=_cache_mode(conf, direct_io),
+        # As in Nova: only where a write needs no new space, which the kernel's asynchronous I/O would wait for.
+        native_io=conf.preallocate_images == "space",
+        discard=conf.libvirt.hw_disk_discard,
         pinned=sets.shared if sets.limited else None,
         cells=cells_of(capabilities.numa_topology, sets),
         vnc_listen=str(conf.vnc.server_listen) if conf.vnc.enabled else None,
         serial=_serial(conf) if conf.serial_console.enabled else None,
         bridges=dict(conf.networks.bridge_mappings),
         max_queues=conf.libvirt.max_queues or most_queues_of_kernel(os.uname().release),
+        rx_queue_size=conf.libvirt.rx_queue_size or 0,
+        tx_queue_size=conf.libvirt.tx_queue_size or 0,
         pcie_ports=conf.libvirt.num_pcie_ports,
+        serial_number=_serial_number(conf, capabilities, machine_id),
+        pointer_model=conf.pointer_model,
         rng_device=conf.libvirt.rng_dev_path,
         uefi=offer.uefi,
         secure_boot=offer.secure_boot,
     )
+
+
+def _cpu_flags(conf: cfg.ConfigOpts) -> tuple[str, ...]:
+    flags = tuple(flag.strip().lower() for flag in conf.libvirt.cpu_model_extra_flags)
+    wrong = [flag for flag in flags if not _CPU_FLAG.fullmatch(flag)]
+    if wrong:
+        raise InvalidConfiguration(
+            f"[libvirt] cpu_model_extra_flags = {wrong[0]}: it must be the name of a CPU feature"
+        )
+    if flags and conf.libvirt.cpu_mode == "none":
+        raise InvalidConfiguration("[libvirt] cpu_model_extra_flags: cpu_mode = none has no features")
+    return flags
+
+
+def _serial_number(conf: cfg.ConfigOpts, capabilities: Capabilities, machine_id: Path) -> str | None:
+    """Returns None for the server's UUID."""
+    source = conf.libvirt.sysinfo_serial
+    if source == "unique":
+        return None
+    if source == "none":
+        return ""
+    of_system = machine_id.read_text().strip() if source != "hardware" and machine_id.exists() else ""
+    number = capabilities.uuid if source == "hardware" or (source == "auto" and not of_system) else of_system
+    if not number:
+        where = f"{machine_id} is missing or empty" if source == "os" else "libvirt does not name the host's UUID"
+        raise InvalidConfiguration(f"[libvirt] sysinfo_serial = {source}: {where}")
+    return number
 
 
 def export_ports_of(conf: cfg.ConfigOpts) -> tuple[int, int]:

@@ -28,7 +28,8 @@ from minova.db.api_queries import availability_zones, instances
 from minova.db.api_queries import services as read_services
 from minova.db.catalogue import key_pairs, server_groups
 from minova.db.servers import request_specs
-from minova.hardware.demands import host_needs
+from minova.hardware.demands import host_needs, require_agreement_of
+from minova.hardware.guest.keys import require_served
 from minova.objects.actions.rebuild import InjectedFile
 from minova.objects.catalogue import disk_config
 from minova.objects.catalogue.disk_config import DiskConfig
@@ -330,6 +331,8 @@ def placement_request(api: Collaborators, call: Call, server: NewServer, *, any_
         raise errors.BadRequest(
             f"Flavor {flavor.name} is too small for requested image {image.id}: {'; '.join(faults)}."
         )
+    require_served(flavor.extra_specs, image.properties if image is not None else {})
+    require_agreement_of(flavor, image)
     needs = host_needs(flavor, image, api.conf.pci.alias)
     if place.zone is not None and not place.forced:
         with api.db.read() as session:

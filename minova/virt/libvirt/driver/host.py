@@ -41,8 +41,11 @@ class LibvirtHost(LibvirtBase):
             offered = self._reader.capabilities(connection)
             cpus = cpus_of(connection, offered)
             offer = self._reader.offer(connection, offered.arch)
+            models = self._reader.model_features(connection, offered.arch)
         direct_io = self._disks.direct_io()
-        self._settings = settings_from(self._conf, host, offered, cpus, direct_io=direct_io, offer=offer)
+        self._settings = settings_from(
+            self._conf, host, offered, cpus, direct_io=direct_io, offer=offer, model_features=models
+        )
         if self._settings.serial is not None:
             self._serial_ports = SerialPorts(self._settings.serial, self._ports_of_domains)
         if self._real:

@@ -28,6 +28,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     - `cpu_info`: Nova's JSON of the CPU, or empty; `cpu`: libvirt's XML of it.
     - `machines`: the machine types of fully virtualised guests, as (architecture, virt_type, name).
     - `qemu_user`: the user as which libvirt runs guests, if libvirt names one.
+    - `uuid`: of the host's hardware.
     - `odd`: the parts that could not be read; all others were read.
     """
 
@@ -39,6 +40,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     supported_instances: tuple[tuple[str, str, str], ...] = ()
     machines: frozenset[tuple[str, str, str]] = frozenset()
     numa_topology: NUMATopology | None = None
+    uuid: str = ""
     odd: tuple[str, ...] = ()
 
     def supports(self, virt_type: str) -> bool:
@@ -81,6 +83,7 @@ def parse(xml: str) -> Capabilities:
         supported_instances=tuple(dict.fromkeys(_supported(root))),
         machines=frozenset(_machines(root)),
         numa_topology=NUMATopology(tuple(cells)) if cells else None,
+        uuid=host.findtext("uuid", ""),
         odd=tuple(odd),
     )
 

@@ -17,6 +17,8 @@ from minova.codecs import Decoder
 from minova.errors import BadRequest, HardwareNotOffered, ImageUnacceptable, InterfaceNotOffered
 from minova.hardware import cpu_spec
 from minova.hardware.cpu_policy import realtime_cpus
+from minova.hardware.guest.cpu_topology import CpuTopology, cpu_topology
+from minova.hardware.guest.features import GuestFeatures, guest_features
 from minova.hardware.locked_memory import wants_locked_memory
 from minova.hardware.pci_spec import PARTS, split_address
 from minova.objects.catalogue.guest_hardware import (
@@ -30,14 +32,14 @@ from minova.objects.catalogue.guest_hardware import (
 from minova.objects.catalogue.guest_limits import GuestLimits, guest_limits
 from minova.objects.catalogue.image_properties import typed
 from minova.objects.catalogue.vif_queues import queues_of
-from minova.objects.hosts.numa import InstanceNUMATopology
 from minova.objects.hosts.pci import PciDevice
 from minova.objects.network.network import LOCAL
 from minova.objects.network.vif import Vif, filter_name, network_name, tap_name
 from minova.objects.servers.instance import Instance
 from minova.virt.libvirt.consoles import SerialConsoles
 from minova.virt.libvirt.inventory.capabilities import canonical_arch
-from minova.virt.libvirt.xml import device_xml, numa_xml
+from minova.virt.libvirt.inventory.cpu_traits import traits_of_features
+from minova.virt.libvirt.xml import device_xml, features_xml, numa_xml
 from minova.virt.libvirt.xml.numa_xml import HostCells
 
 NAMESPACE = "urn:minova:instance:1"
@@ -46,6 +48,8 @@ BALLOON_PERIOD = 10
 # The architectures whose firmware tables identify a guest.
 _SMBIOS_ARCHES = {"x86_64", "i686", "aarch64"}
 _EMULATED = {"kvm", "qemu"}
+# The cache modes with which libvirt permits native I/O.
+_DIRECT = {"none", "directsync"}
 
 ET.register_namespace("minova", NAMESPACE)
 
@@ -70,6 +74,12 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     - `pcie_ports`: the number of ports of a guest whose machine has them; 0: as many as it may need.
     - `rng_device`: the device from which guests' random number generators read.
     - `uefi`, `secure_boot`: whether there is such firmware for guests of `arch`.
+    - `cpu_models`: of mode custom, the preferred first; `cpu_model_features`: {model: all its features}; `cpu_flags`: features that
+      guests get (+) or do not (-).
+    - `native_io`: whether QEMU reads and writes disks by the kernel's own asynchronous I/O; `discard`: what it does with discards.
+    - `rx_queue_size`, `tx_queue_size`: packets in a queue of a virtio interface; 0: QEMU's own.
+    - `serial_number`: of every guest; None: each guest's UUID; empty: none.
+    - `pointer_model`: of guests with a screen; usbtablet or ps2mouse.
     """
 
     host: str
@@ -77,9 +87,13 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     virt_type: str
     cpu_mode: str | None = None
     cpu_models: tuple[str, ...] = ()
+    cpu_model_features: dict[str, frozenset[str]] = {}
+    cpu_flags: tuple[str, ...] = ()
     machine_types: dict[str, str] = {}
     machines: dict[str, frozenset[str]] = {}
     disk_cache: str = "none"
+    native_io: bool = False
+    discard: str | None = None
     pinned: frozenset[int] | None = None
     cells: HostCells = HostCells()
     vnc_listen: str | None = None
@@ -87,8 +101,12 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     bridges: dict[str, str] = {}
     lost_bridges: frozenset[str] = frozenset()
     max_queues: int = 256
+    rx_queue_size: int = 0
+    tx_queue_size: int = 0
     pcie_ports: int = 0
     rng_device: str = "/dev/urandom"
+    serial_number: str | None = None
+    pointer_model: str = "usbtablet"
     uefi: bool = False
     secure_boot: bool = False
 
@@ -151,21 +169,31 @@ def guest_xml(
     smbios = guest.emulated and guest.arch in _SMBIOS_ARCHES
     _os(domain, guest, smbios=smbios)
     if smbios:
-        _sysinfo(domain, instance)
+        _sysinfo(domain, instance, settings)
     if guest.emulated:
-        _features(domain, guest)
-        _cpu(domain, settings, instance.flavor.vcpus, numa)
+        features_xml.add_features(domain, guest.features, guest.arch, kvm=guest.by_kvm, secure_boot=guest.secure_boot)
+        cpu = features_xml.add_cpu(domain, _cpu(instance, settings), guest.topology, guest.features)
+        if numa is not None:
+            numa_xml.add_cells(cpu, numa)
     elif numa is not None:
         # <numatune> refers to cells that the guest must have, also on libvirt's test hypervisor.
         numa_xml.add_cells(ET.SubElement(domain, "cpu"), numa)
-    ET.SubElement(domain, "clock", offset="utc")
+    features_xml.add_clock(domain, guest.features, guest.arch, emulated=guest.emulated)
     _text(domain, "on_poweroff", "destroy")
     _text(domain, "on_reboot", "restart")
     _text(domain, "on_crash", "destroy")
     devices = ET.SubElement(domain, "devices")
     _add_disks(devices, guest, disks)
     if guest.emulated:
-        _add_consoles(devices, settings, console_log, serial_port)
+        _add_consoles(devices, guest, console_log, serial_port)
+        features_xml.add_inputs(
+            devices,
+            guest.features,
+            guest.arch,
+            has_screen=bool(settings.vnc_listen),
+            pointer_model=settings.pointer_model,
+        )
+        features_xml.add_optional_devices(devices, guest.features, kvm=guest.by_kvm)
         device_xml.add_devices(
             devices, guest.hardware, guest.arch, settings.rng_device, has_screen=bool(settings.vnc_listen)
         )
@@ -244,12 +272,31 @@ def _queues(instance: Instance, hardware: GuestHardware, settings: HostSettings)
         raise ImageUnacceptable(str(error)) from error
 
 
+def _features(instance: Instance) -> GuestFeatures:
+    try:
+        return guest_features(instance.flavor, _properties(instance))
+    except BadRequest as error:
+        raise ImageUnacceptable(str(error)) from error
+
+
+def _topology(instance: Instance) -> CpuTopology:
+    """An impossible topology is refused when a server is requested. A server of an earlier release may have one: it keeps one socket for
+    each CPU.
+    """
+    try:
+        return cpu_topology(instance.flavor, typed(_properties(instance)))
+    except BadRequest:
+        return CpuTopology(instance.flavor.vcpus, 1, 1)
+
+
 class _Guest(NamedTuple):
     """Decisions about a guest before its XML is made. `machine` None: libvirt chooses. `queues`: the number for each
     interface.
     """
 
     hardware: GuestHardware
+    features: GuestFeatures
+    topology: CpuTopology
     limits: GuestLimits
     queues: int
     settings: HostSettings
@@ -257,6 +304,7 @@ class _Guest(NamedTuple):
     machine: str | None
     secure_boot: bool
     emulated: bool
+    by_kvm: bool
 
 
 def _guest(instance: Instance, settings: HostSettings) -> _Guest:
@@ -268,8 +316,13 @@ def _guest(instance: Instance, settings: HostSettings) -> _Guest:
         secure = hardware.uefi and settings.secure_boot and (machine is None or Q35 in machine)
     if secure and not hardware.machine_type and Q35 not in (machine or ""):
         machine = Q35  # the only machine with secure boot
+    features = _features(instance)
+    if features.iommu_model and arch == "x86_64" and not hardware.machine_type:
+        machine = machine if Q35 in (machine or "") else Q35  # the only machine with an IOMMU
     return _Guest(
         hardware=hardware,
+        features=features,
+        topology=_topology(instance),
         limits=_limits(instance),
         queues=_queues(instance, hardware, settings),
         settings=settings,
@@ -277,6 +330,7 @@ def _guest(instance: Instance, settings: HostSettings) -> _Guest:
         machine=machine,
         secure_boot=secure,
         emulated=settings.virt_type in _EMULATED,
+        by_kvm=settings.virt_type == "kvm",
     )
 
 
@@ -346,41 +400,46 @@ def _firmware(element: ET.Element, *, secure: bool) -> None:
         ET.SubElement(element, "loader", secure="yes")
 
 
-def _features(domain: ET.Element, guest: _Guest) -> None:
-    features = ET.SubElement(domain, "features")
-    ET.SubElement(features, "acpi")
-    if guest.arch in {"x86_64", "i686"}:
-        ET.SubElement(features, "apic")
-    if guest.secure_boot:
-        ET.SubElement(features, "smm", state="on")
-
-
-def _sysinfo(domain: ET.Element, instance: Instance) -> None:
+def _sysinfo(domain: ET.Element, instance: Instance, settings: HostSettings) -> None:
     system = ET.SubElement(ET.SubElement(domain, "sysinfo", type="smbios"), "system")
     # cloud-init recognises by this product name that the guest runs in an OpenStack cloud.
     entries = {
         "manufacturer": "minova",
         "product": "OpenStack Nova",
-        "serial": instance.uuid,
+        "serial": instance.uuid if settings.serial_number is None else settings.serial_number,
         "uuid": instance.uuid,
         "family": "Virtual Machine",
     }
     for name, value in entries.items():
-        _text(system, "entry", value, name=name)
+        if value:
+            _text(system, "entry", value, name=name)
 
 
-def _cpu(domain: ET.Element, settings: HostSettings, vcpus: int, numa: InstanceNUMATopology | None) -> None:
+def _cpu(instance: Instance, settings: HostSettings) -> features_xml.Cpu:
+    """With several models, the first that has all features that flavor and image require by trait; of none, the first with these
+    features added.
+    """
     # Nova's default with kvm and qemu.
     mode = settings.cpu_mode or "host-model"
-    element = ET.SubElement(domain, "cpu")
-    if mode == "custom":
-        element.set("match", "exact")
-        _text(element, "model", settings.cpu_models[0])
-    if mode != "none":
-        element.set("mode", mode)
-    ET.SubElement(element, "topology", sockets=str(vcpus), cores="1", threads="1")
-    if numa is not None:
-        numa_xml.add_cells(element, numa)
+    if mode != "custom":
+        return features_xml.Cpu(mode, None, settings.cpu_flags)
+    required = _required_traits(instance)
+    missing = {
+        model: required - traits_of_features(settings.arch, settings.cpu_model_features.get(model, ()))
+        for model in settings.cpu_models
+    }
+    model = min(settings.cpu_models, key=lambda one: bool(missing[one]))
+    return features_xml.Cpu(mode, model, settings.cpu_flags)
+
+
+def _required_traits(instance: Instance) -> frozenset[str]:
+    """Returns the traits of CPUs that flavor and image require."""
+    pairs = {**_properties(instance), **instance.flavor.extra_specs}
+    return frozenset(
+        key.removeprefix("trait:")
+        for key, value in pairs.items()
+        if key.startswith("trait:HW_CPU_") and value == "required"
+    )
 
 
 def _has_pcie_ports(guest: _Guest) -> bool:
@@ -406,7 +465,11 @@ def _add_disks(devices: ET.Element, guest: _Guest, disks: Sequence[Disk]) -> Non
         bus = cd_bus if disk.is_cd else disk.bus or hardware.disk_bus
         prefix = DISK_BUSES[bus]
         element = ET.SubElement(devices, "disk", type="file", device="cdrom" if disk.is_cd else "disk")
-        ET.SubElement(element, "driver", name="qemu", type=disk.driver_format, cache=settings.disk_cache)
+        driver = ET.SubElement(element, "driver", name="qemu", type=disk.driver_format, cache=settings.disk_cache)
+        if guest.emulated and settings.native_io and settings.disk_cache in _DIRECT:
+            driver.set("io", "native")
+        if guest.emulated and settings.discard and not disk.is_cd:
+            driver.set("discard", settings.discard)
         ET.SubElement(element, "source", file=disk.path)
         ET.SubElement(element, "target", dev=f"{prefix}{next(letters[prefix])}", bus=bus)
         if disk.is_cd:
@@ -415,13 +478,15 @@ def _add_disks(devices: ET.Element, guest: _Guest, disks: Sequence[Disk]) -> Non
             device_xml.limit_disk(element, guest.limits)
 
 
-def _add_consoles(
-    devices: ET.Element, settings: HostSettings, console_log: str | None, serial_port: int | None
-) -> None:
+def _add_consoles(devices: ET.Element, guest: _Guest, console_log: str | None, serial_port: int | None) -> None:
+    """Further serial ports are for the host's own tools: they are not logged, so that a guest cannot fill the host's disk."""
+    settings = guest.settings
     serial = _serial(devices, settings, serial_port)
     if console_log:
         ET.SubElement(serial, "log", file=console_log, append="on")
     ET.SubElement(serial, "target", port="0")
+    for number in range(1, guest.features.serial_ports):
+        ET.SubElement(ET.SubElement(devices, "serial", type="pty"), "target", port=str(number))
     if settings.vnc_listen:
         graphics = ET.SubElement(devices, "graphics", type="vnc", autoport="yes", listen=settings.vnc_listen)
         ET.SubElement(graphics, "listen", type="address", address=settings.vnc_listen)
@@ -492,21 +557,33 @@ def _neutron_interface(vif: Vif, guest: _Guest) -> ET.Element:
 
 
 def _link(vif: Vif, guest: _Guest, kind: str, source: dict[str, str] | None) -> ET.Element:
-    settings = guest.settings
     element = ET.Element("interface", type=kind)
     ET.SubElement(element, "mac", address=vif.mac_address)
     if source is not None:
         ET.SubElement(element, "source", source)
     ET.SubElement(element, "target", dev=tap_name(vif.port_id))
     ET.SubElement(element, "model", type=guest.hardware.vif_model)
-    if guest.queues > 1:
+    driver = _interface_driver(guest)
+    if driver:
         # QEMU serves the queues of an emulated guest; the kernel of the host serves those of a KVM guest.
-        backend = {"name": "vhost"} if settings.virt_type == "kvm" else {}
-        ET.SubElement(element, "driver", {**backend, "queues": str(guest.queues)})
+        backend = {"name": "vhost"} if guest.by_kvm else {}
+        ET.SubElement(element, "driver", {**backend, **driver})
     ET.SubElement(element, "mtu", size=str(vif.mtu))
     if not vif.admin_state_up:
         ET.SubElement(element, "link", state="down")
     return element
+
+
+def _interface_driver(guest: _Guest) -> dict[str, str]:
+    if guest.hardware.vif_model != "virtio":
+        return {}
+    chosen = {
+        "queues": str(guest.queues) if guest.queues > 1 else "",
+        "rx_queue_size": str(guest.settings.rx_queue_size or ""),
+        "tx_queue_size": str(guest.settings.tx_queue_size or ""),
+        "packed": "on" if guest.features.packed_ring else "",
+    }
+    return {name: value for name, value in chosen.items() if value}
 
 
 def _hostdev(device: PciDevice) -> ET.Element:

@@ -16,7 +16,8 @@ from minova.codecs import Decoder
 from minova.db.api_queries import services as read_services
 from minova.db.api_queries.instances import InstanceRow
 from minova.db.servers import instances
-from minova.hardware.demands import host_needs
+from minova.hardware.demands import host_needs, require_agreement_of
+from minova.hardware.guest.keys import require_served
 from minova.objects.actions.action import Arguments
 from minova.objects.actions.moves import CONFIRM_RESIZE, MIGRATE, RESIZE, MoveRequest, ResizeArguments
 from minova.objects.catalogue.flavor import Flavor
@@ -49,6 +50,8 @@ def _resize(api: Collaborators, call: Call, session: Session, row: InstanceRow, 
         raise errors.BadRequest(f"Flavor {flavorid[:255]} could not be found.")
     instance = instances.by_uuids(session, [row.uuid], networks=False)[row.uuid]
     _check_sizes(instance.flavor, flavor)
+    require_served(flavor.extra_specs, {})
+    require_agreement_of(flavor, instance.image)
     host_needs(flavor, instance.image, api.conf.pci.alias)
     wanted = MoveRequest(
         flavor=flavor,

@@ -20,7 +20,8 @@ from minova.codecs import Decoder
 from minova.db.api_queries.instances import InstanceRow
 from minova.db.catalogue import key_pairs
 from minova.db.servers import instances
-from minova.hardware.demands import demands_of
+from minova.hardware.demands import demands_of, require_agreement_of
+from minova.hardware.guest.keys import require_served
 from minova.objects.actions.action import Arguments
 from minova.objects.actions.rebuild import REBUILD, RebuildArguments, RebuiltServer
 from minova.objects.catalogue import disk_config
@@ -142,8 +143,10 @@ def _check_image(api: Collaborators, session: Session, row: InstanceRow, image: 
         raise errors.BadRequest(
             f"Flavor {row.flavor.name} is too small for requested image {image.id}: {'; '.join(faults)}."
         )
+    require_served({}, image.properties)
+    require_agreement_of(row.flavor, image)
     new = demands_of(row.flavor, image, api.conf.pci.alias)
-    guest_hardware(image.properties)
+    guest_hardware(image.properties, row.flavor.extra_specs)
     wants_queues(row.flavor, image.properties)
     if image.id == row.image_ref:
         return

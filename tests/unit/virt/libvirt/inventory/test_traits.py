@@ -38,7 +38,25 @@ def test_what_guests_may_have_on_a_host() -> None:
         "COMPUTE_FIRMWARE_UEFI",
         "COMPUTE_SECURITY_UEFI_SECURE_BOOT",
         *(f"COMPUTE_NET_VIF_MODEL_{model}" for model in models),
+        *(f"COMPUTE_SOUND_MODEL_{model}" for model in ("SB16", "ES1370", "AC97", "ICH6", "ICH9", "USB")),
+        "COMPUTE_USB_MODEL_NEC_XHCI",
+        "COMPUTE_USB_MODEL_QEMU_XHCI",
+        "COMPUTE_NET_VIRTIO_PACKED",
+        "COMPUTE_VIOMMU_MODEL_INTEL",
     }
+
+
+def test_what_newer_versions_and_kvm_add() -> None:
+    def of(arch: str, qemu: int, libvirt: int, **more: bool) -> set[str]:
+        return {*offer_traits(arch, GuestOffer(), qemu, libvirt_version=libvirt, **more)}
+
+    virtio = {"COMPUTE_VIOMMU_MODEL_VIRTIO", "COMPUTE_VIOMMU_MODEL_AUTO", "COMPUTE_ADDRESS_SPACE_EMULATED"}
+    assert of("x86_64", 7_002_000, 9_000_000) - of("x86_64", 7_002_000, 8_000_000) == virtio
+    added = of("x86_64", 8_002_000, 10_004_000, kvm=True) - of("x86_64", 8_002_000, 9_000_000)
+    assert added == {"COMPUTE_SOUND_MODEL_VIRTIO", "COMPUTE_ADDRESS_SPACE_PASSTHROUGH"}
+    assert "COMPUTE_SOUND_MODEL_PCSPK" in of("x86_64", 7_000_000, 8_000_000)
+    assert "COMPUTE_VIOMMU_MODEL_SMMUV3" in of("aarch64", 7_002_000, 9_000_000)
+    assert not {"COMPUTE_SOUND_MODEL_SB16", "COMPUTE_VIOMMU_MODEL_INTEL"} & of("aarch64", 7_002_000, 9_000_000)
 
 
 def test_newer_qemu_has_igb_and_a_host_without_firmware_no_uefi() -> None:

@@ -1,0 +1,165 @@
+"""What flavor and image ask of a guest beside its disks, interfaces, firmware and CPU policy. Pure.
+
+If flavor and image contradict each other, the flavor's word counts here. `require_agreement` refuses such requests, so that only servers of
+an earlier release have contradictions.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from minova.hardware import errors
+from minova.hardware.extra_specs import is_true, number
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image_properties import typed
+
+# The most that libvirt gives a guest on x86.
+MAX_SERIAL_PORTS = 4
+# Keys that flavor and image may both have, and then alike, without the prefixes hw: and hw_.
+_FLAGS = ("pmu", "virtio_packed_ring", "mem_encryption", "ephemeral_encryption")
+_ALIKE = (
+    "maxphysaddr_mode",
+    "maxphysaddr_bits",
+    "sound_model",
+    "usb_model",
+    "viommu_model",
+    "mem_encryption_model",
+    "ephemeral_encryption_format",
+    "tpm_model",
+    "tpm_version",
+)
+_AUTO, _NO_USB = "auto", "none"
+
+
+class GuestFeatures(msgspec.Struct, frozen=True, kw_only=True):
+    """None: the host's own choice, or no such device.
+
+    - `address_mode`, `address_bits`: how wide the guest's physical addresses are: passthrough, or emulate with so many bits.
+    - `input_bus`: of a tablet and a keyboard; usb or virtio.
+    - `pointer_model`: usbtablet, or None: what the host's `pointer_model` says.
+    """
+
+    windows: bool = False
+    hpet: bool = False
+    serial_ports: int = 1
+    pmu: bool | None = None
+    hidden: bool = False
+    packed_ring: bool = False
+    iommu_model: str | None = None
+    sound_model: str | None = None
+    usb_model: str | None = None
+    address_mode: str | None = None
+    address_bits: int | None = None
+    input_bus: str | None = None
+    pointer_model: str | None = None
+
+
+def guest_features(flavor: Flavor, properties: Mapping[str, str]) -> GuestFeatures:
+    """Raises InvalidImageProperty or Invalid for a value that is none."""
+    image, specs = typed(properties), flavor.extra_specs
+    bits = _either(specs, image, "maxphysaddr_bits")
+    return GuestFeatures(
+        windows=image.get("os_type") == "windows",
+        hpet=bool(image.get("hw_time_hpet")),
+        serial_ports=_serial_ports(specs, image),
+        pmu=_flag(specs, image, "pmu"),
+        hidden=is_true(specs.get("hw:hide_hypervisor_id"))
+        or is_true(specs.get("hide_hypervisor_id"))
+        or bool(image.get("img_hide_hypervisor_id")),
+        packed_ring=bool(_flag(specs, image, "virtio_packed_ring")),
+        iommu_model=_either(specs, image, "viommu_model"),
+        sound_model=_either(specs, image, "sound_model"),
+        usb_model=_either(specs, image, "usb_model"),
+        address_mode=_either(specs, image, "maxphysaddr_mode"),
+        address_bits=None if bits is None else number("hw:maxphysaddr_bits", bits),
+        input_bus=image.get("hw_input_bus"),
+        pointer_model=image.get("hw_pointer_model"),
+    )
+
+
+def require_agreement(flavor: Flavor, properties: Mapping[str, str]) -> None:
+    """Raises FlavorImageConflict, with both keys, if flavor and image contradict each other, as Nova compares them. Raises Invalid for
+    values that no host can give together.
+    """
+    image, specs = typed(properties), flavor.extra_specs
+    for name in _FLAGS:
+        of_flavor, of_image = specs.get(f"hw:{name}"), image.get(f"hw_{name}")
+        _require_alike(name, None if of_flavor is None else is_true(of_flavor), of_image)
+    for name in _ALIKE:
+        of_flavor, of_image = specs.get(f"hw:{name}"), image.get(f"hw_{name}")
+        _require_alike(name, of_flavor, None if of_image is None else str(of_image))
+    most = number("hw:serial_port_count", specs.get("hw:serial_port_count", 0))
+    if most and image.get("hw_serial_port_count", 0) > most:
+        raise errors.ImageSerialPortNumberExceedFlavorValue(
+            f"hw_serial_port_count={image['hw_serial_port_count']} of the image: the flavor has hw:serial_port_count={most}"
+        )
+    features = guest_features(flavor, properties)
+    _require_possible(features, image)
+    _require_address_bits(features, specs)
+
+
+def traits_of_features(features: GuestFeatures) -> frozenset[str]:
+    """Returns the traits that a host of such a guest needs."""
+    named = {
+        "COMPUTE_SOUND_MODEL": features.sound_model,
+        "COMPUTE_USB_MODEL": None if features.usb_model == _NO_USB else features.usb_model,
+        "COMPUTE_VIOMMU_MODEL": features.iommu_model,
+    }
+    needed = {f"{prefix}_{model}".upper().replace("-", "_") for prefix, model in named.items() if model}
+    if features.packed_ring:
+        needed.add("COMPUTE_NET_VIRTIO_PACKED")
+    if features.address_mode is not None:
+        mode = "PASSTHROUGH" if features.address_mode == "passthrough" else "EMULATED"
+        needed.add(f"COMPUTE_ADDRESS_SPACE_{mode}")
+    return frozenset(needed)
+
+
+# -- each of them ------------------------------------------------------------------------------------------------------
+
+
+def _require_alike(name: str, of_flavor: object, of_image: object) -> None:
+    if of_flavor is not None and of_image is not None and of_flavor != of_image:
+        raise errors.FlavorImageConflict(
+            f"hw_{name}={str(of_image).lower()} of the image: the flavor has hw:{name}={str(of_flavor).lower()}"
+        )
+
+
+def _require_possible(features: GuestFeatures, image: Mapping[str, Any]) -> None:
+    if not 1 <= features.serial_ports <= MAX_SERIAL_PORTS:
+        raise errors.SerialPortNumberLimitExceeded(
+            f"hw:serial_port_count or hw_serial_port_count is {features.serial_ports}: a guest has 1 to {MAX_SERIAL_PORTS} serial ports"
+        )
+    on_usb = "usb" in {features.input_bus, "usb" if features.pointer_model else None, image.get("hw_disk_bus")}
+    if features.usb_model == _NO_USB and (on_usb or features.sound_model == "usb"):
+        raise errors.Invalid("hw:usb_model=none: a disk, pointer, input or sound device of the image is on USB")
+    machine = image.get("hw_machine_type")
+    if features.iommu_model == "intel" and machine and "q35" not in machine:
+        raise errors.InvalidVIOMMUMachineType(
+            f"hw_machine_type={machine} of the image: hw:viommu_model=intel needs q35"
+        )
+
+
+def _require_address_bits(features: GuestFeatures, specs: Mapping[str, str]) -> None:
+    emulated = features.address_mode == "emulate"
+    if emulated and not features.address_bits:
+        raise errors.Invalid("hw:maxphysaddr_mode=emulate needs hw:maxphysaddr_bits")
+    # The image's bits alone choose hosts (ImagePropertiesFilter).
+    if features.address_bits and not emulated and (features.address_mode or "hw:maxphysaddr_bits" in specs):
+        raise errors.Invalid("hw:maxphysaddr_bits needs hw:maxphysaddr_mode=emulate")
+
+
+def _serial_ports(specs: Mapping[str, str], image: Mapping[str, Any]) -> int:
+    """The image may ask for fewer than the flavor."""
+    of_flavor = number("hw:serial_port_count", specs.get("hw:serial_port_count", 0))
+    of_image: int = image.get("hw_serial_port_count", 0)
+    return min(of_flavor, of_image) if of_flavor and of_image else of_flavor or of_image or 1
+
+
+def _flag(specs: Mapping[str, str], image: Mapping[str, Any], name: str) -> bool | None:
+    of_flavor, of_image = specs.get(f"hw:{name}"), image.get(f"hw_{name}")
+    return of_image if of_flavor is None else is_true(of_flavor)
+
+
+def _either(specs: Mapping[str, str], image: Mapping[str, Any], name: str) -> Any:
+    return specs.get(f"hw:{name}") or image.get(f"hw_{name}")
