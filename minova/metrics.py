@@ -122,6 +122,34 @@ UNKNOWN_IMAGES = Gauge(
     registry=REGISTRY,
     multiprocess_mode="max",
 )
+DEPENDENCY_UP = Gauge(
+    "minova_dependency_up",
+    "1 while what this process depends on answers: database, broker, libvirt, neutron.",
+    ["dependency"],
+    registry=REGISTRY,
+    multiprocess_mode="livemin",
+)
+CERTIFICATE_DAYS = Gauge(
+    "minova_certificate_days",
+    "Days until a certificate that the configuration names ends; negative if it has ended.",
+    ["option", "file"],
+    registry=REGISTRY,
+    multiprocess_mode="livemin",
+)
+STORAGE_SIZE = Gauge(
+    "minova_storage_size_bytes",
+    "Size of the file system of a folder in which this process keeps files, by option: instances_path, images_path, state_path.",
+    ["storage", "path"],
+    registry=REGISTRY,
+    multiprocess_mode="livemin",
+)
+STORAGE_FREE = Gauge(
+    "minova_storage_free_bytes",
+    "Free space of that file system.",
+    ["storage", "path"],
+    registry=REGISTRY,
+    multiprocess_mode="livemin",
+)
 
 
 @contextmanager

@@ -69,7 +69,7 @@ class NeutronClient:
         self._sleep = sleep
         self._clock = clock
         self._until: float | None = None
-        self.outage = Outage("Neutron", LOG, clock)
+        self.outage = Outage("Neutron", LOG, clock, gauge="neutron")
         self._override = options.endpoint_override
         self._catalog = endpoint_of(session, options)
 

@@ -8,6 +8,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from minova.metrics import DEPENDENCY_UP
+
 # Seconds between lines about an outage that goes on for the same reason.
 REMINDER = 600.0
 MOST_KINDS = 20
@@ -16,10 +18,14 @@ _NUMBERS = re.compile(r"0x[0-9a-f]+|[0-9][0-9.]*")
 
 
 class Outage:
-    """Whether `what` answers now. Safe for threads."""
+    """Whether `what` answers now. Safe for threads. `gauge`: its label on the page of metrics."""
 
-    def __init__(self, what: str, log: logging.Logger, ticks: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, what: str, log: logging.Logger, ticks: Callable[[], float] = time.monotonic, *, gauge: str
+    ) -> None:
         self._what = what
+        self._gauge = DEPENDENCY_UP.labels(gauge)
+        self._gauge.set(1)
         self._log = log
         self._ticks = ticks
         self._lock = threading.Lock()
@@ -41,6 +47,7 @@ class Outage:
             is_new = first or now - self._logged.get(kind, float("-inf")) >= REMINDER
             if first:
                 self._since = now
+                self._gauge.set(0)
             if is_new:
                 if len(self._logged) >= MOST_KINDS:  # these texts have more that differs than numbers
                     self._logged.clear()
@@ -63,6 +70,7 @@ class Outage:
         with self._lock:
             since, failures = self._since, self._failures
             self._since, self._failures = None, 0
+            self._gauge.set(1)
             self._logged.clear()
         if since is not None:
             self._log.warning(

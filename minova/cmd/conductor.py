@@ -12,7 +12,7 @@ import msgspec
 from oslo_config import cfg
 
 from minova import errors
-from minova.cmd import clients, database
+from minova.cmd import clients, database, gauges
 from minova.cmd.launch import launch
 from minova.conductor.actions.engine.begin import BeginActions
 from minova.conductor.actions.engine.end import EndActions
@@ -308,7 +308,8 @@ def _record(host: str) -> ServiceRecord:
 
 
 def compose_process(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
-    return [compose(conf, Rpc(conf), stopping)]
+    rpc = Rpc(conf)
+    return [compose(conf, rpc, stopping), *gauges.compose(conf, rpc, stopping)]
 
 
 def main() -> NoReturn:

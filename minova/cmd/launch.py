@@ -19,6 +19,8 @@ from minova import conf as configuration
 from minova import errors, log, metrics, private_files, service, threads
 from minova.cmd import systemd
 from minova.context import service_context
+from minova.health.certificate_watch import CertificateWatch
+from minova.health.storages import StorageWatch
 
 LOG = logging.getLogger(__name__)
 
@@ -88,7 +90,13 @@ def launch(
         log.setup(conf)
         _close_files(conf)
         with log.bound_request(service_context()):
-            services = [*metrics.page(conf, METRICS_PORTS[prog]), *compose(conf, stopping)]
+            is_worker = metrics.WORKERS in os.environ
+            services: list[service.Running] = [
+                *metrics.page(conf, METRICS_PORTS[prog]),
+                CertificateWatch(conf, stopping, warns=not is_worker),
+                StorageWatch(conf, prog, stopping),
+                *compose(conf, stopping),
+            ]
             threading.Thread(target=_end_a_stop, args=(prog, stopping, started, services), daemon=True).start()
             configuration.check(conf)  # again, now with the options that oslo.messaging has added
             if not watched:

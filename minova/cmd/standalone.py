@@ -13,7 +13,7 @@ from oslo_config import cfg
 from oslo_utils.netutils import escape_ipv6
 
 from minova import errors
-from minova.cmd import api, clients, compute, conductor, scheduler
+from minova.cmd import api, clients, compute, conductor, gauges, scheduler
 from minova.cmd.default_network import DefaultNetwork
 from minova.cmd.launch import launch
 from minova.cmd.usual_flavors import FLAVORS
@@ -92,7 +92,7 @@ def compose(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running
         from minova.cmd import consoleproxy  # noqa: PLC0415
 
         parts.append(consoleproxy.compose(conf, rpc))
-    parts += _metadata(conf, rpc)
+    parts += [*_metadata(conf, rpc), *gauges.compose(conf, rpc, stopping)]
     own = clients.conductor(rpc)
     return [*parts[:1], FirstStart(own, DefaultNetwork(conf, own), marker), *parts[1:]]
 

@@ -167,7 +167,7 @@ class Database:
         timeouts: Timeouts | None = None,
     ):
         self._timeouts = timeouts
-        self._outage = Outage("The database", LOG)
+        self._outage = Outage("The database", LOG, gauge="database")
         stands_in = wall or clock
         self._wall = _WALL if stands_in is None else _shown_by(stands_in)
         self._now = (_NOW if wall is None else CloudNow(self._wall)) if clock is None else _shown_by(clock)

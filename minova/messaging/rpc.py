@@ -43,7 +43,7 @@ from oslo_messaging._tracing import client as tracing  # noqa: E402
 
 LOG = logging.getLogger(__name__)
 C = TypeVar("C")
-OUTAGE = Outage("The message broker", LOG)
+OUTAGE = Outage("The message broker", LOG, gauge="broker")
 
 # Limits how many messages one service takes off its queue before it has processed them; oslo.messaging's default is
 # unlimited.

@@ -43,7 +43,7 @@ class FakeNeutron:
         self.lists: list[tuple[str, dict[str, Any]]] = []
         self.tokens: set[str | None] = set()
         self.requests = 0
-        self.outage = Outage("Neutron", logging.getLogger(__name__))
+        self.outage = Outage("Neutron", logging.getLogger(__name__), gauge="neutron")
         self._numbers = itertools.count(1)
 
     def _begin(self, kind: str = "", port_id: str = "") -> None:

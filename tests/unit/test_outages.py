@@ -12,7 +12,7 @@ LOG = logging.getLogger("test.outages")
 
 def test_an_outage_is_one_line_when_it_begins_and_one_when_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
     now = 0.0
-    outage = Outage("The database", LOG, lambda: now)
+    outage = Outage("The database", LOG, lambda: now, gauge="test")
     outage.answered()
     for _ in range(1000):
         outage.failed("connection refused")
@@ -28,7 +28,7 @@ def test_an_outage_is_one_line_when_it_begins_and_one_when_it_is_over(caplog: py
 def test_bug_outage_hides_that_its_reason_has_changed(caplog: pytest.LogCaptureFixture) -> None:
     """Refused at first, then an expired certificate: the log knew only the first."""
     now = 0.0
-    outage = Outage("The broker", LOG, lambda: now)
+    outage = Outage("The broker", LOG, lambda: now, gauge="test")
     for now in (0.0, 1.0, 2.0):
         outage.failed(f"[Errno 111] refused, port {now}")
     now = 3.0

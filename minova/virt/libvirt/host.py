@@ -77,7 +77,7 @@ class Host:
 
     def __init__(self, uri: str, *, keepalive: int = KEEPALIVE_INTERVAL, open_within: float = OPEN_WITHIN) -> None:
         self.uri = uri
-        self._outage = Outage(f"libvirt at {uri}", LOG)
+        self._outage = Outage(f"libvirt at {uri}", LOG, gauge="libvirt")
         self._keepalive = keepalive
         self._open_within = open_within
         self._lock = threading.Lock()

@@ -1,0 +1,56 @@
+"""Warns of certificates that have ended or end soon: at the start, and once a day."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from oslo_config import cfg
+
+from minova import certificates
+from minova.metrics import CERTIFICATE_DAYS
+from minova.service import PeriodicTask, run_periodic
+
+LOG = logging.getLogger(__name__)
+# A warning comes so many days before the end.
+SOON = 14.0
+# Seconds between two readings, and between two warnings of one certificate.
+INTERVAL = 3600.0
+REMINDER = certificates.DAY
+
+
+class CertificateWatch:
+    """`warns`: False for a worker, whose parent warns. The gauge shows every certificate."""
+
+    binary = "certificates"
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        stopping: threading.Event,
+        *,
+        warns: bool = True,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._conf = conf
+        self._stopping = stopping
+        self._warns = warns
+        self._clock = clock
+        # When each certificate was warned of, by option and end: a new certificate is another one.
+        self._warned: dict[tuple[str, float], float] = {}
+
+    def start(self) -> None:
+        task = PeriodicTask(name="watch_certificates", interval=INTERVAL, work=self.look, at_once=True)
+        threading.Thread(target=run_periodic, args=(task, self._stopping), name=task.name, daemon=True).start()
+
+    def stop(self) -> None:
+        """Does nothing: the thread ends with `stopping`."""
+
+    def look(self) -> None:
+        now = self._clock()
+        for one in certificates.readable(self._conf):
+            CERTIFICATE_DAYS.labels(one.option, one.file).set(round(one.days(now), 3))
+            key = (one.option, one.ends)
+            if self._warns and one.days(now) <= SOON and now - self._warned.get(key, 0.0) >= REMINDER - INTERVAL / 2:
+                self._warned[key] = now
+                LOG.warning("%s", one.warning(now))
