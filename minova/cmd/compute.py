@@ -39,6 +39,7 @@ from minova.compute.moves.runner import MoveRunner
 from minova.compute.periodic.auditor import Auditor
 from minova.compute.periodic.guest_reports import GuestReports
 from minova.compute.periodic.guests_in_trouble import GuestsInTrouble
+from minova.compute.periodic.hardware_records import HardwareRecords
 from minova.compute.periodic.periodic_tasks import PeriodicTasks
 from minova.compute.tracker.monitors import Monitors
 from minova.compute.tracker.nodes import Nodes, settings_from
@@ -160,6 +161,7 @@ def make_manager(
         nodes,
         builder,
         power_states,
+        HardwareRecords(host, guarded, guarded_conductor),
         background=background,
         ticks=ticks,
     )

@@ -68,7 +68,7 @@ def print_openapi(conf: cfg.ConfigOpts) -> None:
 
 def _in_module(name: str, function: str) -> Callable[[cfg.ConfigOpts], object]:
     """Returns a command that imports a module of `minova.cmd` when it is called, and calls the function there. A result
-    of True means that a check has failed.
+    of True means that a check has failed; a number is the exit code.
     """
 
     def call(conf: cfg.ConfigOpts) -> object:
@@ -95,6 +95,7 @@ def _add_commands(subparsers: "argparse._SubParsersAction[Any]") -> None:
     _add_bench(subparsers)
     _add_placement(subparsers)
     _add_host(subparsers)
+    _add_machine_type(subparsers)
     _add_unexpected(subparsers)
     _add_recovery(subparsers)
     _add_policies(subparsers)
@@ -183,6 +184,31 @@ def _add_host(subparsers: "argparse._SubParsersAction[Any]") -> None:
         help="its [vnc] server_proxyclient_address, and its [serial_console] proxyclient_address if that is another one",
     )
     command.set_defaults(work=_in_module("commands.host_console_addresses", "run"))
+
+
+def _add_machine_type(subparsers: "argparse._SubParsersAction[Any]") -> None:
+    parser = subparsers.add_parser("machine-type", help="The recorded machine types of servers.")
+    below = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
+    text = (
+        "Print the machine type that is recorded for a server, or those of all servers. Exit code 2 if there is no such server, 3 if "
+        "none is recorded for it."
+    )
+    command = below.add_parser("list", help="Print recorded machine types.", description=text)
+    command.add_argument("uuid", metavar="SERVER", nargs="?", help="UUID of a server; without it all are printed")
+    command.set_defaults(work=_in_module("commands.machine_types", "list_machine_types"))
+    text = (
+        "Record another machine type for a server, for its next start. The server must be stopped or shelved, and gets no other kind of "
+        "machine, nor a version in place of an alias. Exit code 2 if there is no such server, 3 if it is in another state, 4 if it "
+        "would get another kind, 5 if the type is not supported."
+    )
+    command = below.add_parser("update", help="Record another machine type.", description=text)
+    command.add_argument("uuid", metavar="SERVER", help="UUID of the server")
+    command.add_argument("machine_type", metavar="MACHINE_TYPE", help="such as pc-q35-7.2")
+    command.add_argument("--force", action="store_true", help="in any state, and to any type")
+    command.set_defaults(work=_in_module("commands.machine_types", "update"))
+    text = "Print the servers for which no machine type is recorded. Exit code 3 if there are any."
+    command = below.add_parser("list-unset", help="Print servers without a record.", description=text)
+    command.set_defaults(work=_in_module("commands.machine_types", "list_unset"))
 
 
 def _add_unexpected(subparsers: "argparse._SubParsersAction[Any]") -> None:
@@ -326,7 +352,7 @@ def _add_nouns(subparsers: "argparse._SubParsersAction[Any]") -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Returns the exit code: 0, or 1 if the command fails (with the reason on standard error) or if its check has
-    failed.
+    failed, or the command's own code.
     """
     command = cfg.SubCommandOpt("command", title="commands", handler=_add_commands)
     try:
@@ -338,7 +364,7 @@ def run(arguments: Sequence[str]) -> int:
     except (errors.MinovaError, cfg.ConfigFilesNotFoundError, cfg.ConfigFileParseError) as error:
         print(f"{PROG}: {errors.explained(error)}", file=sys.stderr)
         return 1
-    return 1 if failed is True else 0
+    return int(failed) if isinstance(failed, int) else 0
 
 
 def main() -> None:

@@ -26,6 +26,7 @@ from minova.objects.servers.build import (
     InstanceClaim,
     ReportAnswer,
 )
+from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import RESOURCE_FREE, PowerState, TaskState, VmState
 from minova.objects.unexpected.guest_record import GuestMark, GuestRecord, GuestsAnswer
@@ -540,6 +541,15 @@ class FakeConductor:
         if known is None or instance is None or (known[0], instance.host) != (action_id, host):
             return None
         return known[1] if known[1].is_in_progress((instance.vm_state, instance.task_state)) else None
+
+    def record_hardware(self, ctx: RequestContext, *, host: str, chosen: dict[str, ChosenHardware]) -> None:
+        def work() -> None:
+            for instance_uuid, hardware in chosen.items():
+                known = self.instances.get(instance_uuid)
+                if known is not None and known.host == host and known.task_state is None:
+                    self.change(instance_uuid, system_metadata={**known.system_metadata, **hardware.recorded})
+
+        self._serve("record_hardware", work)
 
     def report_power_states(
         self, ctx: RequestContext, *, host: str, states: dict[str, int], reasons: dict[str, str] | None = None

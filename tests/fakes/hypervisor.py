@@ -14,6 +14,7 @@ from minova.objects.catalogue.image import Image
 from minova.objects.hosts.compute_node import DomainView, HypervisorView
 from minova.objects.hosts.cpu_times import CpuTimes
 from minova.objects.network.vif import GroupMembers, Vif
+from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.console import ConsoleAddress, ConsoleType
 from minova.objects.servers.diagnostics import GuestDiagnostics
 from minova.objects.servers.guest_states import GuestReason, GuestState, reason_of
@@ -34,6 +35,7 @@ class Hypervisor(Immovable):
     reports_resources: ClassVar[bool] = True
 
     def __init__(self, *nodes: str, vcpus: int = 16, memory_mb: int = 8704, local_gb: int = 200) -> None:
+        self.hardware: dict[str, ChosenHardware] = {}
         self.nodes = nodes
         self.size = {"vcpus": vcpus, "memory_mb": memory_mb, "local_gb": local_gb}
         self.extra = Overhead()
@@ -355,6 +357,9 @@ class Hypervisor(Immovable):
 
     def overhead(self, flavor: Flavor) -> Overhead:
         return self.extra
+
+    def chosen_hardware(self, instance_uuids: Sequence[str]) -> dict[str, ChosenHardware]:
+        return {uuid: self.hardware[uuid] for uuid in instance_uuids if uuid in self.hardware}
 
     def watch(self, changed: Callable[[str, PowerState], None]) -> None:
         self._changed = changed

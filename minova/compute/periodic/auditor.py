@@ -10,6 +10,7 @@ from minova.compute.instances.attempts import End
 from minova.compute.instances.background import Background
 from minova.compute.instances.builds import Builder
 from minova.compute.instances.power_states import PowerStates
+from minova.compute.periodic.hardware_records import HardwareRecords
 from minova.compute.tracker.nodes import Nodes
 from minova.compute.tracker.resource_tracker import Audited
 from minova.context import RequestContext
@@ -35,6 +36,7 @@ class Auditor:
         nodes: Nodes,
         builder: Builder,
         power_states: PowerStates,
+        hardware_records: HardwareRecords,
         *,
         background: Background,
         ticks: Callable[[], float],
@@ -43,6 +45,7 @@ class Auditor:
         self._nodes = nodes
         self._builder = builder
         self._power_states = power_states
+        self._hardware_records = hardware_records
         self._background = background
         self._ticks = ticks
         # An error is logged once, not at each audit.
@@ -144,6 +147,7 @@ class Auditor:
             )
         self._power_states.compare(finding.power_states, self._driver.power_state)
         self.stop_domains(ctx, finding.to_stop)
+        self._hardware_records.complete(ctx, audited.instances)
         return audited
 
     def stop_domains(self, ctx: RequestContext, domains: Iterable[tuple[DomainView, VmState]]) -> None:

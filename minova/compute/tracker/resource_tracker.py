@@ -47,10 +47,11 @@ MAX_TOGETHER = 64
 
 
 class Audited(NamedTuple):
-    """The result of an audit, and every node of this host that the database has."""
+    """The result of an audit, every node of this host that the database has, and the instances of this node."""
 
     finding: Finding
     host_nodes: tuple[str, ...]
+    instances: tuple[Instance, ...]
 
 
 class _ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,7 +167,7 @@ class ResourceTracker:
             self._node_usage = replace(finding.node_usage, node=self._saved)
             log_final_view(self._saved)
         log_finding(self.nodename, finding, before)
-        return Audited(finding, inputs.host_nodes)
+        return Audited(finding, inputs.host_nodes, inputs.instances)
 
     def _left_disks(self, view: HypervisorView) -> dict[str, int]:
         """Returns {uuid: GB} of disks of this host without a domain. Nodes of one host cannot be told apart by them."""

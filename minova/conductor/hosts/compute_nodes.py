@@ -27,6 +27,7 @@ from minova.messaging.rpc_access import OTHER_HOST, own_host
 from minova.objects.hosts.compute_node import ComputeNode, HypervisorView, Inventory
 from minova.objects.hosts.node_audit import NodeAudit
 from minova.objects.servers.build import AuditInputs, HostInstances
+from minova.objects.servers.chosen_hardware import MACHINE_TYPE, ChosenHardware
 from minova.objects.servers.instance import Instance
 from minova.objects.unexpected.removal_rules import Verdict, too_many
 from minova.placement import changes
@@ -258,6 +259,19 @@ class ComputeNodes(AuditsApi):
             require_nodes_stay(session, host, nodes, set(identity.nodes_of(session, host)) - set(nodes))
             for nodename in nodes:
                 remove_node(session, host, nodename, self._worker.now())
+
+        self._worker.run(work)
+
+    # -- chosen hardware -------------------------------------------------------------------------------------------
+
+    def record_hardware(self, ctx: RequestContext, host: str, chosen: Mapping[str, ChosenHardware]) -> None:
+        def work(session: Session) -> None:
+            for uuid, locked in instances.lock(session, chosen).items():
+                known = instances.system_metadata_of(session, uuid)
+                if locked.host != host or locked.deleted or locked.state[1] is not None or MACHINE_TYPE in known:
+                    continue
+                values = {"system_metadata": {**known, **chosen[uuid].recorded}}
+                instances.set_attributes(session, uuid, self._worker.at(), values)
 
         self._worker.run(work)
 

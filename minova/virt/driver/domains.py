@@ -1,12 +1,13 @@
 """Domains, from their definition to their removal."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
 from minova.objects.hosts.compute_node import DomainView
+from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.diagnostics import GuestDiagnostics
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
@@ -42,6 +43,10 @@ NO_DATA = GuestData()
 class DomainDriver(Protocol):
     def domains(self) -> tuple[DomainView, ...]:
         """Returns every domain on every node."""
+        ...
+
+    def chosen_hardware(self, instance_uuids: Sequence[str]) -> dict[str, ChosenHardware]:
+        """Returns the hardware of those of these guests that have a domain. Leaves out a guest without a type of machine."""
         ...
 
     def watch(self, changed: Callable[[str, PowerState], None]) -> None:

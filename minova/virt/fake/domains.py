@@ -1,12 +1,13 @@
 """Domains, from their record to its removal."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
 
 from minova import errors
 from minova.objects.hosts.compute_node import DomainView
+from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.diagnostics import GuestDiagnostics
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
@@ -19,6 +20,10 @@ class FakeDomains(FakeRecords):
         with self._lock:
             self._begin("domains")
             return tuple(domain.view for domain in self._domains.values())
+
+    def chosen_hardware(self, instance_uuids: Sequence[str]) -> dict[str, ChosenHardware]:
+        """Fake guests have no type of machine."""
+        return {}
 
     def watch(self, changed: Callable[[str, PowerState], None]) -> None:
         with self._lock:

@@ -15,6 +15,7 @@ from minova.objects.catalogue.image import Image
 from minova.objects.hosts.node_audit import NodeAudit
 from minova.objects.hosts.service import Service
 from minova.objects.network.physical_networks import trait_of
+from minova.objects.servers.chosen_hardware import MACHINE_TYPE, ChosenHardware
 from tests.functional.conductor.conductor_harness import CTX, FLAVOR, ConductorHarness
 from tests.functional.conductor.quota_cases import at_once
 from tests.functional.scheduler.cloud import named
@@ -156,6 +157,18 @@ class AuditCases:
         assert harness.instance(uuid).power_state == 4
         harness.conductor.report_power_states(CTX, host="a", states={uuid: 99})
         assert harness.instance(uuid).power_state == 4
+
+    def test_the_hardware_of_a_guest_is_recorded_once_by_its_host(self, harness: ConductorHarness) -> None:
+        uuid, first = harness.active(), ChosenHardware(machine_type="pc-q35-7.2", uefi=True)
+        harness.conductor.record_hardware(CTX, host="b", chosen={uuid: first})
+        assert MACHINE_TYPE not in harness.instance(uuid).system_metadata
+        harness.act(uuid, "reboot_hard")
+        harness.conductor.record_hardware(CTX, host="a", chosen={uuid: first})
+        assert MACHINE_TYPE not in harness.instance(uuid).system_metadata
+        other = harness.active()
+        for chosen in (first, ChosenHardware(machine_type="pc-i440fx-7.2")):
+            harness.conductor.record_hardware(CTX, host=str(harness.instance(other).host), chosen={other: chosen})
+            assert first.recorded.items() <= harness.instance(other).system_metadata.items()
 
 
 class ServiceCases:

@@ -178,6 +178,33 @@ def test_bug_rebuild_keeps_the_firmware_variables_of_the_former_guest(
     assert not file.exists()
 
 
+def test_bug_changed_option_gives_an_existing_guest_another_machine(
+    tmp_path: Path, libvirtd: Libvirtd, guest_image: Path
+) -> None:
+    """Without a record it is the domain that says which machine the guest has; a rebuild chooses anew."""
+
+    def machine(xml: ET.Element) -> str:
+        kind = xml.find("os/type")
+        assert kind is not None
+        return kind.get("machine", "")[: len("pc-q35")]
+
+    small = msgspec.structs.replace(FLAVOR, extra_specs={})
+    with guest(tmp_path, libvirtd, guest_image, {}, small, run=False) as vm:
+        [chosen] = vm.driver.chosen_hardware([vm.instance.uuid]).values()
+        assert chosen.machine_type.startswith("pc-i440fx-")
+        changed = load(tmp_path, libvirtd.uri, hw_machine_type=["x86_64=q35"])
+        try:
+            changed.hard_reboot(vm.instance)
+            assert machine(vm.xml()) == "pc-i44"
+            recorded = msgspec.structs.replace(vm.instance, system_metadata=chosen.recorded)
+            changed.rebuild(recorded, guest_image)
+            assert machine(vm.xml()) == "pc-q35"
+            changed.hard_reboot(recorded)
+            assert machine(vm.xml()) == "pc-i44"
+        finally:
+            changed.close()
+
+
 def test_libvirt_takes_every_limit(tmp_path: Path, libvirtd: Libvirtd, guest_image: Path) -> None:
     limits = {
         "quota:cpu_shares": "512",

@@ -20,6 +20,7 @@ from minova.objects.catalogue.image import Image
 from minova.objects.hosts.node_audit import NodeAudit
 from minova.objects.hosts.service import Service
 from minova.objects.requests.request_spec import HostLimits
+from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.states import PowerState, TaskState, VmState
 from minova.virt.driver.domains import GuestData
 from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute
@@ -706,6 +707,16 @@ def test_bug_an_audit_that_fails_again_and_again_is_logged_once(caplog: pytest.L
     assert lines[0] == "Error updating resources for node a: away"
     assert lines[1].startswith("The audit of node a works again after")
     assert lines[1].endswith("and 100 failures")
+
+
+def test_an_audit_records_the_hardware_of_guests_without_a_record(compute: Compute) -> None:
+    chosen = ChosenHardware(machine_type="pc-q35-7.2", uefi=True)
+    compute.hypervisor.hardware = {"i": chosen, "other": chosen}
+    compute.boot("i")
+    for _ in range(2):
+        compute.manager.update_available_resource()
+    assert compute.conductor.instances["i"].system_metadata == chosen.recorded
+    assert compute.conductor.calls.count("record_hardware") == 1
 
 
 def test_nodes_that_the_driver_no_longer_reports_are_deleted(caplog: pytest.LogCaptureFixture) -> None:

@@ -32,6 +32,7 @@ from minova.objects.catalogue import disk_config
 from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.quota import UNLIMITED
 from minova.objects.requests.request_spec import RequestSpec
+from minova.objects.servers import chosen_hardware
 from minova.objects.servers import instance as objects
 from minova.objects.servers.states import TaskState, VmState
 
@@ -106,12 +107,15 @@ class Rebuild(ActionKind):
         return ActionPayload(arguments=arguments, before=before)
 
     def succeeded(self, session: Session, locked: LockedAction, after: VmState) -> dict[str, Any]:
-        return {"launched_at": self._worker.at()}
+        return {"launched_at": self._worker.at(), "system_metadata": _without_choice(session, locked.instance.uuid)}
 
     def undo(self, session: Session, task: Task, task_state: TaskState | None) -> None:
         """Restores the columns, unless the disks are changed already, or the server is being deleted."""
         before = payload_of(task).before
         if not before or REBUILD.has_changed(task_state) is not False:
+            # The guest may be defined anew already.
+            changed = {"system_metadata": _without_choice(session, task.instance_uuid)}
+            instances.set_attributes(session, task.instance_uuid, self._worker.at(), changed)
             return
         image = before.get("image")
         values = {**before, "image": None if image is None else _IMAGE.from_builtins(image)}
@@ -157,6 +161,11 @@ def spec_of(instance: objects.Instance, image: Image) -> RequestSpec:
         force_nodes=(instance.node or "",),
         scheduler_hints={"_nova_check_type": ["rebuild"]},
     )
+
+
+def _without_choice(session: Session, instance_uuid: str) -> dict[str, str]:
+    """Returns the column without the hardware that was chosen for the former guest."""
+    return chosen_hardware.without_choice(instances.system_metadata_of(session, instance_uuid))
 
 
 def _with_disk_config(session: Session, instance_uuid: str, changes: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from minova.objects.hosts.bounds import MAX_GUESTS, MAX_NODES, Figure, Line
 from minova.objects.hosts.compute_node import ComputeNode, HypervisorView, Inventory, Traits
 from minova.objects.hosts.node_audit import NodeAudit
 from minova.objects.servers.build import AuditInputs, HostInstances
+from minova.objects.servers.chosen_hardware import ChosenHardware
 
 
 @BY_COMPUTES
@@ -63,6 +64,19 @@ class AuditsApi(Protocol):
     @call
     def save_compute_node(self, ctx: RequestContext, *, node: ComputeNode) -> ComputeNode:
         """Write usage that changed between audits, because a claim was dropped or an instance was removed."""
+        ...
+
+    @call(since="1.9")
+    def record_hardware(
+        self,
+        ctx: RequestContext,
+        *,
+        host: Line,
+        chosen: Annotated[dict[Line, ChosenHardware], Meta(max_length=MAX_GUESTS)],
+    ) -> None:
+        """Records {instance uuid: hardware} of guests for which none is recorded. Instances of other hosts and instances with
+        a task are not changed. Idempotent.
+        """
         ...
 
     @call(added={"reasons": "1.8"})

@@ -21,7 +21,7 @@ from minova.virt.libvirt.migration.libvirt_files import MEMORY, VARIABLES
 from minova.virt.libvirt.migration.moving_disks import MovingDisks
 from minova.virt.libvirt.settings import export_ports_of
 from minova.virt.libvirt.storage.disk_images import Base
-from minova.virt.libvirt.xml.guest_xml import domain_name
+from minova.virt.libvirt.xml.guest_xml import domain_name, has_variables
 from minova.virt.libvirt.xml.migration_xml import migrated_xml
 from minova.virt.namespaces.host_routes import PROC_NET
 
@@ -120,7 +120,7 @@ class ColdMigration(LibvirtDomains):
     def _kept_by_libvirt(self, connection: Any, instance: Instance, domain: Any) -> tuple[Path, ...]:
         """Returns the files beside the disks with what libvirt keeps of the guest elsewhere."""
         kinds = []
-        if libvirt_files.has_variables(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)):
+        if has_variables(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)):
             kinds.append(VARIABLES)
         if domain.hasManagedSaveImage():
             kinds.append(MEMORY)

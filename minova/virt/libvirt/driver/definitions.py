@@ -20,6 +20,7 @@ from minova.virt.libvirt.xml.filter_xml import filters_of
 from minova.virt.libvirt.xml.guest_xml import (
     Disk,
     HostSettings,
+    chosen_of,
     domain_name,
     guest_xml,
 )
@@ -60,8 +61,12 @@ class DomainDefinitions(LibvirtBase):
             serial_port=None if self._serial_ports is None else self._serial_ports.take(instance.uuid),
         )
 
-    def _define_anew(self, instance: Instance, disks: Sequence[Disk], *, drop_memory: bool) -> int:
+    def _define_anew(
+        self, instance: Instance, disks: Sequence[Disk], *, drop_memory: bool, chooses: bool = False
+    ) -> int:
         """End the domain and define it with these disks; it is off then. Returns its attempt.
+
+        `chooses`: choose its machine and firmware anew. Otherwise it keeps those of its record, or else of the domain.
 
         `drop_memory`: remove its saved memory, at the word of its user. Otherwise raises SavedMemoryKept if there is any.
         """
@@ -69,6 +74,8 @@ class DomainDefinitions(LibvirtBase):
             domain = lookup(connection, instance.uuid)
             mark = None if domain is None else self._our_mark(self._own(connection, instance.uuid))
             node, attempt = (instance.node or "", instance.attempt) if mark is None else (mark.node, mark.attempt)
+            if domain is not None and not chooses:
+                instance = _with_choice_of(domain, instance)
             # Make the XML before the domain is ended: a host that cannot define it leaves the guest as it is.
             xml = self._xml_of(instance, node, attempt, disks)
             if domain is not None:
@@ -99,6 +106,12 @@ class DomainDefinitions(LibvirtBase):
     def _remove_disks(self, instance_uuid: str, row: RowHost) -> None:
         if self._real:
             self._disks.remove(instance_uuid, self._ready().host, row)
+
+
+def _with_choice_of(domain: Any, instance: Instance) -> Instance:
+    chosen = chosen_of(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+    kept = {} if chosen is None else chosen.recorded
+    return msgspec.structs.replace(instance, system_metadata=kept | instance.system_metadata)
 
 
 def _undefine(domain: Any) -> None:

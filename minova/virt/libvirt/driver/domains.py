@@ -1,15 +1,17 @@
 """Domains, from their definition to their removal."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import libvirt
+import msgspec
 
 from minova import errors
 from minova.objects.hosts.compute_node import DomainView
+from minova.objects.servers.chosen_hardware import ChosenHardware, without_choice
 from minova.objects.servers.diagnostics import GuestDiagnostics
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
@@ -22,7 +24,7 @@ from minova.virt.libvirt.migration import libvirt_files
 from minova.virt.libvirt.migration.libvirt_files import VARIABLES
 from minova.virt.libvirt.storage.disk_images import Base
 from minova.virt.libvirt.storage.disks import WriteDrive
-from minova.virt.libvirt.xml.guest_xml import domain_name
+from minova.virt.libvirt.xml.guest_xml import chosen_of, domain_name, has_variables
 
 LOG = logging.getLogger(__name__)
 
@@ -31,6 +33,16 @@ class LibvirtDomains(DomainDefinitions):
     def domains(self) -> tuple[DomainView, ...]:
         with self._host.connection("Listing domains") as connection:
             return self._views(connection)
+
+    def chosen_hardware(self, instance_uuids: Sequence[str]) -> dict[str, ChosenHardware]:
+        found: dict[str, ChosenHardware] = {}
+        for uuid in instance_uuids:
+            with self._host.connection("Reading the hardware", domain_name(uuid)) as connection:
+                domain = lookup(connection, uuid)
+                if domain is not None and self._our_mark(domain) is not None:
+                    chosen = chosen_of(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+                    found |= {} if chosen is None else {uuid: chosen}
+        return found
 
     def watch(self, changed: Callable[[str, PowerState], None]) -> None:
         def lifecycle(domain: Any, event: int, detail: int) -> None:
@@ -89,16 +101,17 @@ class LibvirtDomains(DomainDefinitions):
             self._make_disks(instance, base, attempt, data)
 
     def rebuild(self, instance: Instance, image_path: Path | None, data: GuestData = NO_DATA) -> None:
+        instance = msgspec.structs.replace(instance, system_metadata=without_choice(instance.system_metadata))
         if not self._real:
-            self._define_anew(instance, (), drop_memory=True)
+            self._define_anew(instance, (), drop_memory=True, chooses=True)
             return
         self._disks.require_owner(instance.uuid, self._ready().host)
         base = Base.of(instance, image_path)
         # Define it with the existing disks: the new ones may have other formats, and may never be made.
-        attempt = self._define_anew(instance, self._disks.plan(instance), drop_memory=True)
+        attempt = self._define_anew(instance, self._disks.plan(instance), drop_memory=True, chooses=True)
         self._disks.remove_rescue(instance.uuid)
         self._make_disks(instance, base, attempt, data)
-        self._define_anew(instance, self._disks.plan(instance), drop_memory=True)
+        self._define_anew(instance, self._disks.plan(instance), drop_memory=True, chooses=True)
 
     def _make_disks(self, instance: Instance, base: Base, attempt: int, data: GuestData) -> None:
         """Make the disks of a defined domain anew, and with them its firmware variables: the firmware makes those of the
@@ -106,7 +119,7 @@ class LibvirtDomains(DomainDefinitions):
         """
         with self._host.connection("Removing the firmware variables", domain_name(instance.uuid)) as connection:
             domain = self._own(connection, instance.uuid)
-            if libvirt_files.has_variables(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)):
+            if has_variables(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)):
                 libvirt_files.remove(connection, VARIABLES, domain.name())
         self._disks.make(instance, base, self._ready().host, attempt, self._write_drive(instance, data))
 

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
-from xml.etree import ElementTree as ET
 
 import libvirt
 
@@ -55,12 +54,6 @@ def remove(connection: Any, kept: Kept, domain_name: str) -> None:
     volume = _volume(_pool(connection, kept), domain_name + kept.suffix)
     if volume is not None:
         volume.delete()
-
-
-def has_variables(xml: str) -> bool:
-    """Whether a domain has variables of firmware. Pure."""
-    system = ET.fromstring(xml).find("os")
-    return system is not None and (system.get("firmware") == "efi" or system.find("nvram") is not None)
 
 
 def write(connection: Any, kept: Kept, domain_name: str, path: Path) -> None:

@@ -35,6 +35,7 @@ from minova.objects.catalogue.vif_queues import queues_of
 from minova.objects.hosts.pci import PciDevice
 from minova.objects.network.network import LOCAL
 from minova.objects.network.vif import Vif, filter_name, network_name, tap_name
+from minova.objects.servers.chosen_hardware import MACHINE_TYPE, ChosenHardware, alias_of, with_choice
 from minova.objects.servers.instance import Instance
 from minova.virt.libvirt.consoles import SerialConsoles
 from minova.virt.libvirt.inventory.capabilities import canonical_arch
@@ -228,6 +229,25 @@ def mark_of(xml: str) -> Mark | None:
         return None
 
 
+def has_variables(xml: str) -> bool:
+    """Whether the domain has variables of UEFI firmware."""
+    system = ET.fromstring(xml).find("os")
+    return system is not None and (system.get("firmware") == "efi" or system.find("nvram") is not None)
+
+
+def chosen_of(xml: str) -> ChosenHardware | None:
+    """Returns what was chosen for the guest of the domain; None if the domain has no type of machine. libvirt writes the
+    machine with its version.
+    """
+    root = ET.fromstring(xml)
+    kind, loader = root.find("os/type"), root.find("os/loader")
+    machine = None if kind is None else kind.get("machine")
+    if not machine:
+        return None
+    secure = loader is not None and loader.get("secure") == "yes"
+    return ChosenHardware(machine_type=machine, uefi=has_variables(xml), secure_boot=secure)
+
+
 def disk_formats_of(xml: str, instance_uuid: str) -> dict[str, str]:
     """Returns {file name: format} of the domain's disks in the instance's folder."""
     formats = {}
@@ -308,8 +328,12 @@ class _Guest(NamedTuple):
 
 
 def _guest(instance: Instance, settings: HostSettings) -> _Guest:
-    hardware = _hardware(instance)
+    hardware = with_choice(_hardware(instance), instance.system_metadata)
     arch = hardware.arch or canonical_arch(settings.arch)
+    kept = instance.system_metadata.get(MACHINE_TYPE)
+    if kept and kept not in settings.machines.get(arch, frozenset()):
+        # Another version of QEMU may lack this version of the machine.
+        hardware = msgspec.structs.replace(hardware, machine_type=alias_of(kept))
     machine = hardware.machine_type or settings.machine_types.get(arch)
     secure = hardware.secure_boot == REQUIRED
     if hardware.secure_boot == OPTIONAL:

@@ -7,6 +7,7 @@ import pytest
 from minova import errors
 from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.catalogue.image import Image
+from minova.objects.servers.chosen_hardware import MACHINE_TYPE, ChosenHardware
 from minova.objects.servers.states import VmState
 from tests.functional.conductor.actions.engine.test_requests import report, succeed
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request
@@ -124,6 +125,23 @@ def test_a_host_that_goes_on_after_a_wait_gets_its_whole_time_again(harness: Con
         deadlines.append(task.deadline)
     first, second, after = deadlines
     assert (second - first, after - second) == (0, 150)
+
+
+@pytest.mark.parametrize("end", ["done", "before the disks change", "afterwards"])
+def test_a_rebuilt_guest_chooses_its_hardware_anew(harness: ConductorHarness, end: str) -> None:
+    uuid, chosen = harness.active(), ChosenHardware(machine_type="pc-q35-7.2")
+    harness.conductor.record_hardware(CTX, host="a", chosen={uuid: chosen})
+    asked = report(harness, uuid, ask(harness, uuid))
+    harness.conductor.begin_action(CTX, **asked)
+    if end != "before the disks change":
+        harness.conductor.begin_action(CTX, **asked, again=True)
+    if end == "done":
+        succeed(harness, uuid, asked["action_id"], power_state=1)
+    else:
+        fail(harness, asked, "report")
+    kept = chosen.recorded.items() <= harness.instance(uuid).system_metadata.items()
+    assert kept == (end == "before the disks change")
+    assert (MACHINE_TYPE in harness.instance(uuid).system_metadata) == kept
 
 
 def fail(harness: ConductorHarness, asked: dict[str, Any], how: str) -> None:

@@ -15,8 +15,9 @@ from minova.objects.catalogue.guest_hardware import DISK_BUSES
 from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.image_properties import FIELDS
 from minova.objects.network.vif import NEUTRON, Vif, tap_name
+from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.instance import Instance
-from minova.virt.libvirt.xml.guest_xml import Disk, HostSettings, domain_name, guest_xml, mark_of
+from minova.virt.libvirt.xml.guest_xml import Disk, HostSettings, chosen_of, domain_name, guest_xml, mark_of
 
 UUID = "0b8a5c5e-58a3-4a52-9e56-3a9a4f0f2f11"
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=2, memory_mb=256, root_gb=1)
@@ -147,6 +148,40 @@ def test_ports_for_devices_that_are_attached_later(
     domain = xml_of(msgspec.structs.replace(QEMU, **settings), properties)
     models = [each.get("model") for each in domain.findall("devices/controller[@type='pci']")]
     assert models == ([] if ports is None else ["pcie-root", *["pcie-root-port"] * ports])
+
+
+CHOSEN = {"image_hw_machine_type": "pc-q35-7.2", "image_hw_firmware_type": "bios", "image_os_secure_boot": "disabled"}
+
+
+@pytest.mark.parametrize(
+    ("machines", "machine", "bus"),
+    [
+        (MACHINES, "pc-q35-7.2", "sata"),
+        # Another version of QEMU has another version of the machine.
+        ({"x86_64": frozenset({"pc", "q35", "pc-q35-9.0"})}, "q35", "sata"),
+    ],
+)
+def test_bug_changed_option_gives_an_existing_guest_another_machine(
+    machines: dict[str, frozenset[str]], machine: str, bus: str
+) -> None:
+    settings = msgspec.structs.replace(
+        QEMU, machines=machines, machine_types={"x86_64": "pc"}, uefi=True, secure_boot=True
+    )
+    image = Image(id="i", properties={"os_secure_boot": "optional", "hw_firmware_type": "uefi"})
+    instance = Instance(uuid=UUID, display_name="web", flavor=FLAVOR, image=image, system_metadata=CHOSEN)
+    drive = Disk(path="/d/disk.config", driver_format="raw", is_cd=True)
+    xml = guest_xml(instance, settings, node="n1", attempt=3, disks=(drive,), console_log=None)
+    domain = ET.fromstring(xml)
+    assert attribute(domain, "os/type", "machine") == machine
+    assert attribute(domain, "devices/disk/target", "bus") == bus
+    assert attribute(domain, "os", "firmware") is None
+    assert attribute(domain, "os/loader", "secure") is None
+    assert chosen_of(xml) == ChosenHardware(machine_type=machine)
+
+
+def test_a_machine_that_an_image_names_and_the_host_lacks_is_not_replaced() -> None:
+    with pytest.raises(HardwareNotOffered):
+        xml_of(QEMU, {"hw_machine_type": "pc-q35-9.0"})
 
 
 def test_a_guest_has_no_more_ports_than_its_machine_takes() -> None:

@@ -1,0 +1,58 @@
+"""Hardware that is chosen once per server, so that a changed option or a new hypervisor changes no existing guest. The keys in
+`system_metadata` are Nova's. A rebuild chooses anew. Pure.
+"""
+
+import re
+from collections.abc import Mapping
+
+import msgspec
+
+from minova.objects.catalogue.guest_hardware import DISABLED, Q35, REQUIRED, GuestHardware
+from minova.objects.hosts.bounds import Line
+
+MACHINE_TYPE = "image_hw_machine_type"
+FIRMWARE = "image_hw_firmware_type"
+# Firmware with secure boot may be optional in the image; this is what the guest has got.
+SECURE_BOOT = "image_os_secure_boot"
+KEYS = (MACHINE_TYPE, FIRMWARE, SECURE_BOOT)
+UEFI, BIOS = "uefi", "bios"
+_VERSIONED = re.compile(r"(pc-i440fx|pc-q35|.+)-\d+\.\d+.*")
+_ALIASES = {"pc-i440fx": "pc", "pc-q35": Q35}
+
+
+class ChosenHardware(msgspec.Struct, frozen=True, kw_only=True):
+    """`machine_type`: with its version, such as pc-q35-7.2."""
+
+    machine_type: Line
+    uefi: bool = False
+    secure_boot: bool = False
+
+    @property
+    def recorded(self) -> dict[str, str]:
+        """Its keys and values in `system_metadata`."""
+        return {
+            MACHINE_TYPE: self.machine_type,
+            FIRMWARE: UEFI if self.uefi else BIOS,
+            SECURE_BOOT: REQUIRED if self.secure_boot else DISABLED,
+        }
+
+
+def without_choice(system_metadata: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in system_metadata.items() if key not in KEYS}
+
+
+def with_choice(hardware: GuestHardware, system_metadata: Mapping[str, str]) -> GuestHardware:
+    """Returns the hardware with what was chosen for the server before."""
+    firmware, secure = system_metadata.get(FIRMWARE), system_metadata.get(SECURE_BOOT)
+    return msgspec.structs.replace(
+        hardware,
+        machine_type=system_metadata.get(MACHINE_TYPE) or hardware.machine_type,
+        uefi=hardware.uefi if firmware is None else firmware == UEFI,
+        secure_boot=hardware.secure_boot if secure is None else secure,
+    )
+
+
+def alias_of(machine_type: str) -> str:
+    """Returns the name without a version: pc for pc-i440fx-7.2, q35 for pc-q35-7.2."""
+    match = _VERSIONED.fullmatch(machine_type)
+    return machine_type if match is None else _ALIASES.get(match[1], match[1])
