@@ -28,13 +28,17 @@ NANO = Flavor(flavorid="1", name="nano", vcpus=1, memory_mb=128, root_gb=1, swap
 HOSTILE = "</name>&\x00\u202e" + "x" * 300
 
 
-def load(folder: Path, uri: str, host: str = "hv1", *, proc_net: Path = PROC_NET, **libvirt: Any) -> Driver:
-    """`proc_net`: of a libvirtd with a network namespace of its own. The networks of this machine do not matter then."""
+def load(folder: Path, uri: str, host: str = "hv1", *, proc_net: Path = PROC_NET, **options: Any) -> Driver:
+    """`proc_net`: of a libvirtd with a network namespace of its own. The networks of this machine do not matter then.
+
+    `options`: of [libvirt], or of the group before `__`; nothing stands for [DEFAULT].
+    """
     conf = configuration.load([], "test", files=[])
     conf.set_override("state_path", str(folder))
     conf.set_override("host", host)
-    for name, value in {"virt_type": "qemu", "connection_uri": uri, **libvirt}.items():
-        conf.set_override(name, value, group="libvirt")
+    for name, value in {"virt_type": "qemu", "connection_uri": uri, **options}.items():
+        group, separator, option = name.rpartition("__")
+        conf.set_override(option, value, group=group or (None if separator else "libvirt"))
     driver = LibvirtDriver(conf, proc_net=proc_net)
     driver.init_host(host)
     return driver
