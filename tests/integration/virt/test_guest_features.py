@@ -3,10 +3,12 @@
 import os
 import select
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
+from minova.errors import HardwareNotOffered, HypervisorError
 from minova.objects.catalogue.flavor import Flavor
 from tests.cluster import wait_for
 from tests.integration.virt.test_guest_hardware import Guest, guest
@@ -33,7 +35,7 @@ FLAVOR = Flavor(
     },
 )
 PROPERTIES = {"os_type": "windows", "hw_machine_type": "q35", "hw_input_bus": "virtio", "hw_time_hpet": "no"}
-OPTIONS = {
+OPTIONS: dict[str, Any] = {
     "vnc__enabled": True,
     "vnc__server_listen": "127.0.0.1",
     "cpu_mode": "custom",
@@ -97,3 +99,20 @@ def test_the_model_with_the_required_features(tmp_path: Path, libvirtd: Libvirtd
     flavor = msgspec.structs.replace(FLAVOR, extra_specs=specs)
     with guest(tmp_path, libvirtd, guest_image, {}, flavor, run=False, **OPTIONS) as vm:
         assert vm.xml().findtext("cpu/model") == "Haswell-noTSX"
+
+
+def test_a_fault_of_libvirt_names_the_key(tmp_path: Path, libvirtd: Libvirtd, guest_image: Path) -> None:
+    # A machine without an IOMMU of this model: the API would have refused the two keys, and a host of another machine takes the flavor.
+    flavor = msgspec.structs.replace(FLAVOR, extra_specs={"hw:viommu_model": "smmuv3", "hw:serial_port_count": "2"})
+    with (
+        pytest.raises(HardwareNotOffered, match=r"smmuv3.* Flavor and image ask for hw:viommu_model=smmuv3$"),
+        guest(tmp_path, libvirtd, guest_image, {}, flavor),
+    ):
+        pass
+    # QEMU alone refuses it, at the start.
+    flavor = msgspec.structs.replace(FLAVOR, extra_specs={"hw:sound_model": "pcspk"})
+    with (
+        pytest.raises(HypervisorError, match=r"soundhw.* Flavor and image ask for hw:sound_model=pcspk$"),
+        guest(tmp_path / "2", libvirtd, guest_image, {}, flavor),
+    ):
+        pass

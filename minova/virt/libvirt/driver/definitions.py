@@ -12,6 +12,7 @@ from minova.objects.network.network import LOCAL
 from minova.objects.network.vif import Vif
 from minova.objects.servers.instance import Instance
 from minova.virt.driver.domains import RowHost
+from minova.virt.libvirt.driver import key_faults
 from minova.virt.libvirt.driver.base import LibvirtBase
 from minova.virt.libvirt.guest_state import power, saved_memory
 from minova.virt.libvirt.host import exists, lookup
@@ -86,8 +87,13 @@ class DomainDefinitions(LibvirtBase):
                     domain.managedSaveRemove()
             # The files may hold an open snapshot although the domain that knew of it is lost.
             self._snapshots.settle(instance.uuid, domain)
-            connection.defineXML(xml)
+            self._define(connection, instance, xml, node, attempt, disks)
             return attempt
+
+    def _define(
+        self, connection: Any, instance: Instance, xml: str, node: str, attempt: int, disks: Sequence[Disk]
+    ) -> None:
+        key_faults.define(connection, instance, xml, lambda other: self._xml_of(other, node, attempt, disks))
 
     def _destroy(self, domain: Any, instance_uuid: str, row: RowHost | None) -> None:
         """`row` None: the disks stay."""

@@ -95,7 +95,7 @@ class LibvirtDomains(DomainDefinitions):
                 if mark.attempt > attempt:
                     raise errors.GuestIsNewer(f"Domain {domain.name()} is of attempt {mark.attempt}, not {attempt}")
                 self._destroy(domain, instance.uuid, NO_ROW if with_disks else None)
-            connection.defineXML(xml)
+            self._define(connection, instance, xml, node, attempt, disks)
             self._plug(connection, instance)
         if base is not None:
             self._make_disks(instance, base, attempt, data)

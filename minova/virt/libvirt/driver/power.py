@@ -7,11 +7,13 @@ import time
 
 import libvirt
 
+from minova import errors
 from minova.objects.actions.guest_changes import FAULTS
 from minova.objects.servers.guest_states import GuestReason, GuestState
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
 from minova.virt.libvirt import guest_agent
+from minova.virt.libvirt.driver import key_faults
 from minova.virt.libvirt.driver.definitions import DomainDefinitions
 from minova.virt.libvirt.guest_state import jobs, power, saved_memory
 from minova.virt.libvirt.host import lookup, require
@@ -82,8 +84,8 @@ class LibvirtPower(DomainDefinitions):
             self._snapshots.settle(instance.uuid, domain)
             self._plug(connection, instance)
             try:
-                domain.createWithFlags(libvirt.VIR_DOMAIN_START_PAUSED if paused else 0)
-            except libvirt.libvirtError:
+                key_faults.start(domain, instance, libvirt.VIR_DOMAIN_START_PAUSED if paused else 0)
+            except (libvirt.libvirtError, errors.MinovaError):
                 if not domain.isActive():
                     raise
             saved_memory.forget_used(domain)
