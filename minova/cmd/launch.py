@@ -115,7 +115,7 @@ def _close_files(conf: cfg.ConfigOpts) -> None:
     """
     folders = [Path(name) for name in (conf.state_path, conf.instances_path, conf.api.images_path)]
     private_files.close_to_others([*folders, *_database_files(conf.database.connection)])
-    for file in map(Path, conf.config_file or ()):
+    for file in configuration.files(conf):
         if private_files.readable_by_others(file) and _PASSWORD.search(file.read_text(errors="replace")):
             LOG.warning("All users of this machine can read the passwords in %s: chmod 640 it", file)
 

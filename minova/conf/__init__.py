@@ -6,6 +6,7 @@ The object is made once per process by `load` and handed to the rooms that need 
 import math
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from oslo_config import cfg
@@ -127,6 +128,12 @@ def load(
     )
     check(conf)
     return conf
+
+
+def files(conf: cfg.ConfigOpts) -> list[Path]:
+    """Returns the configuration files that were read, the last one last."""
+    folders = [Path(folder) for folder in conf.config_dir or ()]
+    return [*map(Path, conf.config_file or ()), *(file for folder in folders for file in sorted(folder.glob("*.conf")))]
 
 
 def override(conf: cfg.ConfigOpts, name: str, value: Any) -> None:

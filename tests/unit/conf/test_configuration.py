@@ -78,3 +78,26 @@ def test_the_old_name_of_the_scheduler_driver_still_works(tmp_path: Path) -> Non
     file.write_text("[DEFAULT]\nscheduler_driver = chance_scheduler\n")
     conf = configuration.load(["--config-file", str(file)], "test", files=[])
     assert conf.scheduler.driver == "chance_scheduler"
+
+
+def test_a_service_reads_the_files_of_all_services_and_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`~/.minova` stands in for /etc/minova: oslo.config looks into both for the same names."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    names = [
+        "minova.conf",
+        "minova-compute.conf",
+        "minova.conf.d/10-first.conf",
+        "minova.conf.d/20-second.conf",
+        "minova-compute.conf.d/10-first.conf",
+    ]
+    for port, name in enumerate(["minova-conductor.conf", "minova-conductor.conf.d/a.conf", *names], start=2000):
+        file = tmp_path / ".minova" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"[glance]\nnum_retries = {port}\n")
+    read = []
+    for name in reversed(names):
+        conf = configuration.load([], "minova-compute")
+        assert conf.glance.num_retries == 2002 + names.index(name)
+        read.append(configuration.files(conf))
+        (tmp_path / ".minova" / name).unlink()
+    assert read[0] == [tmp_path / ".minova" / name for name in names]
