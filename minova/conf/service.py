@@ -37,6 +37,12 @@ OPTS: list[cfg.Opt] = [
         min=1,
         help="Seconds between heartbeats; stretched by the conductor when there are many hosts.",
     ),
+    cfg.BoolOpt(
+        "enable_new_services",
+        default=True,
+        help="Whether a compute that registers for the first time gets servers at once. If not, it is disabled until "
+        "`minova service set HOST --enable`. Conductors read the option.",
+    ),
     cfg.IntOpt(
         "graceful_shutdown_timeout",
         default=60,

@@ -98,10 +98,10 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         return [*made, *topics, (f"permissions/{vhost}/{name}", all_of_it)]
 
     def options(self) -> list[str]:
-        """Returns the lines for the host's minova.conf, with the broker of this one."""
+        """Returns the lines for the service's own file on its host, with the broker of this one."""
         password = "PASSWORD" if self.password is None else self.password
         lines = [
-            f"# In minova.conf of minova-{self.user.role} on {self.user.host}:",
+            f"# In /etc/minova/minova-{self.user.role}.conf on {self.user.host}:",
             "# [DEFAULT]",
             f"# transport_url = {self.broker.url(str(self.user), password, self.vhost)}",
         ]

@@ -57,6 +57,8 @@ LISTENS_AFTER = 2.0
 # By the service, the topic that it serves.
 TOPICS = {f"minova-{contract.TOPIC}": contract.TOPIC for contract in (ComputeApi, ConductorApi, SchedulerApi)}
 
+# Nova's words.
+NEW_IS_DISABLED = "New compute service disabled due to config option."
 Key = tuple[str, str]
 
 
@@ -89,6 +91,7 @@ class Services(ServicesApi, ServiceSettingsApi):
         broker_is_up: Callable[[], bool] = lambda: True,
         levels: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
+        self._enable_new = bool(conf.enable_new_services)
         self._report_interval = float(conf.report_interval)
         down_time = float(conf.service_down_time)
         self._longest_interval = down_time / MIN_BEATS
@@ -355,7 +358,8 @@ class Services(ServicesApi, ServiceSettingsApi):
 
     def _ensure(self, session: Session, service: objects.Service) -> Service:
         at = self._worker.at()
-        row = services.ensure(session, service, at, self._worker.now())
+        reason = None if self._enable_new or service.binary != COMPUTE else NEW_IS_DISABLED
+        row = services.ensure(session, service, at, self._worker.now(), disabled_reason=reason)
         if service.binary == COMPUTE and service.version < row.version:
             LOG.warning(
                 "The compute of host %s registers with version %d, and had %d: other services do not follow it down. Before a "

@@ -33,9 +33,15 @@ def by_uuid(session: Session, uuid: str) -> Service | None:
 
 
 def ensure(
-    session: Session, service: objects.Service, at: datetime, now: ColumnElement[float], *, again: bool = False
+    session: Session,
+    service: objects.Service,
+    at: datetime,
+    now: ColumnElement[float],
+    *,
+    disabled_reason: str | None = None,
+    again: bool = False,
 ) -> Service:
-    """Returns the row of (host, binary), and creates it on first use."""
+    """Returns the row of (host, binary), and creates it on first use: disabled, if there is a `disabled_reason`."""
     row = find(session, service.host, service.binary)
     if row is None:
         names = ("uuid", "host", "binary", "topic", "down_reason", "version")
@@ -43,12 +49,14 @@ def ensure(
             with session.begin_nested():
                 values = {name: getattr(service, name) for name in names}
                 values["down_reason"] = service.down_reason and service.down_reason[:255]
+                values |= {"disabled": disabled_reason is not None, "disabled_reason": disabled_reason}
                 session.connection().execute(insert(Service).values(created_at=at, **values))
         except IntegrityError:  # registered twice at the same time
             pass
         row = find(session, service.host, service.binary)
     if row is None and not again:  # a renamed service has its uuid
-        return ensure(session, msgspec.structs.replace(service, uuid=str(uuid.uuid4())), at, now, again=True)
+        renamed = msgspec.structs.replace(service, uuid=str(uuid.uuid4()))
+        return ensure(session, renamed, at, now, disabled_reason=disabled_reason, again=True)
     if row is None:
         raise LookupError(f"{service.uuid} is the service {service.binary} of another host than {service.host}")
     if not set_last_seen(session, [row.id], now):

@@ -13,6 +13,7 @@ NOVA = {
     "DEFAULT.reserved_host_disk_mb": 0,
     "DEFAULT.reserved_host_cpus": 0,
     "DEFAULT.report_interval": 10,
+    "DEFAULT.enable_new_services": True,
     "DEFAULT.service_down_time": 60,
     "DEFAULT.update_resources_interval": 0,
     "DEFAULT.max_concurrent_builds": 10,
