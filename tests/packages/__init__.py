@@ -1,0 +1,1 @@
+"""Packages and images of the tree, built and installed; nightly."""

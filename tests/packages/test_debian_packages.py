@@ -1,0 +1,129 @@
+"""The Debian packages are built from the tree, installed into a fresh Debian, configured by the page, and used."""
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+import urllib3
+
+from tests.cluster import wait_for
+from tests.servers.private_server import free_ports
+
+ROOT = Path(__file__).parents[2]
+SERVICES = (
+    *("api", "compute", "conductor", "consoleproxy", "metadata", "network-helper"),
+    *("placement-api", "scheduler", "standalone"),
+)
+# Certificates and configuration by which pip and apt reach their registries here.
+HOST_FILES = ("/etc/ssl/certs/ca-certificates.crt",)
+pytestmark = pytest.mark.timeout(3600)
+
+
+def run(*words: object) -> str:
+    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, f"{words}\n{done.stdout[-3000:]}"
+    return done.stdout
+
+
+class Machine:
+    """A Debian in a folder, with the packages."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def __call__(self, *words: object) -> str:
+        return run("chroot", self.root, *words)
+
+    def as_minova(self, *words: object) -> list[str]:
+        return ["chroot", str(self.root), "runuser", "-u", "minova", "--", *map(str, words)]
+
+
+@pytest.fixture(scope="module")
+def machine() -> Iterator[Machine]:
+    # Not below /tmp of the tests: a Debian has device files and its own users.
+    folder = Path(tempfile.mkdtemp(prefix="minova-debian-", dir="/var/tmp"))
+    try:
+        run(ROOT / "packaging/build-debian-packages", folder / "packages")
+        root = folder / "root"
+        run("mmdebstrap", "--variant=apt", "bookworm", root)
+        for file in HOST_FILES:
+            (root / file.lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(file, root / file.lstrip("/"))
+        (root / "usr/sbin/policy-rc.d").write_text("#!/bin/sh\nexit 101\n")
+        (root / "usr/sbin/policy-rc.d").chmod(0o755)
+        shutil.copytree(folder / "packages", root / "packages")
+        made = Machine(root)
+        packages = [f"/packages/{file.name}" for file in sorted((root / "packages").glob("*.deb"))]
+        made("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-y", "--no-install-recommends", *packages)
+        yield made
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_each_service_has_its_command_unit_and_page(machine: Machine, service: str) -> None:
+    files = machine("dpkg", "-L", f"minova-{service}").splitlines()
+    assert f"/usr/bin/minova-{service}" in files
+    assert f"/lib/systemd/system/minova-{service}.service" in files
+    assert f"/usr/share/man/man8/minova-{service}.8.gz" in files
+    assert "usage: " in machine(f"minova-{service}", "--help")
+
+
+def test_commands_say_their_version(machine: Machine) -> None:
+    assert version("minova") in machine("minova", "--version")
+    assert version("minova") in machine("minova-manage", "--version")
+
+
+def test_no_file_names_the_folder_of_the_build(machine: Machine) -> None:
+    scripts = machine.root / "opt/minova/bin"
+    for script in scripts.iterdir():
+        if script.is_file() and not script.is_symlink():
+            first = script.read_bytes().partition(b"\n")[0]
+            assert not first.startswith(b"#!") or first.startswith((b"#!/opt/minova/bin/", b"#!/bin/", b"#!/usr/bin/"))
+
+
+def test_user_and_folders_are_ready(machine: Machine) -> None:
+    assert machine("stat", "-c", "%U:%G %a", "/etc/minova/minova.conf") == "root:minova 640\n"
+    assert machine("stat", "-c", "%U:%G %a", "/var/lib/minova") == "minova:libvirt-qemu 750\n"
+    assert {"libvirt", "libvirt-qemu", "minova"} <= set(machine("id", "-nG", "minova").split())
+    assert machine("ls", "/etc/systemd/system/multi-user.target.wants").count("minova") == 0
+
+
+def test_units_are_valid(machine: Machine) -> None:
+    units = [f"/lib/systemd/system/minova-{service}.service" for service in SERVICES]
+    assert "minova" not in run("systemd-analyze", f"--root={machine.root}", "verify", *units)
+
+
+def test_a_controller_is_configured_and_serves(machine: Machine) -> None:
+    port, page = free_ports(2)
+    conf = machine.root / "etc/minova/minova.conf"
+    conf.write_text("[database]\nconnection = sqlite:////var/lib/minova/minova.sqlite\n")
+    (machine.root / "etc/minova/minova-placement-api.conf").write_text(
+        f"[placement]\nlisten = 127.0.0.1\nlisten_port = {port}\n[prometheus]\nport = {page}\n"
+    )
+    run(*machine.as_minova("minova-manage", "db", "upgrade"))
+    process = subprocess.Popen(machine.as_minova("minova-placement-api"))
+    try:
+
+        def versions() -> object:
+            assert process.poll() is None
+            try:
+                return urllib3.request("GET", f"http://127.0.0.1:{port}/", retries=False).json()["versions"]
+            except urllib3.exceptions.HTTPError:
+                return None
+
+        assert wait_for("the Placement API serves", versions, 120)
+    finally:
+        process.terminate()
+        assert process.wait(60) == 0
+
+
+def test_a_purge_leaves_disks_and_images(machine: Machine) -> None:
+    (machine.root / "var/lib/minova/instances").mkdir(exist_ok=True)
+    machine("apt-get", "purge", "-y", "minova-*")
+    assert (machine.root / "var/lib/minova/instances").is_dir()
+    assert not (machine.root / "opt/minova/bin/minova").exists()
