@@ -238,6 +238,8 @@ _LOOKS: Mapping[str, Look] = {
     "delete_server": _gone,
     "start_action": _action_begun,
     "evacuate_server": _never,  # a second delivery of the request begins nothing
+    "cancel_move": _never,  # idempotent
+    "force_complete_migration": _never,  # idempotent
     "delete_flavor": _gone,
     "delete_image": _gone,
     "delete_aggregate": _gone,

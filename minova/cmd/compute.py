@@ -34,7 +34,9 @@ from minova.compute.instances.vif_plug_waiter import VifPlugWaiter
 from minova.compute.instances.workers import Spawn, Workers
 from minova.compute.manager import ComputeCollaborators, ComputeManager
 from minova.compute.membership import Membership
-from minova.compute.moves.phases import ColdPhases
+from minova.compute.moves.live_phases import LivePhases
+from minova.compute.moves.move_records import MoveRecords
+from minova.compute.moves.phases import ColdPhases, MoveImages
 from minova.compute.moves.runner import MoveRunner
 from minova.compute.periodic.auditor import Auditor
 from minova.compute.periodic.guest_reports import GuestReports
@@ -182,8 +184,14 @@ def make_manager(
         results=results,
         clock=ticks,
     )
-    phases = ColdPhases(conf, host, guarded, guarded_conductor, images, nodes, records, builder.vif_plug_waiter)
-    moves = MoveRunner(host, guarded_conductor, builder.domains, phases.phases(), clock=ticks, repeat=repeat)
+    move_images = MoveImages(host, guarded, guarded_conductor, images)
+    move_records = MoveRecords(guarded, nodes, records)
+    cold = ColdPhases(conf, host, guarded, move_images, nodes, move_records, builder.vif_plug_waiter)
+    live = LivePhases(
+        host, guarded, guarded_conductor, move_images, nodes, move_records, builder.vif_plug_waiter, ticks
+    )
+    phases = {**cold.phases(), **live.phases()}
+    moves = MoveRunner(host, guarded_conductor, builder.domains, phases, clock=ticks, repeat=repeat)
     guest_starts = GuestStarts(
         guarded,
         workers,

@@ -21,7 +21,7 @@ from minova.conductor.actions.engine.requests import ServerActions
 from minova.conductor.actions.engine.task_handler import ActionTasks
 from minova.conductor.actions.kinds.deletion import Deletions
 from minova.conductor.actions.kinds.interfaces import ServerInterfaces
-from minova.conductor.actions.kinds.moves import Confirmations
+from minova.conductor.actions.kinds.moves import Confirmations, MovePreviews
 from minova.conductor.actions.kinds.shelving import Shelving
 from minova.conductor.actions.registry import action_kinds
 from minova.conductor.catalogue.aggregates import Aggregates
@@ -40,6 +40,7 @@ from minova.conductor.hosts.witnesses import Witnesses
 from minova.conductor.manager import BINARY, ConductorCollaborators, ConductorManager
 from minova.conductor.moves.changes import MoveChanges
 from minova.conductor.moves.evacuate import Evacuations
+from minova.conductor.moves.live_queue import LiveQueue
 from minova.conductor.moves.start import StartMoves
 from minova.conductor.moves.steps import MoveSteps
 from minova.conductor.moves.task_handler import MoveTasks
@@ -221,7 +222,7 @@ def make_manager(
     images = Images(worker, quotas)
     attachments = Attachments(ports, security_groups, hints, quotas, worker.at)
     move_changes = MoveChanges(conf, worker)
-    moves = MoveSteps(conf, worker, computes, liveness, move_changes)
+    moves = MoveSteps(conf, worker, computes, liveness, move_changes, LiveQueue(conf))
     start_moves = StartMoves(conf, worker, scheduler, computes, liveness, groups, quotas, move_changes, moves)
     kinds = action_kinds(conf, worker, quotas, images, attachments, builds, start_moves, dry_runs or scheduler)
     begins = BeginActions(conf, worker, computes, kinds)
@@ -268,6 +269,7 @@ def make_manager(
         migrations=Migrations(worker),
         evacuations=Evacuations(conf, worker, builds, groups, ends.abandon, dry_runs or scheduler, levels),
         moves=moves,
+        move_previews=MovePreviews(worker, liveness, start_moves, dry_runs or scheduler, actions.require_levels),
         confirmations=Confirmations(conf, worker, actions),
         flavors=Flavors(worker),
         images=images,

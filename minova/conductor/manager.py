@@ -14,7 +14,7 @@ from minova.conductor.actions.engine.reports import ActionReports
 from minova.conductor.actions.engine.requests import ServerActions
 from minova.conductor.actions.kinds.deletion import RECLAIM_INTERVAL, Deletions
 from minova.conductor.actions.kinds.interfaces import ServerInterfaces
-from minova.conductor.actions.kinds.moves import CONFIRM_INTERVAL, Confirmations
+from minova.conductor.actions.kinds.moves import CONFIRM_INTERVAL, Confirmations, MovePreviews
 from minova.conductor.actions.kinds.shelving import OFFLOAD_INTERVAL, Shelving
 from minova.conductor.catalogue.aggregates import Aggregates
 from minova.conductor.catalogue.flavors import Flavors
@@ -94,6 +94,7 @@ class ConductorCollaborators(msgspec.Struct, frozen=True, kw_only=True):
     migrations: Migrations
     evacuations: Evacuations
     moves: MoveSteps
+    move_previews: MovePreviews
     confirmations: Confirmations
     flavors: Flavors
     images: Images

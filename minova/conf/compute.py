@@ -83,6 +83,14 @@ OPTS: list[cfg.Opt] = [
         help="A resize may leave the server on its host. Read by minova-conductor.",
     ),
     cfg.IntOpt(
+        "max_concurrent_live_migrations",
+        default=1,
+        min=0,
+        mutable=True,
+        help="Live migrations in which one host takes part at once, as source or as destination; further ones wait, first come first "
+        "served. 0: any number. Read by minova-conductor.",
+    ),
+    cfg.IntOpt(
         "resize_confirm_window",
         default=0,
         min=0,

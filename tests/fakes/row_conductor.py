@@ -67,6 +67,7 @@ class RowConductor:
         self.forced: list[str] = []
         self.actions: list[tuple[str, str, dict[str, Any]]] = []
         self.evacuated: list[tuple[str, EvacuationRequest]] = []
+        self.ordered: list[tuple[str, str]] = []
         self.network_changes: list[tuple[str, str]] = []
         self.expected_ports: list[tuple[str, str]] = []
         self.previewed: list[ServerRequest] = []
@@ -147,6 +148,22 @@ class RowConductor:
 
     def preview_evacuation(self, ctx: RequestContext, instance_uuid: str, request: EvacuationRequest) -> ScheduleAnswer:
         self.evacuated.append((instance_uuid, request))
+        return self.preview
+
+    def cancel_move(
+        self, ctx: RequestContext, instance_uuid: str, migration_uuid: str, override_lock: bool = False
+    ) -> None:
+        self.ordered.append(("cancel", migration_uuid))
+
+    def force_complete_migration(
+        self, ctx: RequestContext, instance_uuid: str, migration_uuid: str, override_lock: bool = False
+    ) -> None:
+        self.ordered.append(("force complete", migration_uuid))
+
+    def preview_move(
+        self, ctx: RequestContext, instance_uuid: str, action: str, arguments: dict[str, Any]
+    ) -> ScheduleAnswer:
+        self.actions.append((instance_uuid, action, arguments))
         return self.preview
 
     def start_action(

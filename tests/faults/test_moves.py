@@ -45,13 +45,20 @@ class Mover:
             return session.scalars(select(Instance).where(Instance.uuid == self.uuid)).one()
 
     @property
+    def other(self) -> str:
+        """The host that the server is not on."""
+        (other,) = {*self.cloud.hosts} - {str(self.row.host)}
+        return other
+
+    @property
     def state(self) -> tuple[str, str | None, str | None]:
         return self.row.vm_state, self.row.task_state, self.row.host
 
     def ask(self, kind: str, flavor: Flavor | None = None, host: str | None = None) -> None:
         self._requests += 1
         ctx = RequestContext(request_id=f"req-move-{self._requests}", user_id="u", project_id="p", is_admin=True)
-        arguments = msgspec.to_builtins(MoveRequest(flavor=flavor, host=host)) if kind in {"resize", "migrate"} else {}
+        moves = kind in {"resize", "migrate", "live_migrate"}
+        arguments = msgspec.to_builtins(MoveRequest(flavor=flavor, host=host)) if moves else {}
         self.cloud.conductor.start_action(ctx, instance_uuid=self.uuid, action=kind, arguments=arguments)
 
     def is_at_rest(self) -> bool:

@@ -75,6 +75,10 @@ POST /v2.1/servers/{server_id}/action resize              400 400 403 404 403 40
 POST /v2.1/servers/{server_id}/action confirmResize       204 204 403 404 403 403 401
 POST /v2.1/servers/{server_id}/action revertResize        202 202 403 404 403 403 401
 POST /v2.1/servers/{server_id}/action migrate             202 403 403 403 403 403 401
+POST /v2.1/servers/{server_id}/action os-migrateLive      202 403 403 403 403 403 401
+POST /v2.1/servers/{server_id}/action/dry-run resize      400 400 403 404 403 403 401
+POST /v2.1/servers/{server_id}/action/dry-run migrate     200 403 403 403 403 403 401
+POST /v2.1/servers/{server_id}/action/dry-run os-migrateLive 200 403 403 403 403 403 401
 POST /v2.1/servers/{server_id}/action unshelve            202 202 403 404 403 403 401
 POST /v2.1/servers/{server_id}/action restore             202 202 403 404 403 403 401
 POST /v2.1/servers/{server_id}/action changePassword      202 202 403 404 403 403 401
@@ -107,6 +111,8 @@ GET /v2.1/servers/{server_id}/os-server-password          200 200 200 404 404 40
 DELETE /v2.1/servers/{server_id}/os-server-password       204 204 403 404 403 403 401
 GET /v2.1/servers/{server_id}/migrations                  200 403 403 403 403 403 401
 GET /v2.1/servers/{server_id}/migrations/{migration_id}   404 403 403 403 403 403 401
+DELETE /v2.1/servers/{server_id}/migrations/{migration_id} 409 403 403 403 403 403 401
+POST /v2.1/servers/{server_id}/migrations/{migration_id}/action 409 403 403 403 403 403 401
 GET /v2.1/os-migrations                                   200 403 403 403 403 403 401
 GET /v2.1/servers/{server_id}/os-volume_attachments       200 200 200 404 404 403 401
 POST /v2.1/servers/{server_id}/os-volume_attachments      501 501 403 404 403 403 401
@@ -553,6 +559,7 @@ def body_of(site: Site, name: str, action: str) -> Any:
     return {action: {}} if action else None
 
 
+LIVE = {"os-migrateLive": {"host": None, "block_migration": False, "disk_over_commit": False}}
 GENERATION = {"resource_provider_generation": 7}
 BODIES: dict[str, Callable[[Site], Any]] = {
     "POST /v2.1/servers": body_of_server,
@@ -568,6 +575,11 @@ BODIES: dict[str, Callable[[Site], Any]] = {
     "POST /v2.1/servers/{server_id}/action createImage": lambda _: {"createImage": {"name": "shot"}},
     "POST /v2.1/servers/{server_id}/action resize": lambda site: {"resize": {"flavorRef": site.flavor}},
     "POST /v2.1/servers/{server_id}/action migrate": lambda _: {"migrate": None},
+    "POST /v2.1/servers/{server_id}/action os-migrateLive": lambda _: LIVE,
+    "POST /v2.1/servers/{server_id}/action/dry-run resize": lambda site: {"resize": {"flavorRef": site.flavor}},
+    "POST /v2.1/servers/{server_id}/action/dry-run migrate": lambda _: {"migrate": None},
+    "POST /v2.1/servers/{server_id}/action/dry-run os-migrateLive": lambda _: LIVE,
+    "POST /v2.1/servers/{server_id}/migrations/{migration_id}/action": lambda _: {"force_complete": None},
     "POST /v2.1/servers/{server_id}/action reboot": lambda _: {"reboot": {"type": "HARD"}},
     "POST /v2.1/servers/{server_id}/action evacuate": lambda _: {"evacuate": {"onSharedStorage": False}},
     "POST /v2.1/servers/{server_id}/action/dry-run evacuate": lambda _: {"evacuate": {"onSharedStorage": False}},

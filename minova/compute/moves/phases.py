@@ -10,11 +10,11 @@ import msgspec
 from oslo_config import cfg
 
 from minova import errors
-from minova.compute.guest_records import GuestRecords
 from minova.compute.images.tokens import ImageToken
 from minova.compute.instances.builds import Images
 from minova.compute.instances.clean_stops import shutdown_timeout
 from minova.compute.instances.vif_plug_waiter import VifPlugWaiter
+from minova.compute.moves.move_records import MoveRecords
 from minova.compute.tracker.nodes import Nodes
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
@@ -23,9 +23,8 @@ from minova.objects.servers.instance import Instance
 from minova.objects.servers.migration import Migration
 from minova.objects.servers.moves import MoveMessage, MovePhase, PhaseResult
 from minova.objects.servers.states import PowerState, VmState
-from minova.objects.unexpected.guest_record import GuestRecord
 from minova.virt.driver import Driver
-from minova.virt.driver.domains import GuestData, RowHost
+from minova.virt.driver.domains import GuestData
 
 LOG = logging.getLogger(__name__)
 
@@ -40,7 +39,29 @@ class Check(Protocol):
 
 Phase = Callable[[RequestContext, MoveMessage, Check], PhaseResult]
 # With these statuses the row's host has proven its own copy, so another copy may be removed even if it runs.
-_PROVEN = frozenset({"confirming", "confirmed", "reverted"})
+_PROVEN = frozenset({"confirming", "confirmed", "reverted", "completed"})
+
+
+class MoveImages:
+    """The images on which disks of guests that move are based."""
+
+    def __init__(self, host: str, driver: Driver, conductor: ConductorApi, images: Images) -> None:
+        self._host = host
+        self._driver = driver
+        self._conductor = conductor
+        self._images = images
+
+    def fetch(self, ctx: RequestContext, instance: Instance, check: Check) -> Path | None:
+        """Returns the image of the instance in the cache of this host; None: its disks need none."""
+        image = instance.image
+        if image is None or not self._driver.needs_image():
+            return None
+        image_id = image.id
+        token = ImageToken(
+            None,
+            lambda: self._conductor.image_token(ctx, instance_uuid=instance.uuid, image_id=image_id, host=self._host),
+        )
+        return self._images.fetch(image, check, token)
 
 
 class ColdPhases:
@@ -49,16 +70,14 @@ class ColdPhases:
         conf: cfg.ConfigOpts,
         host: str,
         driver: Driver,
-        conductor: ConductorApi,
-        images: Images,
+        images: MoveImages,
         nodes: Nodes,
-        records: GuestRecords,
+        records: MoveRecords,
         vif_plug_waiter: VifPlugWaiter,
     ) -> None:
         self._conf = conf
         self._host = host
         self._driver = driver
-        self._conductor = conductor
         self._images = images
         self._nodes = nodes
         self._records = records
@@ -85,7 +104,7 @@ class ColdPhases:
         tracker = self._nodes.tracker(move.migration.dest_node or "")
         with tracker.move_claim(ctx, move.instance, move.migration, move.limits):
             if not _is_local(move.migration):
-                self._image(ctx, move.instance, check)
+                self._images.fetch(ctx, move.instance, check)
         return PhaseResult()
 
     def _export(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
@@ -109,7 +128,7 @@ class ColdPhases:
         assert move.key is not None
         # Fitted to the new size, as the row will have it.
         instance = msgspec.structs.replace(move.instance, flavor=migration.new_flavor)
-        path = self._image(ctx, move.instance, check)
+        path = self._images.fetch(ctx, move.instance, check)
         self._driver.import_disks(instance, migration.attempt, move.export, move.key, path, check)
         return PhaseResult()
 
@@ -135,7 +154,9 @@ class ColdPhases:
             return self._run(ctx, move, migration.source_node, check)
         if migration.old_vm_state is not VmState.STOPPED:
             self._driver.start(self._vif_plug_waiter.bound_if_lost(ctx, move.instance))
-        self._note(ctx, move.instance, msgspec.structs.replace(migration, status="error"), migration.source_node)
+        self._records.note(
+            ctx, move.instance, msgspec.structs.replace(migration, status="error"), migration.source_node
+        )
         return self._result(move.instance.uuid)
 
     def _discard(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
@@ -145,14 +166,17 @@ class ColdPhases:
             if migration.status == "reverting":
                 self._driver.power_off(uuid)
         else:
-            self._driver.power_off(uuid)
-            self._remove(uuid, migration.source_compute)
+            if migration.status == "reverting":
+                self._driver.power_off(uuid)
+            elif self._driver.power_state(uuid) is PowerState.RUNNING:
+                raise errors.GuestStateUnexpected(f"The guest of instance {uuid} runs, but has not moved here")
+            self._records.remove(uuid, migration.source_compute)
         status = "reverted" if migration.status == "reverting" else "error"
         # The row names the source soon, and then nothing of the instance counts here.
         gone = msgspec.structs.replace(move.instance, host=migration.source_compute, node=migration.source_node)
         ended = msgspec.structs.replace(migration, status=status)
         if not _is_local(migration) or status == "error":
-            self._note(ctx, gone, ended, migration.dest_node or "")
+            self._records.note(ctx, gone, ended, migration.dest_node or "")
         return PhaseResult()
 
     def _leave(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
@@ -163,12 +187,12 @@ class ColdPhases:
         self._driver.stop_export(migration.uuid)
         if move.instance.host != self._host:
             state = self._driver.power_state(uuid)
-            if state in ON and migration.status not in _PROVEN:
+            if state in ON and not _is_proven(migration):
                 raise errors.GuestStateUnexpected(f"The guest of instance {uuid} runs here and at {move.instance.host}")
-            self._remove(uuid, move.instance.host)
-        ended = "confirmed" if migration.status == "confirming" else migration.status
+            self._records.remove(uuid, move.instance.host)
+        ended = _ENDED.get(migration.status, migration.status)
         here = migration.source_node if migration.source_compute == self._host else migration.dest_node
-        self._note(ctx, move.instance, msgspec.structs.replace(migration, status=ended), here or "")
+        self._records.note(ctx, move.instance, msgspec.structs.replace(migration, status=ended), here or "")
         return PhaseResult()
 
     # -- the guest -------------------------------------------------------------------------------------------------
@@ -181,9 +205,9 @@ class ColdPhases:
         self._driver.define_moved(
             instance, node, migration.attempt, GuestData(availability_zone=move.availability_zone)
         )
-        self._note(ctx, move.instance, migration, node)
+        self._records.note(ctx, move.instance, migration, node)
         state = self._power_on(ctx, instance, migration, check) if runs else PowerState.SHUTDOWN
-        self._keep_record(move.instance, migration, node, state)
+        self._records.keep(move.instance, migration, node, state)
         return PhaseResult(power_state=state)
 
     def _power_on(self, ctx: RequestContext, instance: Instance, migration: Migration, check: Check) -> PowerState:
@@ -193,35 +217,17 @@ class ColdPhases:
         self._vif_plug_waiter.wait(ctx, instance, migration.attempt, check)
         return self._driver.unpause(instance.uuid)
 
-    def _keep_record(self, instance: Instance, migration: Migration, node: str, state: PowerState) -> None:
-        """So that a restored database can know the guest again. Its actions stay known on the same host."""
-        known = self._records.of(instance.uuid) or GuestRecord(instance=instance, attempt=0, node=node)
-        vm_state = VmState.RESIZED if migration.switched else migration.old_vm_state
-        after = msgspec.structs.replace(instance, vm_state=vm_state, task_state=None, power_state=state)
-        self._records.keep(
-            msgspec.structs.replace(known, instance=after, attempt=migration.attempt, node=node, accepted=True)
-        )
-
-    def _remove(self, instance_uuid: str, row_host: str | None) -> None:
-        self._driver.destroy(instance_uuid, RowHost(host=row_host))
-        self._records.forget(instance_uuid)
-
     def _result(self, instance_uuid: str) -> PhaseResult:
         return PhaseResult(power_state=self._driver.power_state(instance_uuid))
 
-    def _note(self, ctx: RequestContext, instance: Instance, migration: Migration, node: str) -> None:
-        self._nodes.tracker(node).note_move(ctx, instance, migration)
 
-    def _image(self, ctx: RequestContext, instance: Instance, check: Check) -> Path | None:
-        image = instance.image
-        if image is None or not self._driver.needs_image():
-            return None
-        image_id = image.id
-        token = ImageToken(
-            None,
-            lambda: self._conductor.image_token(ctx, instance_uuid=instance.uuid, image_id=image_id, host=self._host),
-        )
-        return self._images.fetch(image, check, token)
+# What a migration is once its source has removed its copy.
+_ENDED = {"confirming": "confirmed", "post-migrating": "completed"}
+
+
+def _is_proven(migration: Migration) -> bool:
+    """A live migration leaves its source after the destination has reported that the guest runs there."""
+    return migration.status in _PROVEN or (migration.is_live and migration.status == "post-migrating")
 
 
 def _is_local(migration: Migration) -> bool:

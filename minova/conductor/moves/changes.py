@@ -2,6 +2,7 @@
 allocations of both sides change together.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -15,12 +16,13 @@ from minova.conductor.moves.plan import MoveEnd, MovePlan, host_of, is_local
 from minova.conductor.notifications.instances import note
 from minova.conductor.servers.finish import announce_hosts
 from minova.conductor.tasks.worker import Worker
+from minova.context import RequestContext
 from minova.db import quotas
 from minova.db.models import Task
 from minova.db.servers import actions, instances, migrations, tasks
 from minova.objects.servers.failures import Failure
-from minova.objects.servers.migration import Migration
-from minova.objects.servers.moves import MoveMessage, MovePhase
+from minova.objects.servers.migration import BEGUN, Migration
+from minova.objects.servers.moves import MigrationOrder, MoveMessage, MovePhase
 from minova.objects.servers.states import PowerState, State, TaskState, VmState
 from minova.placement.allocations import claims
 from minova.placement.allocations.transfers import transfer
@@ -30,12 +32,23 @@ FAILED = "MoveFailed"
 # Seconds until a host that has not reported is asked for the second time; then twice as long each time, up to the
 # limit. A compute that restarts is asked at once, when it registers.
 BACKOFF = Backoff(first=15.0, longest=30.0)
+# Seconds until hosts say again what they have of a guest.
+BACKOFF_OF_LOOKS = Backoff(first=2.0, longest=15.0)
+_WITH_KEY = frozenset({MovePhase.EXPORT, MovePhase.IMPORT, MovePhase.DESCRIBE, MovePhase.PREPARE})
 # Nova's events.
 _EVENTS = {
     MovePhase.CLAIM: "compute_prep_resize",
     MovePhase.EXPORT: "compute_resize_instance",
     MovePhase.START: "compute_finish_resize",
     MovePhase.LEAVE: "compute_confirm_resize",
+}
+_EVENTS_OF_LIVE = {
+    MovePhase.DESCRIBE: "compute_check_can_live_migrate_source",
+    MovePhase.CHECK: "compute_check_can_live_migrate_destination",
+    MovePhase.PREPARE: "compute_pre_live_migration",
+    MovePhase.MIGRATE: "compute_live_migration",
+    MovePhase.ARRIVE: "compute_post_live_migration_at_destination",
+    MovePhase.DISCARD: "compute_rollback_live_migration_at_destination",
 }
 _EVENTS_OF_REVERT = {MovePhase.DISCARD: "compute_revert_resize", MovePhase.RESTORE: "compute_finish_revert_resize"}
 _STATUS = {
@@ -45,6 +58,15 @@ _STATUS = {
     MovePhase.START: "post-migrating",
     MovePhase.LEAVE: "confirming",
 }
+_STATUS_OF_LIVE = {
+    MovePhase.QUEUE: "queued",
+    MovePhase.DESCRIBE: "pre-migrating",
+    MovePhase.CHECK: "pre-migrating",
+    MovePhase.MIGRATE: "migrating",
+    MovePhase.ARRIVE: "post-migrating",
+}
+# The row has the destination from these phases on.
+_SWITCHES = frozenset({MovePhase.START, MovePhase.ARRIVE})
 _TASK_STATE = {
     MovePhase.EXPORT: TaskState.RESIZE_MIGRATING,
     MovePhase.IMPORT: TaskState.RESIZE_MIGRATED,
@@ -71,17 +93,17 @@ class MoveChanges:
             plan = replace(plan, failure=plan.failure or failure)
         migration = self._migration_in(move.migration, plan)
         self.end_event(session, move.task, failure)
-        if phase is MovePhase.START:
+        if phase in _SWITCHES:
             self._switch(session, move, migration)
         elif phase is MovePhase.RESTORE and plan.reverting:
             self._switch_back(session, move, migration)
         elif phase in _TASK_STATE:
             self._step(session, move, _TASK_STATE[phase])
-        if phase is MovePhase.EXPORT:
+        if phase in {MovePhase.EXPORT, MovePhase.PREPARE}:
             plan = replace(plan, claimed=True)
         migrations.write(session, migration, at, now)
         host = host_of(phase, migration)
-        self._begin_event(session, move.task, plan, host)
+        self._begin_event(session, move.task, _events(migration, plan).get(phase), host)
         new = {"payload": msgspec.to_builtins(plan), "host": host, "node": _node(phase, migration)}
         tasks.change(session, [(move.task, new)], BACKOFF.first, now, deadline_in=self._timeout)
         announce_hosts(session, {migration.source_compute, migration.dest_compute}, now)
@@ -92,6 +114,20 @@ class MoveChanges:
         changed = {"payload": msgspec.to_builtins(plan)}
         tasks.change(session, [(move.task, changed)], BACKOFF.pause(plan.asks), self._worker.now())
         return self.message(session, move.migration, plan)
+
+    def look_again(self, session: Session, move: LockedMove, failure: Failure | None) -> None:
+        """Ask both sides of a live migration again, after a pause, because what they say decides nothing yet."""
+        plan, migration = replace(move.plan, phase=MovePhase.LOOK, asks=move.plan.asks + 1), move.migration
+        if failure is not None and plan.waits != failure.kind and move.task.action_id is not None:
+            actions.explain_wait(session, move.task.action_id, failure)
+            plan = replace(plan, waits=failure.kind)
+        changed = {
+            "payload": msgspec.to_builtins(plan),
+            "host": migration.source_compute,
+            "node": migration.source_node,
+        }
+        pause = BACKOFF_OF_LOOKS.pause(plan.asks)
+        tasks.change(session, [(move.task, changed)], pause, self._worker.now(), deadline_in=self._timeout)
 
     def wait(self, session: Session, move: LockedMove, failure: Failure) -> None:
         """The move waits for its host. Its record says so once."""
@@ -108,6 +144,23 @@ class MoveChanges:
         changed = {"host": move.task.host}
         tasks.change(session, [(move.task, changed)], pause, self._worker.now(), deadline_in=self._timeout)
 
+    def order(self, session: Session, move: LockedMove, order: MigrationOrder) -> None:
+        """The source learns it when it reports the progress."""
+        tasks.set_payload(session, move.task, msgspec.to_builtins(replace(move.plan, order=order)))
+
+    def record(self, session: Session, ctx: RequestContext, instance_uuid: str, action: str) -> None:
+        """Show in the server's actions that a user has asked for it."""
+        at = self._worker.at()
+        row = {
+            "instance_uuid": instance_uuid,
+            "action": action,
+            "request_id": ctx.request_id,
+            "user_id": ctx.user_id,
+            "project_id": ctx.project_id,
+            "start_time": at,
+        }
+        actions.end(session, [actions.begin(session, [row])[instance_uuid]], at)
+
     def message(self, session: Session, migration: Migration, plan: MovePlan) -> MoveMessage:
         instance = instances.by_uuids(session, [migration.instance_uuid])[migration.instance_uuid]
         host = host_of(plan.phase, migration)
@@ -117,7 +170,10 @@ class MoveChanges:
             phase=plan.phase,
             limits=plan.limits,
             export=plan.export if plan.phase is MovePhase.IMPORT else None,
-            key=plan.key if plan.phase in {MovePhase.EXPORT, MovePhase.IMPORT} else None,
+            key=plan.key if plan.phase in _WITH_KEY else None,
+            live_source=plan.live_source if plan.phase in {MovePhase.CHECK, MovePhase.PREPARE} else None,
+            live_destination=plan.live_destination if plan.phase is MovePhase.MIGRATE else None,
+            block=plan.block,
             availability_zone=zones_of_hosts(session).get(host or "", "") if instance.config_drive else "",
         )
 
@@ -139,8 +195,8 @@ class MoveChanges:
                 # The source's guest is another attempt again, so that no report of the destination's counts any more.
                 return replace(migration, status="reverted", has_switched=False, attempt=migration.attempt + 1)
             return replace(migration, status="reverting")
-        status = _STATUS.get(phase, migration.status)
-        return replace(migration, status=status, has_switched=migration.has_switched or phase is MovePhase.START)
+        status = (_STATUS_OF_LIVE if migration.is_live else _STATUS).get(phase, migration.status)
+        return replace(migration, status=status, has_switched=migration.has_switched or phase in _SWITCHES)
 
     def _switch(self, session: Session, move: LockedMove, migration: Migration) -> None:
         """The row has the destination from now on, which has the whole copy; the source has reported that its guest is
@@ -149,7 +205,7 @@ class MoveChanges:
         self._step(
             session,
             move,
-            TaskState.RESIZE_FINISH,
+            BEGUN[migration.migration_type] if migration.is_live else TaskState.RESIZE_FINISH,
             host=migration.dest_compute,
             node=migration.dest_node,
             flavor=migration.new_flavor,
@@ -194,8 +250,12 @@ class MoveChanges:
         """`failure`: of the last phase. `unclean`: its host has still to remove what it has."""
         at, now = self._worker.at(), self._worker.now()
         reason = move.plan.failure or failure
-        if end in {MoveEnd.FINISHED, MoveEnd.CONFIRMED} or (end is MoveEnd.REVERTED and failure is None):
+        if end in _SUCCESSES or (end is MoveEnd.REVERTED and failure is None):
             reason = None
+        if end is MoveEnd.BROKEN and not move.migration.has_switched:
+            # The guest's memory is lost on its way: it can only start again at the destination.
+            move = replace(move, migration=replace(move.migration, has_switched=True))
+            self._switch(session, move, move.migration)
         migration = self._ended(move, end, unclean=unclean)
         migrations.write(session, migration, at, now)
         self._settle(session, move.instance.project_id, migration, end)
@@ -209,7 +269,7 @@ class MoveChanges:
             actions.add_faults(session, [move.uuid], at, replace(reason, kind=FAILED))
         if move.task.action_id is not None:
             actions.end(session, [move.task.action_id], at, error=reason)
-        note(session, f"resize.{end.value}" if reason is None else "resize.error", [move.uuid], move.task.host)
+        _note(session, move, end, reason)
         tasks.remove(session, [move.uuid])
         announce_hosts(session, {migration.source_compute, migration.dest_compute}, now)
 
@@ -225,18 +285,20 @@ class MoveChanges:
             case MoveEnd.BROKEN:
                 left = not is_local(migration)
                 return replace(migration, status="error", cleanup_host=_other(migration.source_compute, left))
-            case MoveEnd.FAILED:
+            case MoveEnd.COMPLETED:
+                return replace(migration, status="completed", cleanup_host=_other(migration.source_compute, unclean))
+            case MoveEnd.FAILED | MoveEnd.LOST:
                 status = "cancelled" if plan.cancelled else "error"
                 return replace(migration, status=status, cleanup_host=_other(migration.dest_compute, unclean))
 
     def _settle(self, session: Session, project_id: str, migration: Migration, end: MoveEnd) -> None:
         """Gives back allocations and quota of the side that is over."""
         old, new = migration.old_flavor, migration.new_flavor
-        if end in {MoveEnd.CONFIRMED, MoveEnd.BROKEN}:
+        if end in {MoveEnd.CONFIRMED, MoveEnd.BROKEN, MoveEnd.COMPLETED}:
             if migration.cleanup_host is None:
                 claims.release(session, [migration.uuid], self._worker.now())
             quotas.give(session, project_id, quotas.more_than(old, new))
-        elif end is MoveEnd.FAILED:
+        elif end in {MoveEnd.FAILED, MoveEnd.LOST}:
             self._give_back(session, migration)
             quotas.give(session, project_id, quotas.more_than(new, old))
         elif end is MoveEnd.REVERTED:
@@ -250,8 +312,7 @@ class MoveChanges:
 
     # -- records ---------------------------------------------------------------------------------------------------
 
-    def _begin_event(self, session: Session, task: Task, plan: MovePlan, host: str | None) -> None:
-        event = (_EVENTS_OF_REVERT if plan.reverting else _EVENTS).get(plan.phase)
+    def _begin_event(self, session: Session, task: Task, event: str | None, host: str | None) -> None:
         if event is not None and task.action_id is not None:
             row = {"action_id": task.action_id, "host": host, "start_time": self._worker.at(), "event": event}
             actions.begin_events(session, [row])
@@ -259,6 +320,23 @@ class MoveChanges:
     def end_event(self, session: Session, task: Task, failure: Failure | None) -> None:
         if task.action_id is not None:
             actions.end_events(session, [task.action_id], self._worker.at(), error=failure)
+
+
+# Ends with which whatever failed on the way does not count.
+_SUCCESSES = frozenset({MoveEnd.FINISHED, MoveEnd.CONFIRMED, MoveEnd.COMPLETED})
+
+
+def _events(migration: Migration, plan: MovePlan) -> Mapping[MovePhase, str]:
+    if migration.is_live:
+        return _EVENTS_OF_LIVE
+    return _EVENTS_OF_REVERT if plan.reverting else _EVENTS
+
+
+def _note(session: Session, move: LockedMove, end: MoveEnd, reason: Failure | None) -> None:
+    done, failed = f"resize.{end.value}", "resize.error"
+    if move.migration.is_live:
+        done, failed = "live_migration_post.end", "live_migration_rollback.end"
+    note(session, done if reason is None else failed, [move.uuid], move.task.host)
 
 
 def _node(phase: MovePhase, migration: Migration) -> str | None:
@@ -277,8 +355,10 @@ def _vm_state_after(end: MoveEnd, move: LockedMove, failure: Failure | None) -> 
             return VmState.RESIZED
         case MoveEnd.CONFIRMED:
             return migration.new_vm_state
-        case MoveEnd.BROKEN:
+        case MoveEnd.BROKEN | MoveEnd.LOST:
             return VmState.ERROR
+        case MoveEnd.COMPLETED:
+            return migration.old_vm_state
         case MoveEnd.REVERTED:
             return migration.old_vm_state if failure is None else VmState.ERROR
         case MoveEnd.FAILED:

@@ -1,4 +1,4 @@
-"""What a move's task keeps (`tasks.payload`), and which phase follows which. Pure.
+"""What a move's task keeps (`tasks.payload`), and which phase of a cold move follows which. Pure.
 
     schedule --> claim --> export --> import --> release ==> start --> (finished)      ==>  the row changes its host
                    | no      | no       | no       | no
@@ -19,34 +19,42 @@ import msgspec
 from minova.objects.requests.request_spec import HostLimits, Selection
 from minova.objects.servers.disk_export import DiskExport, TransferKey
 from minova.objects.servers.failures import Failure
+from minova.objects.servers.live_migration import GuestReport, LiveDestination, LiveSource
 from minova.objects.servers.migration import Migration
-from minova.objects.servers.moves import AT_DESTINATION, MovePhase
+from minova.objects.servers.moves import AT_DESTINATION, OF_NO_HOST, MigrationOrder, MovePhase
 
 
 class MoveEnd(StrEnum):
-    """FAILED: as before. BROKEN: in ERROR at the destination."""
+    """COMPLETED: a live migration. FAILED: as before. BROKEN: in ERROR at the destination. LOST: in ERROR at the source."""
 
     FINISHED = "finished"
     CONFIRMED = "confirmed"
     REVERTED = "reverted"
     FAILED = "failed"
     BROKEN = "broken"
+    COMPLETED = "completed"
+    LOST = "lost"
 
 
 class MovePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`host`: the requested destination.
+    """`host`: the requested destination. `forced`: no filter of the scheduler is asked about it.
     `alternates`: hosts left to try. `tried`: (host, node) of those that have failed.
     `key`, `export`: of the transfer of the disks.
     `failure`: why the move goes back. `cancelled`: because its user wants it.
     `reverting`: it takes back a finished move.
     `claimed`: the destination has claimed, and may have files of the guest.
     `owed`: the destination was fenced before it could remove its copy.
+    `block`, `live_source`, `live_destination`: see `MoveMessage`.
+    `guest`: what the source has of it, while the destination is asked; None: the source is fenced.
+    `doubted`: the guest may have left.
+    `order`: what users want of a live migration in progress.
     `asks`: how often the host of this phase was asked. `waits`: the kind of failure of a host for which the move waits.
     """
 
     migration_uuid: str
     phase: MovePhase
     host: str | None = None
+    forced: bool = False
     limits: HostLimits = HostLimits()
     alternates: tuple[Selection, ...] = ()
     tried: tuple[tuple[str, str], ...] = ()
@@ -57,12 +65,18 @@ class MovePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reverting: bool = False
     claimed: bool = False
     owed: bool = False
+    block: bool | None = None
+    live_source: LiveSource | None = None
+    live_destination: LiveDestination | None = None
+    guest: GuestReport | None = None
+    doubted: bool = False
+    order: MigrationOrder = MigrationOrder.NONE
     asks: int = 0
     waits: str = ""
 
 
 def host_of(phase: MovePhase, migration: Migration) -> str | None:
-    if phase is MovePhase.SCHEDULE:
+    if phase in OF_NO_HOST:
         return None
     return migration.dest_compute if phase in AT_DESTINATION else migration.source_compute
 
@@ -111,6 +125,7 @@ def after_failure(plan: MovePlan, migration: Migration) -> MovePhase | MoveEnd:
         case MovePhase.RESTORE:
             # The destination keeps its copy: it may be the only one that can be read.
             return MoveEnd.REVERTED if plan.reverting else MoveEnd.FAILED
+    raise AssertionError(plan.phase)
 
 
 class Loss(StrEnum):

@@ -25,9 +25,10 @@ def spec_of(
     aliases: Sequence[str],
     *,
     host: str | None = None,
+    forced: bool = False,
     without: Collection[str] = (),
 ) -> RequestSpec:
-    """`host`: the only one that may be chosen. `without`: hosts that may not be. As in Nova, a host that was forced when
+    """`host`: the only one that may be chosen. `forced`: without the filters' consent. `without`: hosts that may not be. As in Nova, a host that was forced when
     the server was created does not count.
     """
     stored = request_specs.load(session, [instance.reservation_id]).get(instance.reservation_id)
@@ -42,10 +43,10 @@ def spec_of(
         num_instances=1,
         availability_zone=instances.pinned_zone(session, instance.uuid),
         ignore_hosts=tuple(sorted({*first.ignore_hosts, *without})),
-        force_hosts=(),
+        force_hosts=(host,) if forced and host is not None else (),
         force_nodes=(),
         retry=Retry(),
-        requested_destination=None if host is None else Destination(host=host),
+        requested_destination=None if host is None or forced else Destination(host=host),
         numa_topology=needs.numa_topology,
         pci_requests=tuple(
             msgspec.structs.replace(request, request_id=str(uuid.uuid4())) for request in needs.pci_requests

@@ -22,7 +22,7 @@ from minova.conductor.compute_messages import ComputeClient
 from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.moves.changes import MoveChanges
 from minova.conductor.moves.in_progress import KIND, LockedMove, lock
-from minova.conductor.moves.plan import MoveEnd, MovePlan
+from minova.conductor.moves.plan import MoveEnd, MovePlan, host_of
 from minova.conductor.moves.requests import spec_of
 from minova.conductor.moves.steps import MoveSteps
 from minova.conductor.quotas import Quotas
@@ -40,7 +40,7 @@ from minova.objects.requests.diagnosis import Diagnosis, ScheduleAnswer
 from minova.objects.requests.request_spec import RequestSpec, Selection
 from minova.objects.servers.disk_export import TransferKey
 from minova.objects.servers.failures import TEXTS, Failure, text_of
-from minova.objects.servers.migration import COLD_STEPS, Migration, MigrationType
+from minova.objects.servers.migration import BEGUN, Migration, MigrationType
 from minova.objects.servers.moves import MoveMessage, MovePhase
 from minova.objects.servers.states import TaskState
 from minova.placement.allocations import claims
@@ -57,11 +57,15 @@ _RESULT = "The result of the scheduling of a move"
 
 
 class Wanted(NamedTuple):
-    """The move that a user wants. `flavor` None: the server keeps its own. `host`: the requested destination."""
+    """The move that a user wants. `flavor` None: the server keeps its own. `host`: the requested destination. `forced`: no
+    filter is asked about it. `block`: see `MoveMessage`.
+    """
 
     kind: MigrationType
     flavor: Flavor | None = None
     host: str | None = None
+    forced: bool = False
+    block: bool | None = None
 
 
 class Question(NamedTuple):
@@ -105,6 +109,7 @@ class StartMoves:
             wanted.flavor or instance.flavor,
             self._conf.pci.alias,
             host=wanted.host,
+            forced=wanted.forced,
             without=self._without(session, instance.host or "", instance_uuid, wanted.kind),
         )
 
@@ -148,10 +153,17 @@ class StartMoves:
         )
         migrations.add(session, migration, at, now)
         transfer(session, locked.uuid, migration.uuid, now)
-        busy = (locked.state[0], COLD_STEPS[0])
+        busy = (locked.state[0], BEGUN[wanted.kind])
         instances.transition(session, [locked.uuid], [locked.state], busy, updated_at=at, progress=0)
         key = TransferKey(identity=migration.uuid, secret=secrets.token_hex(32))
-        plan = MovePlan(migration_uuid=migration.uuid, phase=MovePhase.SCHEDULE, host=wanted.host, key=key)
+        plan = MovePlan(
+            migration_uuid=migration.uuid,
+            phase=MovePhase.SCHEDULE,
+            host=wanted.host,
+            forced=wanted.forced,
+            block=wanted.block,
+            key=key,
+        )
         number = claims.release(session, [locked.uuid], now).get(locked.uuid, FIRST_CLAIM)
         self._insert(session, ctx, locked, action_id, plan, number)
         return 1
@@ -203,7 +215,9 @@ class StartMoves:
                 spec=spec,
                 instance_uuids=(instance_uuid,),
                 claim_number=question.claim_number,
-                alternates=0 if spec.requested_destination else int(self._conf.scheduler.max_attempts) - 1,
+                alternates=0
+                if spec.requested_destination or spec.force_hosts
+                else int(self._conf.scheduler.max_attempts) - 1,
             )
         except (errors.ServiceUnavailable, errors.StaleClaim) as error:
             LOG.log(level_of(error), "The move of instance %s is scheduled again: %s", instance_uuid, error)
@@ -242,7 +256,7 @@ class StartMoves:
             lambda session: self._aim(session, instance_uuid, epoch, question, answer.selections[0], answer.diagnosis)
         )
         if message is not None:
-            self._computes.move(ctx, str(message.migration.dest_compute), message)
+            self._computes.move(ctx, str(host_of(message.phase, message.migration)), message)
 
     def _held(
         self, session: Session, instance_uuid: str, epoch: int, question: Question | None = None
@@ -263,7 +277,7 @@ class StartMoves:
         # A question without an answer may have made a claim. It must not take the room from the next one.
         number = claims.release(session, [instance_uuid], self._worker.now(), claim_number=number)[instance_uuid]
         tasks.change(session, [(move.task, {"claim_number": number})], SCHEDULE_WAIT, self._worker.now())
-        wanted = Wanted(move.migration.migration_type, move.migration.new_flavor, move.plan.host)
+        wanted = Wanted(move.migration.migration_type, move.migration.new_flavor, move.plan.host, move.plan.forced)
         return Question(self.spec(session, instance_uuid, wanted), number)
 
     def _postpone(self, session: Session, instance_uuid: str, epoch: int, question: Question) -> None:
@@ -303,8 +317,7 @@ class StartMoves:
             return None
         request_specs.add_diagnoses(session, [(diagnosis, [instance_uuid])], self._worker.at())
         first, *others = selections
-        aimed = replace(move, migration=self._steps.aimed(session, move.migration, first))
-        return self._changes.enter(session, aimed, MovePhase.CLAIM, limits=first.limits, alternates=tuple(others))
+        return self._steps.aim(session, move, first, alternates=tuple(others))
 
     def _persist(self, work: Callable[[Session], T]) -> T:
         return self._worker.persist(_RESULT, work, SCHEDULE_WAIT)

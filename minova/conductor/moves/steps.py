@@ -5,7 +5,8 @@ the epoch of the task.
 """
 
 import logging
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import msgspec
 from oslo_config import cfg
@@ -14,26 +15,52 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.compute_messages import ComputeClient
 from minova.conductor.hosts.liveness import Hosts, Liveness
+from minova.conductor.moves import live_plan
 from minova.conductor.moves.changes import MoveChanges
+from minova.conductor.moves.following import after_failure, after_loss, after_success
 from minova.conductor.moves.in_progress import LockedMove, lock
-from minova.conductor.moves.plan import Loss, MoveEnd, after_failure, after_loss, after_success, host_of
+from minova.conductor.moves.live_queue import LiveQueue
+from minova.conductor.moves.plan import Loss, MoveEnd, host_of
+from minova.conductor.moves.resolver import Side
+from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext, service_context
+from minova.contracts.conductor.api.moves import MoveOrdersApi
 from minova.contracts.conductor.computes.moves import MovePhasesApi
-from minova.db.servers import instances, migrations, tasks
+from minova.db.servers import actions, instances, migrations, tasks
 from minova.hardware.demands import demands_of
 from minova.objects.requests.request_spec import Selection
 from minova.objects.servers.failures import CAUSED_BY_REQUEST, Failure
+from minova.objects.servers.live_migration import LiveProgress
 from minova.objects.servers.migration import Migration, MigrationType
-from minova.objects.servers.moves import BEFORE_SWITCH, MoveMessage, MovePhase, PhaseKey, PhaseResult
+from minova.objects.servers.moves import (
+    BEFORE_SWITCH,
+    MigrationOrder,
+    MoveMessage,
+    MovePhase,
+    PhaseKey,
+    PhaseResult,
+)
 from minova.objects.servers.states import PowerState
 from minova.placement.allocations import claims
 
 LOG = logging.getLogger(__name__)
 replace = msgspec.structs.replace
+# Nova's names in the records.
+CANCEL, FORCE_COMPLETE = "live_migration_cancel", "live_migration_force_complete"
 WAITS = "The host does not answer. The move waits for it."
 # Phases that are given up if their host gives no sign of life in time.
-_TIMED = frozenset({MovePhase.CLAIM, MovePhase.EXPORT, MovePhase.IMPORT})
+_TIMED = frozenset(
+    {
+        *(MovePhase.CLAIM, MovePhase.EXPORT, MovePhase.IMPORT),
+        *(MovePhase.DESCRIBE, MovePhase.CHECK, MovePhase.PREPARE),
+    }
+)
+_BOTH_RUN = Failure(
+    kind="GuestMigrationBroken", details="the guest ran on both hosts of its live migration: it is paused on both"
+)
+# The phases in which the next alternate is tried.
+_TRIED = frozenset({MovePhase.CLAIM, MovePhase.CHECK})
 
 
 class Sent(NamedTuple):
@@ -44,7 +71,7 @@ class Sent(NamedTuple):
     message: MoveMessage
 
 
-class MoveSteps(MovePhasesApi):
+class MoveSteps(MovePhasesApi, MoveOrdersApi):
     def __init__(
         self,
         conf: cfg.ConfigOpts,
@@ -52,12 +79,14 @@ class MoveSteps(MovePhasesApi):
         computes: ComputeClient,
         liveness: Liveness,
         changes: MoveChanges,
+        queue: LiveQueue,
     ) -> None:
         self._aliases = conf.pci.alias
         self._worker = worker
         self._computes = computes
         self._liveness = liveness
         self._changes = changes
+        self._queue = queue
 
     # -- reports of hosts ------------------------------------------------------------------------------------------
 
@@ -88,11 +117,46 @@ class MoveSteps(MovePhasesApi):
             return self._succeed(session, move, result)
 
         self._send(self._worker.run(work))
+        self.let_in()
+
+    def migration_progress(
+        self, ctx: RequestContext, phase: PhaseKey, host: str, progress: LiveProgress
+    ) -> MigrationOrder:
+        def work(session: Session) -> MigrationOrder | None:
+            move = lock(session, phase.instance_uuid)
+            if move is None or not move.is_at(phase, host):
+                return None
+            migrations.note_progress(session, phase.migration_uuid, progress, self._worker.at())
+            self._changes.give_time(session, move)
+            return move.plan.order
+
+        order = self._worker.run(work)
+        if order is None:
+            raise errors.StaleAttempt(f"Migration {phase.migration_uuid} is not in progress on {host}")
+        return order
 
     def _succeed(self, session: Session, move: LockedMove, result: PhaseResult) -> Sent | None:
-        changed = {"export": result.export} if result.export is not None else {}
-        following = after_success(move.plan, move.migration)
+        if move.plan.phase is MovePhase.LOOK_THERE:
+            return self._decide(session, move, Side(report=result.guest))
+        told = {"export": result.export, "live_source": result.live_source, "live_destination": result.live_destination}
+        changed: dict[str, Any] = {name: value for name, value in told.items() if value is not None}
+        if result.live_destination is not None:
+            changed["live_source"] = None  # the destination has used it
+        if move.plan.phase is MovePhase.LOOK:
+            changed["guest"] = result.guest
+        following = after_success(move)
         return self._go(session, move, following, None, result.power_state, **changed)
+
+    def _decide(self, session: Session, move: LockedMove, there: Side) -> Sent | None:
+        """Carry out what both sides' reports of a live migration say."""
+        following = live_plan.after_look(move.plan, move.migration, there)
+        if following is None:
+            self._changes.look_again(session, move, None)
+            return None
+        LOG.warning("Live migration %s of instance %s after a doubt: %s", move.migration.uuid, move.uuid, following)
+        if following is MovePhase.HALT:
+            move = replace(move, plan=replace(move.plan, failure=_BOTH_RUN))
+        return self._go(session, move, following, None)
 
     def _fail(
         self,
@@ -104,7 +168,7 @@ class MoveSteps(MovePhasesApi):
     ) -> Sent | None:
         plan = move.plan
         LOG.warning("Move %s of instance %s in %s: %s", move.migration.uuid, move.uuid, plan.phase, failure.details)
-        if plan.phase is MovePhase.CLAIM and failure.kind not in CAUSED_BY_REQUEST:
+        if plan.phase in _TRIED and failure.kind not in CAUSED_BY_REQUEST:
             retried = self._next(session, move, failure, down)
             if retried is not None:
                 return retried
@@ -113,7 +177,16 @@ class MoveSteps(MovePhasesApi):
             # confirmed, which removes the last copy.
             self._changes.wait(session, move, failure)
             return None
-        return self._go(session, move, after_failure(plan, move.migration), failure, power_state)
+        if plan.phase in live_plan.REPEATED:
+            self._changes.look_again(session, move, failure)
+            return None
+        if plan.phase is MovePhase.STAY and failure.kind == "GuestBusy":
+            self._changes.wait(session, move, failure)
+            return None
+        changed: dict[str, Any] = {}
+        if plan.phase is MovePhase.MIGRATE:
+            changed = {"doubted": True, "cancelled": plan.cancelled or failure.kind == "LiveMigrationAborted"}
+        return self._go(session, move, after_failure(move), failure, power_state, **changed)
 
     def _go(
         self,
@@ -122,7 +195,7 @@ class MoveSteps(MovePhasesApi):
         following: MovePhase | MoveEnd,
         failure: Failure | None,
         power_state: PowerState | None = None,
-        **changed: object,
+        **changed: Any,
     ) -> Sent | None:
         if isinstance(following, MoveEnd):
             cleaned = move.plan.phase in {MovePhase.DISCARD, MovePhase.LEAVE} and failure is None
@@ -130,6 +203,34 @@ class MoveSteps(MovePhasesApi):
             return None
         message = self._changes.enter(session, move, following, failure, **changed)
         return self._sent(move, message)
+
+    # -- live migrations that wait for their turn ----------------------------------------------------------------------
+
+    def aim(self, session: Session, move: LockedMove, chosen: Selection, **changed: Any) -> MoveMessage | None:
+        """Write the intent: which attempt belongs to which host. Returns the message to the host of the next phase; None: the
+        move waits for its turn.
+        """
+        aimed = replace(move, migration=self.aimed(session, move.migration, chosen))
+        phase = MovePhase.CLAIM
+        if aimed.migration.is_live:
+            may_go = self._queue.may_go(session, aimed.migration)
+            described = MovePhase.CHECK if move.plan.live_source is not None else MovePhase.DESCRIBE
+            phase = described if may_go else MovePhase.QUEUE
+        message = self._changes.enter(session, aimed, phase, limits=chosen.limits, **changed)
+        return None if phase is MovePhase.QUEUE else message
+
+    def let_in(self) -> None:
+        """Start the live migrations that have waited for others, and whose turn it is now."""
+        with self._worker.db.read() as session:
+            waiting = self._queue.waiting(session)
+        for instance_uuid in waiting:
+            self._send(self._worker.run(partial(self._let_in, instance_uuid=instance_uuid)))
+
+    def _let_in(self, session: Session, instance_uuid: str) -> Sent | None:
+        move = lock(session, instance_uuid)
+        if move is None or move.plan.phase is not MovePhase.QUEUE or not self._queue.may_go(session, move.migration):
+            return None
+        return self._sent(move, self._changes.enter(session, move, MovePhase.DESCRIBE))
 
     def _next(self, session: Session, move: LockedMove, failure: Failure, down: frozenset[str]) -> Sent | None:
         """Move the allocation to the first alternate that is alive and has room. None: there is none."""
@@ -144,12 +245,10 @@ class MoveSteps(MovePhasesApi):
         # The conductor that writes the intent becomes the owner of the task.
         own = {"claim_number": claim_number, "worker_id": self._worker.id, "epoch": move.task.epoch + 1}
         tasks.change(session, [(move.task, own)], 0.0, self._worker.now())
-        aimed = replace(move, migration=self.aimed(session, move.migration, chosen))
         self._changes.end_event(session, move.task, failure)
-        changed = {"limits": chosen.limits, "alternates": tuple(others), "tried": tried}
-        message = self._changes.enter(session, aimed, MovePhase.CLAIM, None, **changed)
+        message = self.aim(session, move, chosen, alternates=tuple(others), tried=tried)
         LOG.info("Move %s goes on to %s: %s", move.migration.uuid, chosen.host, failure.details)
-        return self._sent(move, message)
+        return None if message is None else self._sent(move, message)
 
     def _claimed(self, session: Session, move: LockedMove, where: Selection, claim_number: int) -> bool:
         wanted = claims.Claim(
@@ -189,8 +288,12 @@ class MoveSteps(MovePhasesApi):
             return self._look_again(session, move, hosts)
 
         self._send(self._worker.run(work))
+        self.let_in()
 
     def _look_again(self, session: Session, move: LockedMove, hosts: Hosts) -> Sent | None:
+        if move.plan.phase is MovePhase.QUEUE:
+            self._changes.give_time(session, move)
+            return None
         host = move.task.host or ""
         if host not in hosts.present:
             return self._without(session, move, hosts)
@@ -203,40 +306,75 @@ class MoveSteps(MovePhasesApi):
         """The host of the phase is lost."""
         host = move.task.host or ""
         is_fenced = host in hosts.fenced or host not in hosts.known
-        following = after_loss(move.plan, move.migration, Loss.FENCED if is_fenced else Loss.SILENT)
         lost = Failure(kind="HostDown", details=f"Host {host} is down")
+        if move.plan.phase is MovePhase.LOOK_THERE and is_fenced:
+            return self._decide(session, move, Side(fenced=True))
+        following = after_loss(move, Loss.FENCED if is_fenced else Loss.SILENT)
         if following is None:
             self._changes.wait(session, move, replace(lost, text=WAITS))
             return None
-        if move.plan.phase is MovePhase.CLAIM:
+        if move.plan.phase in _TRIED:
             return self._fail(session, move, lost, hosts.down)
         if move.plan.phase in {MovePhase.LEAVE, MovePhase.DISCARD}:
             LOG.warning("Host %s is down: it has still to remove what move %s has left", host, move.migration.uuid)
         owed = move.plan.phase is MovePhase.DISCARD and _has_copy(move)
-        return self._go(session, move, following, lost, owed=owed)
+        doubted = move.plan.doubted or move.plan.phase is MovePhase.MIGRATE
+        return self._go(session, move, following, lost, owed=owed, doubted=doubted, guest=None)
 
-    # -- cancelling ------------------------------------------------------------------------------------------------
+    # -- orders of users ---------------------------------------------------------------------------------------------
 
-    def cancel(self, ctx: RequestContext, instance_uuid: str, migration_uuid: str) -> None:
-        """Take the move back. Raises Conflict if the server is at its destination already, or no such move is in
-        progress.
-        """
-
+    def cancel_move(
+        self, ctx: RequestContext, instance_uuid: str, migration_uuid: str, override_lock: bool = False
+    ) -> None:
         def work(session: Session) -> Sent | None:
-            move = lock(session, instance_uuid)
-            if move is None or move.migration.uuid != migration_uuid:
-                raise errors.Conflict(f"Migration {migration_uuid} of instance {instance_uuid} is not in progress")
-            if move.plan.cancelled:
+            move = self._ordered(session, ctx, instance_uuid, migration_uuid, override_lock, CANCEL)
+            if move is None or move.plan.cancelled or move.plan.order is MigrationOrder.ABORT:
+                return None
+            if move.plan.phase is MovePhase.MIGRATE:
+                self._changes.order(session, move, MigrationOrder.ABORT)
                 return None
             if move.plan.phase not in BEFORE_SWITCH or move.plan.reverting:
-                raise errors.Conflict(
-                    f"Migration {migration_uuid} cannot be cancelled any more: revert it when it is done"
-                )
+                later = "" if move.migration.is_live else ": revert it when it is done"
+                raise errors.Conflict(f"Migration {migration_uuid} cannot be cancelled any more{later}")
             failure = Failure(kind="Interrupted", details="it was cancelled", text="It was cancelled.")
             told = replace(move, plan=replace(move.plan, cancelled=True))
-            return self._go(session, told, after_failure(move.plan, move.migration), failure)
+            return self._go(session, told, after_failure(move), failure)
 
         self._send(self._worker.run(work))
+        self.let_in()
+
+    def force_complete_migration(
+        self, ctx: RequestContext, instance_uuid: str, migration_uuid: str, override_lock: bool = False
+    ) -> None:
+        def work(session: Session) -> None:
+            move = self._ordered(session, ctx, instance_uuid, migration_uuid, override_lock, FORCE_COMPLETE)
+            if move is None:
+                return
+            if move.plan.phase is not MovePhase.MIGRATE:
+                raise errors.Conflict(f"Migration {migration_uuid} is in phase {move.plan.phase}: no guest migrates")
+            if move.plan.order is MigrationOrder.NONE:
+                self._changes.order(session, move, MigrationOrder.FORCE_COMPLETE)
+
+        self._worker.run(work)
+
+    def _ordered(
+        self,
+        session: Session,
+        ctx: RequestContext,
+        instance_uuid: str,
+        migration_uuid: str,
+        override_lock: bool,
+        action: str,
+    ) -> LockedMove | None:
+        """Returns the move, and records what is done with it; None: this is a second delivery of the request."""
+        move = lock(session, instance_uuid)
+        if move is None or move.migration.uuid != migration_uuid:
+            raise errors.Conflict(f"Migration {migration_uuid} of instance {instance_uuid} is not in progress")
+        require_unlocked(move.instance, override=override_lock)
+        if actions.begun(session, [actions.Begun(instance_uuid, ctx.request_id, action)]):
+            return None
+        self._changes.record(session, ctx, instance_uuid, action)
+        return move
 
     # -- debts -----------------------------------------------------------------------------------------------------
 

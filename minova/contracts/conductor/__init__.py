@@ -12,6 +12,7 @@ from minova.contracts.base import contract
 from minova.contracts.conductor.api.catalogue import AggregatesApi, FlavorsApi, KeyPairsApi, ServerGroupsApi
 from minova.contracts.conductor.api.evacuation import EvacuationsApi
 from minova.contracts.conductor.api.images import ImageReportsApi, ImagesApi
+from minova.contracts.conductor.api.moves import MoveOrdersApi, MovePreviewsApi
 from minova.contracts.conductor.api.networks import DeletePortsApi, NetworksApi, PortsApi, SecurityGroupsApi, SubnetsApi
 from minova.contracts.conductor.api.neutron import NeutronEventsApi
 from minova.contracts.conductor.api.quotas import QuotasApi
@@ -69,6 +70,8 @@ class ConductorApi(
     MoveReportsApi,
     EvacuationReportsApi,
     MovePhasesApi,
+    MoveOrdersApi,
+    MovePreviewsApi,
     ActionReportsApi,
     HostInterfacesApi,
     BindInterfacesApi,
@@ -93,5 +96,5 @@ class ConductorApi(
         "1.6": "versions of services; hosts of instances; the end of a process; failed removals; several claims; removing services",
         "1.7": "server actions; changes of servers and flavors; kinds of failures; the topic conductor_api; quotas; key pairs; tokens, changes and members of images; networks, subnets, ports and security groups; consoles; config drives; metadata of guests; what services have seen of their cloud",
         "1.8": "reports of all guests and images that hosts and image stores hold; reasons of power states",
-        "1.9": "evacuations; phases of moves; several networks, subnets, ports, security groups or rules in one call",
+        "1.9": "evacuations; phases of moves; live migrations; several networks, subnets, ports, security groups or rules in one call",
     }

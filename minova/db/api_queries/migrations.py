@@ -14,6 +14,7 @@ from minova import errors
 from minova.db.models import ComputeNode, Flavor, Instance, Migration
 from minova.db.models.placement import MAX_INT
 from minova.db.sql import chunked
+from minova.objects.servers.live_migration import LiveProgress
 from minova.objects.servers.migration import Migration as MigrationObject
 from minova.objects.servers.migration import MigrationType
 
@@ -39,6 +40,7 @@ class MigrationRow(NamedTuple):
     user_id: str | None
     project_id: str | None
     dest_host_ip: str | None
+    progress: LiveProgress | None
 
 
 class MigrationFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +57,10 @@ class MigrationFilter(msgspec.Struct, frozen=True, kw_only=True):
     before: datetime | None = None
 
 
-_ROWS: Select[tuple[int, MigrationObject, str, datetime, datetime | None, str | None, str | None, str | None]] = (
+_Rows = Select[
+    tuple[int, MigrationObject, str, datetime, datetime | None, str | None, str | None, str | None, LiveProgress | None]
+]
+_ROWS: _Rows = (
     select(
         Migration.id,
         Migration.value,
@@ -65,6 +70,7 @@ _ROWS: Select[tuple[int, MigrationObject, str, datetime, datetime | None, str | 
         Instance.user_id,
         Instance.project_id,
         ComputeNode.host_ip,
+        Migration.progress,
     )
     .outerjoin(Instance, Instance.uuid == Migration.instance_uuid)
     .outerjoin(
@@ -140,6 +146,6 @@ def _conditions(wanted: MigrationFilter) -> list[ColumnElement[bool]]:
 
 def _read(
     session: Session,
-    query: Select[tuple[int, MigrationObject, str, datetime, datetime | None, str | None, str | None, str | None]],
+    query: _Rows,
 ) -> list[MigrationRow]:
     return [MigrationRow._make(row) for row in session.execute(query)]

@@ -7,12 +7,14 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from minova.db.models.base import Base, Lockable, Uuid
 from minova.db.models.types import StructType
+from minova.objects.servers.live_migration import LiveProgress
 from minova.objects.servers.migration import Migration as MigrationObject
 
 
 class Migration(Lockable, Base):
     """Searchable fields are columns besides `value`. Rows of ended migrations stay, as the history of the instance.
 
+    `progress`: of a live migration, as its source has reported it last.
     `cleanup_host`: see `objects/servers/migration.py`.
     `changed_at`: as `updated_at`, but by the cloud clock; None in rows of the release before that clock.
     """
@@ -36,3 +38,4 @@ class Migration(Lockable, Base):
     updated_at: Mapped[datetime | None]
     changed_at: Mapped[float | None]
     cleanup_host: Mapped[str | None] = mapped_column(index=True)
+    progress: Mapped[LiveProgress | None] = mapped_column(StructType(LiveProgress))

@@ -5,12 +5,13 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, bindparam, exists, insert, or_, select, update
+from sqlalchemy import ColumnElement, bindparam, exists, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from minova.db.clock import for_insert
 from minova.db.models import ComputeNode, Instance, Migration, Task
 from minova.db.sql import chunked
+from minova.objects.servers.live_migration import LiveProgress
 from minova.objects.servers.migration import ENDED, NOT_IN_PROGRESS, UNTOUCHED, MigrationType
 from minova.objects.servers.migration import Migration as MigrationObject
 
@@ -105,6 +106,29 @@ def evacuated_from(session: Session, host: str) -> list[MigrationObject]:
         _OPEN | (Migration.cleanup_host == host),
     )
     return list(session.scalars(query.order_by(Migration.id)))
+
+
+def live_before(session: Session, host: str, uuid: str) -> int:
+    """Returns how many live migrations from or to this host are in progress, or have waited for longer than this one."""
+    own = select(Migration.id).where(Migration.uuid == uuid).scalar_subquery()
+    query = select(func.count()).where(
+        Migration.migration_type == MigrationType.LIVE_MIGRATION,
+        or_(Migration.source_compute == host, Migration.dest_compute == host),
+        or_(_IN_PROGRESS, (Migration.status == "queued") & (Migration.id < own)),
+        Migration.uuid != uuid,
+    )
+    return session.scalar(query) or 0
+
+
+def queued(session: Session) -> list[str]:
+    """Returns the instances whose live migrations wait for their turn, in the order of their requests."""
+    waiting = (Migration.status == "queued", Migration.migration_type == MigrationType.LIVE_MIGRATION)
+    return list(session.scalars(select(Migration.instance_uuid).where(*waiting).order_by(Migration.id)))
+
+
+def note_progress(session: Session, uuid: str, progress: LiveProgress, at: datetime) -> None:
+    statement = update(Migration).where(Migration.uuid == uuid).values(progress=progress, updated_at=at)
+    session.connection().execute(statement)
 
 
 def last_attempt(session: Session, instance_uuid: str) -> int:

@@ -38,6 +38,7 @@ DONE: Mapping[str, str] = {
     "unshelve": "unshelved",
     "resize": "resized",
     "migrate": "migrated",
+    "live_migrate": "migrated live",
     "confirm_resize": "confirmed at its new place",
     "revert_resize": "brought back to its former place",
     "soft_delete": "deleted",
@@ -65,7 +66,7 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
     """An action, as the services need it.
 
     `kind`: unique; the kind of its task.
-    `name`: in instance actions and refusals.
+    `name`: in instance actions. `refused_name`: in refusals.
     `key`: in the body of the request; empty for an action that has a route of its own.
     `arguments`: the type of the key's value. `variant`: selects one of the entries that share a key, by the arguments'
     `variant`.
@@ -108,6 +109,7 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
     name: str = "{kind}"
     key: str = "{name}"
     arguments: type[Arguments] = Arguments
+    refused_name: str = "{name}"
     variant: str = ""
     vm_states: frozenset[VmState]
     task_states: frozenset[TaskState | None] = frozenset({None})
@@ -136,7 +138,7 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
     notification: str = "{kind}"
 
     def __post_init__(self) -> None:
-        for field in ("name", "key", "event", "policy", "notification"):
+        for field in ("name", "key", "refused_name", "event", "policy", "notification"):
             msgspec.structs.force_setattr(self, field, getattr(self, field).format(kind=self.kind, name=self.name))
 
     @property
@@ -233,9 +235,9 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
             return f"Instance {instance_uuid} is not ready"
         may_wake = self.wakes and vm_state is VmState.ACTIVE and stands_still(vm_state, power_state)
         if vm_state not in self.vm_states and not may_wake:
-            return f"Cannot '{self.name}' instance {instance_uuid} while it is in vm_state {vm_state}"
+            return f"Cannot '{self.refused_name}' instance {instance_uuid} while it is in vm_state {vm_state}"
         if task_state not in self.task_states:
-            return f"Cannot '{self.name}' instance {instance_uuid} while it is in task_state {task_state}"
+            return f"Cannot '{self.refused_name}' instance {instance_uuid} while it is in task_state {task_state}"
         if not launched:
-            return f"Cannot '{self.name}' an instance which has never been active"
+            return f"Cannot '{self.refused_name}' an instance which has never been active"
         return None

@@ -20,14 +20,26 @@ class ResizeArguments(Arguments, frozen=True, kw_only=True, forbid_unknown_field
     disk_config: DiskConfig | msgspec.UnsetType = msgspec.field(name="OS-DCF:diskConfig", default=msgspec.UNSET)
 
 
+class LiveMigrateArguments(Arguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The value of `os-migrateLive`. `disk_over_commit`: has no effect, because the scheduler counts disks."""
+
+    host: Annotated[str, msgspec.Meta(min_length=1, max_length=255)] | None
+    block_migration: bool | str
+    disk_over_commit: bool | str | msgspec.UnsetType = msgspec.UNSET
+    force: bool | str | msgspec.UnsetType = msgspec.UNSET
+
+
 class MoveRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What the conductor gets with a resize or a migration. `flavor` None: the server keeps its own.
-    `host`: the requested destination.
+    `host`: the requested destination. `force`: no filter of the scheduler is asked about it.
+    `block`: whether a live migration copies the disks; None: unless both hosts have them.
     `names_hosts`: a refusal may say which hosts were lost for which reason.
     """
 
     flavor: Flavor | None = None
     host: str | None = None
+    force: bool = False
+    block: bool | None = None
     disk_config: str | None = None
     names_hosts: bool = False
 
@@ -52,6 +64,21 @@ MIGRATE = ServerAction(
     event="compute_prep_resize",
     policy="os-migrate-server:migrate",
     notification="resize",
+)
+LIVE_MIGRATE = ServerAction(
+    kind="live_migrate",
+    name="live-migration",
+    key="os-migrateLive",
+    refused_name="os-migrateLive",
+    arguments=LiveMigrateArguments,
+    vm_states=MOVABLE[MigrationType.LIVE_MIGRATION],
+    progress=(TaskState.MIGRATING,),
+    ends_in=None,
+    is_move=True,
+    since=_SINCE,
+    event="compute_live_migration",
+    policy="os-migrate-server:migrate_live",
+    notification="live_migration_pre",
 )
 CONFIRM_RESIZE = ServerAction(
     kind="confirm_resize",
@@ -80,6 +107,7 @@ REVERT_RESIZE = ServerAction(
 ACTIONS = (
     RESIZE,
     MIGRATE,
+    LIVE_MIGRATE,
     CONFIRM_RESIZE,
     REVERT_RESIZE,
 )

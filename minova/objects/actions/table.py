@@ -30,6 +30,7 @@ Nova's::
     unshelve      unshelving (and spawning, on a new host)             shelved; offloaded ones go by a build on a new host
     resize, migrate   resize_prep, resize_migrating,                   active, stopped
                   resize_migrated, resize_finish
+    live_migrate   migrating                                           active, paused
     confirm_resize   none                                              resized
     revert_resize   resize_reverting                                   resized
     soft_delete   soft-deleting                                        all but building, deleted and offloaded ones; also while

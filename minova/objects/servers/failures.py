@@ -58,6 +58,8 @@ TEXTS: Mapping[str, str] = {
     "GuestPausedByOther": "The guest stands still, because another tool than minova has paused it.",
     "GuestCrashed": "The virtual machine of the guest has crashed, or was killed.",
     "QuiesceFailed": "The file systems of the guest could not be held still.",
+    "LiveMigrationAborted": "The live migration was aborted.",
+    "PostCopyFailed": "The memory of the guest was lost on its way to the new host.",
     "PeerTooOld": "The host runs an older release, which cannot do it.",
     INTERNAL_ERROR: "An internal error occurred on the host. An administrator sees the reason.",
     "HostDown": "The host does not answer.",

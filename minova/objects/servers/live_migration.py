@@ -1,9 +1,12 @@
 """Values of a live migration: what the two hosts tell each other, its progress, and what each of them has of the guest."""
 
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
+from minova.objects.hosts.bounds import Count, Document, Line, Name, Serial, Time
 from minova.objects.servers.disk_export import DiskExport
 
 
@@ -23,10 +26,10 @@ class LiveSource(msgspec.Struct, frozen=True, kw_only=True):
     - `export`: the files that libvirt does not copy, such as the config drive.
     """
 
-    xml: str
-    inactive_xml: str
-    cpu_xml: str | None
-    sizes: dict[str, int]
+    xml: Document
+    inactive_xml: Document
+    cpu_xml: Document | None
+    sizes: Annotated[dict[Line, Serial], Meta(max_length=256)]
     export: DiskExport
 
 
@@ -41,12 +44,12 @@ class LiveDestination(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     mode: LiveMode
-    uri: str
-    address: str
-    tls_name: str | None
-    xml: str
-    persistent_xml: str
-    copied: tuple[str, ...] = ()
+    uri: Name
+    address: Line
+    tls_name: Line | None
+    xml: Document
+    persistent_xml: Document
+    copied: Annotated[tuple[Line, ...], Meta(max_length=256)] = ()
 
 
 class LivePhase(StrEnum):
@@ -60,15 +63,15 @@ class LiveProgress(msgspec.Struct, frozen=True, kw_only=True):
     """Sizes in bytes, speeds in bytes per second. `downtime_ms`: expected, then actual; None: not known yet."""
 
     phase: LivePhase = LivePhase.PREPARING
-    memory_total: int = 0
-    memory_processed: int = 0
-    memory_remaining: int = 0
-    disk_total: int = 0
-    disk_processed: int = 0
-    disk_remaining: int = 0
-    speed: int = 0
-    seconds: float = 0.0
-    downtime_ms: int | None = None
+    memory_total: Serial = 0
+    memory_processed: Serial = 0
+    memory_remaining: Serial = 0
+    disk_total: Serial = 0
+    disk_processed: Serial = 0
+    disk_remaining: Serial = 0
+    speed: Serial = 0
+    seconds: Time = 0.0
+    downtime_ms: Count | None = None
 
 
 class LiveOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,5 +105,5 @@ class GuestReport(msgspec.Struct, frozen=True, kw_only=True):
     """`attempt`: of the domain. `moving`: libvirt still works on a migration of it, so that the side may change."""
 
     side: GuestSide
-    attempt: int | None = None
+    attempt: Count | None = None
     moving: bool = False

@@ -1,6 +1,7 @@
 """A move of an instance to another node, or a resize on the same node: Nova's Migration.
 
 accepted -> pre-migrating (the destination has claimed) -> migrating -> post-migrating -> finished
+                                     of a live migration: -> queued -> pre-migrating, and last -> completed
                                      finished -> confirming -> confirmed | reverting -> reverted
                                      any -> error | cancelled (before the switch)
 
@@ -65,7 +66,9 @@ def transitions() -> dict[State, set[State]]:
             table.setdefault((vm_state, None), set()).add((vm_state, steps[0]))
             arrived = {(VmState.RESIZED, None), (VmState.ERROR, None), *((state, None) for state in _MOVED)}
             for number, step in enumerate(steps):
-                later = {(vm_state, following) for following in steps[number + 1 :]}
+                # The switch of a live migration does not change the task state.
+                first = number if kind is MigrationType.LIVE_MIGRATION else number + 1
+                later = {(vm_state, following) for following in steps[first:]}
                 table.setdefault((vm_state, step), set()).update({(vm_state, None), *arrived, *later})
     # Confirmed or reverted.
     back: set[State] = {(VmState.ACTIVE, None), (VmState.STOPPED, None), (VmState.ERROR, None)}
@@ -138,6 +141,10 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_evacuation(self) -> bool:
         return self.migration_type is MigrationType.EVACUATION
+
+    @property
+    def is_live(self) -> bool:
+        return self.migration_type is MigrationType.LIVE_MIGRATION
 
     @property
     def succeeded(self) -> bool:

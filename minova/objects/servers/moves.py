@@ -17,6 +17,30 @@ A move is a row (`Migration`) and a task. The task is in one phase at a time, an
     a finished move:
     leave         source: removes what it kept for a revert              confirming, confirmed
     discard, then restore                                                reverting, reverted     resize_reverting
+
+A live migration, whose task state is `migrating` to its end::
+
+    schedule      no host                                                accepted
+    queue         no host: other live migrations occupy one of the two   queued
+    describe      source: describes the guest                            pre-migrating
+    check         destination: claims, and checks whether it can run it  pre-migrating
+    prepare       destination: makes disks, networks and filters         pre-migrating
+    migrate       source: the guest leaves                               migrating
+    -- the switch: the row has the destination and the next attempt --
+    arrive        destination: the guest runs here                       post-migrating
+    leave         source: removes its copy                               post-migrating, completed
+
+    in doubt:
+    look          source: what it has of the guest
+    look there    destination: what it has of the guest; then the verdict (`conductor/moves/resolver.py`)
+
+    the guest stays:
+    stay          source: the guest runs as before                       error, cancelled
+    discard       destination: removes its copy
+
+    both run:
+    halt          source: pauses its guest
+    halt there    destination: pauses its guest                          error
 """
 
 from enum import StrEnum
@@ -27,6 +51,7 @@ from minova.objects.hosts.bounds import Count, Line, Reason
 from minova.objects.requests.request_spec import HostLimits
 from minova.objects.servers.disk_export import DiskExport, TransferKey
 from minova.objects.servers.instance import Instance
+from minova.objects.servers.live_migration import GuestReport, LiveDestination, LiveSource
 from minova.objects.servers.migration import Migration
 from minova.objects.servers.states import PowerState
 
@@ -41,12 +66,44 @@ class MovePhase(StrEnum):
     RESTORE = "restore"
     DISCARD = "discard"
     LEAVE = "leave"
+    QUEUE = "queue"
+    DESCRIBE = "describe"
+    CHECK = "check"
+    PREPARE = "prepare"
+    MIGRATE = "migrate"
+    ARRIVE = "arrive"
+    LOOK = "look"
+    LOOK_THERE = "look there"
+    STAY = "stay"
+    HALT = "halt"
+    HALT_THERE = "halt there"
 
 
-# The phases of a move whose work is the destination's. All others but `schedule` are the source's.
-AT_DESTINATION = frozenset({MovePhase.CLAIM, MovePhase.IMPORT, MovePhase.START, MovePhase.DISCARD})
-# The phases in which a move can still be taken back without a revert.
-BEFORE_SWITCH = frozenset({MovePhase.SCHEDULE, MovePhase.CLAIM, MovePhase.EXPORT, MovePhase.IMPORT, MovePhase.RELEASE})
+# The phases of a move that wait for no host.
+OF_NO_HOST = frozenset({MovePhase.SCHEDULE, MovePhase.QUEUE})
+
+# The phases of a move whose work is the destination's. All others are the source's.
+AT_DESTINATION = frozenset(
+    {
+        *(MovePhase.CLAIM, MovePhase.IMPORT, MovePhase.START, MovePhase.DISCARD),
+        *(MovePhase.CHECK, MovePhase.PREPARE, MovePhase.ARRIVE, MovePhase.LOOK_THERE, MovePhase.HALT_THERE),
+    }
+)
+# The phases in which a move can still be taken back at once, without a revert.
+BEFORE_SWITCH = frozenset(
+    {
+        *(MovePhase.SCHEDULE, MovePhase.CLAIM, MovePhase.EXPORT, MovePhase.IMPORT, MovePhase.RELEASE),
+        *(MovePhase.QUEUE, MovePhase.DESCRIBE, MovePhase.CHECK, MovePhase.PREPARE),
+    }
+)
+
+
+class MigrationOrder(StrEnum):
+    """What the source shall do with a live migration in progress. It learns that when it reports the progress."""
+
+    NONE = ""
+    ABORT = "abort"
+    FORCE_COMPLETE = "force complete"
 
 
 class PhaseKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +120,8 @@ class MoveMessage(msgspec.Struct, frozen=True, kw_only=True):
 
     `instance`: as its row is now; after the switch it has the destination, the new flavor and the new attempt.
     `export`: what the source serves, for `import`. `key`: of the transfer of this move alone.
+    `live_source`, `live_destination`: what the two hosts have said about a guest that migrates live.
+    `block`: whether its disks are copied; None: unless both hosts have them.
     `availability_zone`: of the host, for a guest with a config drive; empty: the default zone.
     """
 
@@ -72,6 +131,9 @@ class MoveMessage(msgspec.Struct, frozen=True, kw_only=True):
     limits: HostLimits = HostLimits()
     export: DiskExport | None = None
     key: TransferKey | None = None
+    live_source: LiveSource | None = None
+    live_destination: LiveDestination | None = None
+    block: bool | None = None
     availability_zone: str = ""
 
     @property
@@ -88,10 +150,14 @@ class PhaseResult(msgspec.Struct, frozen=True, kw_only=True):
     """How a phase ended on its host. `failure` None: with success; else it is for administrators, and `kind` is one of
     `objects/servers/failures.py`.
 
-    `export`: see `MoveMessage`. `power_state`: of the guest on this host, if it is known.
+    `export`, `live_source`, `live_destination`: see `MoveMessage`. `power_state`: of the guest on this host, if it is known.
+    `guest`: what the host has of the guest, if it was asked for that.
     """
 
     power_state: PowerState | None = None
     export: DiskExport | None = None
+    live_source: LiveSource | None = None
+    live_destination: LiveDestination | None = None
+    guest: GuestReport | None = None
     failure: Reason | None = None
     kind: Line = ""

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import msgspec
+from oslo_config import cfg
 
 from minova import errors
 from minova.objects.actions.power_rules import OFF
@@ -32,7 +33,16 @@ _SIDES = {
 
 
 class FakeMigration(FakePower):
+    """`live_rounds`: how often a live migration reports its progress. `between_rounds` is called in between."""
+
     moves_guests: ClassVar[bool] = True
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        super().__init__(conf)
+        self.live_rounds = 3
+        self.between_rounds: Callable[[], None] = lambda: None
+        # What was asked of migrations in progress, by instance.
+        self._leaving: dict[str, set[str]] = {}
 
     def export_disks(self, instance: Instance, migration_uuid: str, key: TransferKey) -> DiskExport:
         with self._lock:
@@ -112,17 +122,32 @@ class FakeMigration(FakePower):
         self, instance: Instance, destination: LiveDestination, progress: Callable[[LiveProgress], None]
     ) -> LiveOutcome:
         self._begin("live_migrate")
-        progress(LiveProgress(phase=LivePhase.MEMORY, memory_total=instance.flavor.memory_mb << 20))
+        asked = self._leaving.setdefault(instance.uuid, set())
+        try:
+            for step in range(self.live_rounds):
+                progress(_progress(instance.flavor.memory_mb << 20, step, self.live_rounds))
+                if "abort" in asked:
+                    raise errors.LiveMigrationAborted(f"The live migration of {instance.uuid} was aborted")
+                if "force" in asked:
+                    break
+                self.between_rounds()
+        finally:
+            del self._leaving[instance.uuid]
         self._turn_to(instance.uuid, PowerState.SHUTDOWN)
         return LiveOutcome(arrives_paused=True, seconds=0.0, downtime_ms=0)
 
     def abort_live(self, instance_uuid: str) -> None:
         self._begin("abort_live")
-        raise errors.GuestStateUnexpected(f"No migration of instance {instance_uuid} runs")
+        self._asked(instance_uuid).add("abort")
 
     def force_complete_live(self, instance_uuid: str) -> None:
         self._begin("force_complete_live")
-        raise errors.GuestStateUnexpected(f"No migration of instance {instance_uuid} runs")
+        self._asked(instance_uuid).add("force")
+
+    def _asked(self, instance_uuid: str) -> set[str]:
+        if instance_uuid not in self._leaving:
+            raise errors.GuestStateUnexpected(f"No migration of instance {instance_uuid} runs")
+        return self._leaving[instance_uuid]
 
     def guest_side(self, instance_uuid: str) -> GuestReport:
         with self._lock:
@@ -142,5 +167,19 @@ class FakeMigration(FakePower):
             return self._turn_to(instance.uuid, PowerState.PAUSED if paused else PowerState.RUNNING)
 
     def stay(self, instance_uuid: str) -> PowerState:
-        self._begin("stay")
-        return self._turn_to(instance_uuid, PowerState.RUNNING)
+        with self._lock:
+            self._begin("stay")
+            state = self._domain(instance_uuid).power_state
+            return self._turn_to(instance_uuid, PowerState.RUNNING) if state is PowerState.PAUSED else state
+
+
+def _progress(memory: int, step: int, steps: int) -> LiveProgress:
+    done = memory * step // steps
+    return LiveProgress(
+        phase=LivePhase.MEMORY,
+        memory_total=memory,
+        memory_processed=done,
+        memory_remaining=memory - done,
+        speed=memory // steps,
+        seconds=float(step),
+    )

@@ -16,13 +16,15 @@ from tests.security.broker_cloud import Facts, arguments_of
 from tests.tables import make_tables
 
 # Reads.
-READS = {"preview_servers", "preview_evacuation", "capacity"}
+READS = {"preview_servers", "preview_evacuation", "preview_move", "capacity"}
 # Changes to what is there, without which a full disk could not be emptied, or the cloud not be run meanwhile. An upload that the
 # image store has no room for says by `change_image` that it has ended.
 GOES_ON = {
     "reset_server_state",
     "start_action",
     "evacuate_server",
+    "cancel_move",
+    "force_complete_migration",
     "change_image",
     "update_image",
     "update_service",

@@ -15,17 +15,22 @@ from minova.codecs import Decoder
 from minova.conductor.actions.engine.in_progress import locked_instance
 from minova.conductor.actions.engine.kind import ActionKind, ActionRequest, parsed
 from minova.conductor.actions.engine.requests import ServerActions, require_allowed
+from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.moves.start import StartMoves, Wanted
 from minova.conductor.quotas import Quotas, refused
 from minova.conductor.tasks.worker import Worker
-from minova.context import service_context
+from minova.context import RequestContext, service_context
+from minova.contracts.conductor.api.moves import MovePreviewsApi
 from minova.contracts.scheduler import SchedulerApi
 from minova.db.quotas import OverQuota
 from minova.db.servers import actions as action_rows
 from minova.db.servers import instances, migrations, tasks
 from minova.db.servers.instances import LockedInstance
-from minova.objects.actions.moves import CONFIRM_RESIZE, MIGRATE, RESIZE, REVERT_RESIZE, MoveRequest
+from minova.objects.actions.action import ServerAction
+from minova.objects.actions.moves import CONFIRM_RESIZE, LIVE_MIGRATE, MIGRATE, RESIZE, REVERT_RESIZE, MoveRequest
+from minova.objects.actions.table import BY_KIND
 from minova.objects.catalogue import disk_config
+from minova.objects.requests.diagnosis import ScheduleAnswer
 from minova.objects.servers.migration import MigrationType
 from minova.objects.servers.moves import MoveMessage
 
@@ -33,9 +38,17 @@ LOG = logging.getLogger(__name__)
 # The most moves that one round confirms, and the seconds between two rounds.
 LIMIT, CONFIRM_INTERVAL = 100, 60.0
 _REQUEST = Decoder(MoveRequest)
-_TYPES = {RESIZE.kind: MigrationType.RESIZE, MIGRATE.kind: MigrationType.MIGRATION}
+_TYPES = {
+    RESIZE.kind: MigrationType.RESIZE,
+    MIGRATE.kind: MigrationType.MIGRATION,
+    LIVE_MIGRATE.kind: MigrationType.LIVE_MIGRATION,
+}
 # Writes what belongs to the beginning, with the id of the action's record.
 Write = Callable[[Session, LockedInstance, int], Any]
+
+
+def wanted_of(action: ServerAction, arguments: MoveRequest) -> Wanted:
+    return Wanted(_TYPES[action.kind], arguments.flavor, arguments.host, arguments.force, arguments.block)
 
 
 class _Begun(ActionKind):
@@ -72,7 +85,7 @@ class Move(_Begun):
 
     def starts_elsewhere(self, request: ActionRequest) -> bool:
         """Raises BadRequest if no host would take the server now."""
-        wanted = Wanted(_TYPES[request.action.kind], request.arguments.flavor, request.arguments.host)
+        wanted = wanted_of(request.action, request.arguments)
         if not self._worker.run(lambda session: self._is_repeated(session, request)):
             self._require_host(request, wanted)
 
@@ -155,6 +168,44 @@ class Confirmations:
                 LOG.info("Instance %s is not confirmed: %s", uuid, error)
 
 
+class MovePreviews(MovePreviewsApi):
+    """`scheduler`: a client with a short time-out. `require_levels`: raises PeerTooOld for an action that a running service does
+    not know.
+    """
+
+    def __init__(
+        self,
+        worker: Worker,
+        liveness: Liveness,
+        moves: StartMoves,
+        scheduler: SchedulerApi,
+        require_levels: Callable[[ServerAction], None],
+    ) -> None:
+        self._worker = worker
+        self._liveness = liveness
+        self._moves = moves
+        self._scheduler = scheduler
+        self._require_levels = require_levels
+
+    def preview_move(
+        self, ctx: RequestContext, instance_uuid: str, action: str, arguments: dict[str, Any]
+    ) -> ScheduleAnswer:
+        if action not in _TYPES:
+            raise errors.BadRequest(f"{action[:64]} does not move a server")
+        wanted = parsed(_REQUEST, arguments)
+        request = ActionRequest(
+            ctx=ctx,
+            action=BY_KIND[action],
+            instance_uuid=instance_uuid,
+            arguments=wanted,
+            absent_hosts=self._liveness.absent_hosts(),
+            override_lock=True,
+        )
+        self._require_levels(request.action)
+        self._worker.run(lambda session: require_allowed(locked_instance(session, instance_uuid), request))
+        return self._moves.preview(ctx, instance_uuid, wanted_of(request.action, wanted), self._scheduler)
+
+
 def kinds(worker: Worker, moves: StartMoves, quotas: Quotas, scheduler: SchedulerApi) -> dict[str, ActionKind]:
     move, settle = Move(worker, moves, quotas, scheduler), Settle(worker, moves)
-    return {RESIZE.kind: move, MIGRATE.kind: move, CONFIRM_RESIZE.kind: settle, REVERT_RESIZE.kind: settle}
+    return dict.fromkeys(_TYPES, move) | {CONFIRM_RESIZE.kind: settle, REVERT_RESIZE.kind: settle}

@@ -7,8 +7,9 @@ from minova.contracts.base import call
 from minova.contracts.conductor.audiences import BY_COMPUTES
 from minova.objects.hosts.bounds import Line
 from minova.objects.hosts.compute_node import ComputeNode
+from minova.objects.servers.live_migration import LiveProgress
 from minova.objects.servers.migration import Migration, Moved
-from minova.objects.servers.moves import PhaseKey, PhaseResult
+from minova.objects.servers.moves import MigrationOrder, PhaseKey, PhaseResult
 
 
 @BY_COMPUTES
@@ -49,4 +50,13 @@ class MovePhasesApi(Protocol):
     @call(since="1.9")
     def phase_ended(self, ctx: RequestContext, *, phase: PhaseKey, host: Line, result: PhaseResult) -> None:
         """The host has done this phase of the move, or could not. Idempotent; a stale report is ignored."""
+        ...
+
+    @call(since="1.9")
+    def migration_progress(
+        self, ctx: RequestContext, *, phase: PhaseKey, host: Line, progress: LiveProgress
+    ) -> MigrationOrder:
+        """A guest migrates live from this host. Returns what its users want meanwhile; an order is repeated until the
+        phase ends. Also a sign of life, as `begin_phase`, and raises as that.
+        """
         ...

@@ -12,7 +12,7 @@ from minova.objects.actions.action import DONE, ServerAction
 from minova.objects.actions.deletion import RESTORE, SOFT_DELETE
 from minova.objects.actions.images import CREATE_BACKUP, CREATE_IMAGE
 from minova.objects.actions.interfaces import ATTACH_INTERFACE, DETACH_INTERFACE
-from minova.objects.actions.moves import CONFIRM_RESIZE, MIGRATE, RESIZE, REVERT_RESIZE
+from minova.objects.actions.moves import CONFIRM_RESIZE, LIVE_MIGRATE, MIGRATE, RESIZE, REVERT_RESIZE
 from minova.objects.actions.password import CHANGE_PASSWORD
 from minova.objects.actions.power import (
     PAUSE,
@@ -114,6 +114,7 @@ _IDLE_ONLY = {
     RESTORE.kind: {VmState.SOFT_DELETED},
     RESIZE.kind: {VmState.ACTIVE, VmState.STOPPED},
     MIGRATE.kind: {VmState.ACTIVE, VmState.STOPPED},
+    LIVE_MIGRATE.kind: {VmState.ACTIVE, VmState.PAUSED},
     CONFIRM_RESIZE.kind: {VmState.RESIZED},
     REVERT_RESIZE.kind: {VmState.RESIZED},
     SHELVE.kind: {VmState.ACTIVE, VmState.STOPPED, VmState.PAUSED, VmState.SUSPENDED},
@@ -127,7 +128,7 @@ _IDLE_ONLY = {
 @pytest.mark.parametrize(("action", "vm_state"), [*itertools.product(ACTIONS, VmState)], ids=_name)
 def test_each_action_is_allowed_in_novas_states_alone(action: ServerAction, vm_state: VmState) -> None:
     refusal = action.refusal(UUID, (vm_state, None), has_host=True, launched=True)
-    expected = f"Cannot '{action.name}' instance {UUID} while it is in vm_state {vm_state}"
+    expected = f"Cannot '{action.refused_name}' instance {UUID} while it is in vm_state {vm_state}"
     assert refusal == (None if vm_state in _IDLE_ONLY[action.kind] else expected)
 
 
@@ -154,7 +155,7 @@ def test_a_hard_reboot_interrupts_only_what_nova_lets_it_and_a_deletion_all_but_
         ended = {step for other in RUN_BY_HOSTS if other not in kept for step in other.progress}
         interrupted: dict[str, set[str]] = {REBOOT_HARD.kind: {*_WHILE}, SOFT_DELETE.kind: {*ended}}
         is_allowed = task_state in interrupted.get(action.kind, ())
-        expected = f"Cannot '{action.name}' instance {UUID} while it is in task_state {task_state}"
+        expected = f"Cannot '{action.refused_name}' instance {UUID} while it is in task_state {task_state}"
         assert refusal == (None if is_allowed else expected)
 
 

@@ -46,6 +46,10 @@ POLICIES = {
     FORCE_DELETE: "os_compute_api:os-deferred-delete:force",
     **{action.key: f"os_compute_api:{action.policy}" for action in ACTIONS if action.key},
 }
+DRY_RUN_POLICIES = {
+    **evacuate.POLICIES,
+    **{action.key: f"os_compute_api:{action.policy}" for action in moves.DRY_RUNS},
+}
 # 404 if the microversion does not have the action.
 KEYS = History(
     None,
@@ -97,11 +101,18 @@ def act(api: Collaborators, call: Call) -> Any:
 
 
 def dry_run(api: Collaborators, call: Call) -> Any:
-    """Raises BadRequest if the body does not hold exactly one action that moves the server."""
+    """Raises BadRequest if the body does not hold exactly one action that moves the server. Raises as the action does."""
     name = next(iter(call.body)) if len(call.body) == 1 else ""
-    if name not in evacuate.DRY_RUNS:
-        raise errors.BadRequest(f"Malformed request body: it must hold one of {', '.join(evacuate.DRY_RUNS)}.")
-    return evacuate.DRY_RUNS[name](api, call, call.body[name])
+    if name not in DRY_RUN_POLICIES:
+        raise errors.BadRequest(f"Malformed request body: it must hold one of {', '.join(DRY_RUN_POLICIES)}.")
+    if name in evacuate.DRY_RUNS:
+        return evacuate.DRY_RUNS[name](api, call, call.body[name])
+    action, arguments = requested(name, call.body[name])
+    with api.db.read() as session:
+        row = servers.find(call, session)
+        sent = _COMPLETE[name](api, call, session, row, arguments).sent
+    answer = api.conductor.preview_move(call.ctx, instance_uuid=row.uuid, action=action.kind, arguments=sent)
+    return evacuate.dry_run_answer(call, answer)
 
 
 def start(api: Collaborators, call: Call, key: str, body: Any) -> Any:
@@ -151,7 +162,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         method="POST",
         path="/v2.1/servers/{server_id}/action/dry-run",
-        actions=evacuate.POLICIES,
+        actions=DRY_RUN_POLICIES,
         handler=dry_run,
         body=dict[str, Any],
     ),

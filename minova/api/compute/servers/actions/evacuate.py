@@ -15,6 +15,7 @@ from minova.api.http.microversions import History, added, changed, removed
 from minova.api.http.structs import Boolean, is_true
 from minova.codecs import Decoder
 from minova.db.api_queries import services as read_services
+from minova.objects.requests.diagnosis import ScheduleAnswer
 from minova.objects.requests.evacuation import ACTION, EvacuationRequest
 
 HostName = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
@@ -62,7 +63,11 @@ def dry_run(api: Collaborators, call: Call, body: Any) -> dict[str, Any]:
     with api.db.read() as session:
         row = servers.find(call, session)
         request = requested(call, session, body)
-    answer = api.conductor.preview_evacuation(call.ctx, instance_uuid=row.uuid, request=request)
+    return dry_run_answer(call, api.conductor.preview_evacuation(call.ctx, instance_uuid=row.uuid, request=request))
+
+
+def dry_run_answer(call: Call, answer: ScheduleAnswer) -> dict[str, Any]:
+    """Returns where an action would take a server, or why it would take it nowhere."""
     return {
         "dry_run": {
             "fits": bool(answer.selections),

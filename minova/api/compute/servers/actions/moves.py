@@ -1,4 +1,6 @@
-"""`resize` and `migrate`: the flavor and the host that the request names."""
+"""`resize`, `migrate` and `os-migrateLive`: the flavor, the host and the mode that the request names; and where each of them
+would take the server.
+"""
 
 from collections.abc import Mapping
 
@@ -11,7 +13,8 @@ from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers.actions.completion import Begin, Complete
 from minova.api.compute.servers.create import Text255
 from minova.api.http.call import Call
-from minova.api.http.microversions import History, added
+from minova.api.http.microversions import History, added, changed, removed
+from minova.api.http.structs import Boolean, is_true
 from minova.codecs import Decoder
 from minova.db.api_queries import services as read_services
 from minova.db.api_queries.instances import InstanceRow
@@ -19,10 +22,19 @@ from minova.db.servers import instances
 from minova.hardware.demands import host_needs, require_agreement_of
 from minova.hardware.guest.keys import require_served
 from minova.objects.actions.action import Arguments
-from minova.objects.actions.moves import CONFIRM_RESIZE, MIGRATE, RESIZE, MoveRequest, ResizeArguments
+from minova.objects.actions.moves import (
+    CONFIRM_RESIZE,
+    LIVE_MIGRATE,
+    MIGRATE,
+    RESIZE,
+    LiveMigrateArguments,
+    MoveRequest,
+    ResizeArguments,
+)
 from minova.objects.catalogue.flavor import Flavor
 
 TO_HOST = "os_compute_api:os-migrate-server:migrate:host"
+LIVE_TO_HOST = "os_compute_api:os-migrate-server:migrate_live:host"
 
 
 class MigrateArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,6 +49,16 @@ BODY_HISTORY = History(
     added("2.56", "host", note="before, what stands beside the action is not looked at"),
     title="migrate",
 )
+LIVE_HISTORY = History(
+    LiveMigrateArguments,
+    removed("2.25", "disk_over_commit", note="required before"),
+    changed("2.25", "block_migration", note="`auto`: the hosts find out"),
+    added("2.30", "force"),
+    changed("2.30", "host", note="the scheduler checks it, unless `force` is set; before, it was always forced"),
+    removed("2.68", "force"),
+    title=LIVE_MIGRATE.key,
+)
+_BOOLEAN: Decoder[bool | str] = Decoder(Boolean)
 
 
 def _resize(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
@@ -97,8 +119,66 @@ def _host(call: Call) -> str | None:
         raise errors.BadRequest(f"Invalid input for migrate: {error}") from None
 
 
+def _live_migrate(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
+    """Raises BadRequest if a field is invalid, the microversion does not have it, there is no such host, or the server is there
+    already; Forbidden if the caller may not name one.
+    """
+    assert isinstance(arguments, LiveMigrateArguments)
+    _check_version(call, arguments)
+    block, host = _block(call, arguments.block_migration), arguments.host
+    force = _is_forced(call, arguments)
+    if host is not None:
+        call.require(LIVE_TO_HOST)
+        if not read_services.has_node(session, host, None):
+            raise errors.BadRequest(f"Compute host {host} could not be found.")
+        if host == row.host:
+            raise errors.BadRequest(f"Unable to migrate instance ({row.uuid}) to current host ({host}).")
+    wanted = MoveRequest(host=host, force=force, block=block, names_hosts=call.ctx.is_admin)
+    return Begin(msgspec.to_builtins(wanted))
+
+
+def _check_version(call: Call, arguments: LiveMigrateArguments) -> None:
+    for name in ("disk_over_commit", "force"):
+        if getattr(arguments, name) is not msgspec.UNSET and not call.has(LIVE_HISTORY, name):
+            raise errors.BadRequest(f"Additional properties are not allowed ('{name}' was unexpected)")
+    if not call.since("2.25") and not call.shows_all:
+        if arguments.disk_over_commit is msgspec.UNSET:
+            raise errors.BadRequest(f"Invalid input for {LIVE_MIGRATE.key}: 'disk_over_commit' is a required property")
+        _boolean(arguments.disk_over_commit)
+
+
+def _block(call: Call, value: bool | str) -> bool | None:
+    if value == "auto" and (call.since("2.25") or call.shows_all):
+        return None
+    return _boolean(value)
+
+
+def _is_forced(call: Call, arguments: LiveMigrateArguments) -> bool:
+    """As in Nova, a host of a version without `force` is forced until 2.29, and checked from 2.68 on."""
+    if not call.since("2.30") and not call.shows_all:
+        return arguments.host is not None
+    force = arguments.force is not msgspec.UNSET and _boolean(arguments.force)
+    if force and arguments.host is None:
+        raise errors.BadRequest("Can't force to a non-provided destination")
+    return force
+
+
+def _boolean(value: object) -> bool:
+    try:
+        return is_true(_BOOLEAN.from_builtins(value))
+    except msgspec.ValidationError as error:
+        raise errors.BadRequest(f"Invalid input for {LIVE_MIGRATE.key}: {error}") from None
+
+
 def _confirm(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
     return Begin({}, status=204)
 
 
-COMPLETE: Mapping[str, Complete] = {RESIZE.key: _resize, MIGRATE.key: _migrate, CONFIRM_RESIZE.key: _confirm}
+COMPLETE: Mapping[str, Complete] = {
+    RESIZE.key: _resize,
+    MIGRATE.key: _migrate,
+    LIVE_MIGRATE.key: _live_migrate,
+    CONFIRM_RESIZE.key: _confirm,
+}
+# Actions that have a dry run.
+DRY_RUNS = (RESIZE, MIGRATE, LIVE_MIGRATE)

@@ -1,11 +1,15 @@
 """`/os-migrations`: moves of servers between hosts and sizes. `/servers/{id}/migrations`: the live migrations of a
 server in progress.
+
+minova's own: `DELETE /servers/{id}/migrations/{id}` also cancels a resize or a cold migration until the server is at its
+destination; minova's clients see the phase, the speed and the downtime of a live migration.
 """
 
 from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
@@ -18,7 +22,10 @@ from minova.api.http.microversions import History, added
 from minova.api.http.structs import Page, is_true, page_size
 from minova.api.policies.enforcer import Target
 from minova.db.api_queries import migrations
+from minova.db.api_queries.instances import InstanceRow
 from minova.db.api_queries.migrations import MigrationRow
+from minova.objects.servers.migration import COLD_STEPS, ENDED, MigrationType
+from minova.objects.servers.states import TaskState
 
 OTHER_PROJECTS = "os_compute_api:os-migrations:index:all_projects"
 HOSTS = "os_compute_api:os-migrations:index:host"
@@ -68,7 +75,7 @@ class MigrationView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServerMigrationView(msgspec.Struct, frozen=True, kw_only=True):
-    """The sizes are null: no host reports the progress."""
+    """Sizes are null until the source has reported them. `phase` and the fields after it: minova's own."""
 
     id: int
     uuid: str
@@ -89,6 +96,14 @@ class ServerMigrationView(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: str | None
     user_id: str | None
     project_id: str | None
+    phase: str | msgspec.UnsetType | None = msgspec.UNSET
+    bytes_per_second: int | msgspec.UnsetType | None = msgspec.UNSET
+    seconds: float | msgspec.UnsetType | None = msgspec.UNSET
+    downtime_ms: int | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class ForceComplete(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    force_complete: None
 
 
 QUERY_HISTORY = History(
@@ -156,8 +171,7 @@ def show_of_server(api: Collaborators, call: Call) -> dict[str, Any]:
     asked = call.path["migration_id"]
     with api.db.read() as session:
         server = servers.find(call, session)
-        number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < _DIGITS else 0
-        found = migrations.find(session, server.uuid, number)
+        found = _find(session, server.uuid, asked)
     if found is None:
         raise errors.NotFound(f"In-progress live migration {asked[:64]} is not found for server {server.uuid}.")
     if found.value.migration_type != migrations.LIVE:
@@ -165,6 +179,73 @@ def show_of_server(api: Collaborators, call: Call) -> dict[str, Any]:
     if found.status not in migrations.IN_PROGRESS:
         raise errors.NotFound(f"Live migration {found.id} for server {server.uuid} is not in progress.")
     return {"migration": _view_of_server(call, found, with_hosts=True)}
+
+
+def abort(api: Collaborators, call: Call) -> None:
+    """Raises NotFound if the server has no such migration. Raises BadRequest, with Nova's text, if it is too late or too early.
+    Raises Conflict if the server does not move.
+    """
+    asked = call.path["migration_id"]
+    with api.db.read() as session:
+        server = servers.find(call, session)
+        found = _find(session, server.uuid, asked)
+    if found is None or not _is_cold(found, server.task_state):
+        _require_migrating(server, ABORT)
+        if found is None:
+            raise errors.NotFound(f"Migration {asked[:64]} not found for instance {server.uuid}")
+        _require_status(found, server.uuid, ABORT, _ABORTABLE if call.since("2.65") or call.shows_all else _RUNNING)
+    migration_uuid = found.value.uuid
+    api.conductor.cancel_move(
+        call.ctx, instance_uuid=server.uuid, migration_uuid=migration_uuid, override_lock=call.ctx.is_admin
+    )
+
+
+def force_complete(api: Collaborators, call: Call) -> None:
+    """Raises BadRequest, with Nova's text, if no guest migrates in this migration. Raises Conflict if the server does not migrate
+    live.
+    """
+    asked = call.path["migration_id"]
+    with api.db.read() as session:
+        server = servers.find(call, session)
+        found = _find(session, server.uuid, asked)
+    _require_migrating(server, FORCE_COMPLETE)
+    if found is None:
+        raise errors.BadRequest(f"Migration {asked[:64]} not found for instance {server.uuid}")
+    _require_status(found, server.uuid, "force complete", _RUNNING)
+    api.conductor.force_complete_migration(
+        call.ctx, instance_uuid=server.uuid, migration_uuid=found.value.uuid, override_lock=call.ctx.is_admin
+    )
+
+
+ABORT, FORCE_COMPLETE = "abort live migration", "force_complete"
+_RUNNING = frozenset({"running"})
+# From 2.65 on.
+_ABORTABLE = _RUNNING | {"queued", "preparing"}
+
+
+def _find(session: Session, server_uuid: str, asked: str) -> MigrationRow | None:
+    number = int(asked) if asked.isascii() and asked.isdigit() and len(asked) < _DIGITS else 0
+    return migrations.find(session, server_uuid, number)
+
+
+def _is_cold(row: MigrationRow, task_state: str | None) -> bool:
+    """Whether this is a resize or a cold migration on its way to its destination."""
+    kinds = (MigrationType.MIGRATION, MigrationType.RESIZE)
+    return row.value.migration_type in kinds and row.status not in ENDED and task_state in COLD_STEPS
+
+
+def _require_migrating(server: InstanceRow, what: str) -> None:
+    if server.task_state != TaskState.MIGRATING:
+        state = f"task_state {server.task_state}"
+        raise errors.Conflict(f"Cannot '{what}' instance {server.uuid} while it is in {state}")
+
+
+def _require_status(row: MigrationRow, server_uuid: str, what: str, statuses: frozenset[str]) -> None:
+    if row.status not in statuses:
+        raise errors.BadRequest(
+            f"Migration {row.id} state of instance {server_uuid} is {row.status}. Cannot {what} while the migration is in this "
+            "state."
+        )
 
 
 # One more than the digits of the largest id.
@@ -202,7 +283,10 @@ def _view(call: Call, row: MigrationRow, numbers: dict[str, int]) -> MigrationVi
 
 
 def _view_of_server(call: Call, row: MigrationRow, *, with_hosts: bool) -> ServerMigrationView:
-    migration = row.value
+    migration, progress = row.value, row.progress
+    own = {}
+    if call.shows_all:
+        own = {name: getattr(progress, attribute, None) for name, attribute in _OWN.items()}
     view = ServerMigrationView(
         id=row.id,
         uuid=migration.uuid,
@@ -217,8 +301,14 @@ def _view_of_server(call: Call, row: MigrationRow, *, with_hosts: bool) -> Serve
         updated_at=times.microseconds(row.updated_at),
         user_id=row.user_id,
         project_id=row.project_id,
+        **{f"{name}_bytes": getattr(progress, name, None) for name in _SIZES},
+        **own,
     )
     return call.shown(SHOWN_OF_SERVER, view)
+
+
+_SIZES = tuple(f"{what}_{which}" for what in ("memory", "disk") for which in ("total", "processed", "remaining"))
+_OWN = {"phase": "phase", "bytes_per_second": "speed", "seconds": "seconds", "downtime_ms": "downtime_ms"}
 
 
 ROUTES: tuple[Route, ...] = (
@@ -237,6 +327,23 @@ ROUTES: tuple[Route, ...] = (
         handler=show_of_server,
         answer={"migration": ServerMigrationView},
         since=(2, 23),
+    ),
+    Route(
+        method="DELETE",
+        path="/v2.1/servers/{server_id}/migrations/{migration_id}",
+        rule="os_compute_api:servers:migrations:delete",
+        handler=abort,
+        status=202,
+        since=(2, 24),
+    ),
+    Route(
+        method="POST",
+        path="/v2.1/servers/{server_id}/migrations/{migration_id}/action",
+        rule="os_compute_api:servers:migrations:force_complete",
+        handler=force_complete,
+        body=ForceComplete,
+        status=202,
+        since=(2, 22),
     ),
     Route(
         method="GET",

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import bcrypt
+import msgspec
 import pytest
 
 from minova.db.servers import migrations
 from minova.objects.catalogue.flavor import Flavor
+from minova.objects.servers.live_migration import LivePhase, LiveProgress
 from minova.objects.servers.migration import Migration, MigrationType
 from tests.functional.api.conftest import Cloud, at
 from tests.unit.api.access.test_auth import basic
@@ -214,3 +216,92 @@ def test_managers_of_other_projects_see_nothing(world: World, manager: Callable[
     assert manager(f"{PATH}?project_id=other", "mike") == (200, {"migrations": []})
     assert manager(f"{PATH}?project_id=other&marker={world.uuids[0]}", "mike")[0] == 400
     assert manager(f"/v2.1/servers/{world.server}/migrations", "mike")[0] == 404
+
+
+# -- what users do with a migration in progress ------------------------------------------------------------------------
+
+
+def place(world: World, number: int = 1) -> str:
+    return f"/v2.1/servers/{world.server}/migrations/{number}"
+
+
+def force(world: World, number: int, version: str) -> tuple[int, Any]:
+    body = {"force_complete": None}
+    return world.cloud.ask("POST", f"{place(world, number)}/action", body, headers=at(version)["headers"])
+
+
+def abort(world: World, number: int, version: str) -> tuple[int, Any]:
+    return world.cloud.ask("DELETE", place(world, number), headers=at(version)["headers"])
+
+
+def migrate(world: World, status: str = "migrating", task_state: str | None = "migrating") -> None:
+    world.cloud.conductor.edit(world.server, task_state=task_state)
+    with world.cloud.db.write() as session:
+        live = migrations.find(session, world.uuids[0])
+        assert live is not None
+        changed = msgspec.structs.replace(live, status=status)
+        migrations.write(session, changed, START, world.cloud.db.now())
+
+
+def test_a_running_migration_is_aborted_or_forced(world: World) -> None:
+    migrate(world)
+    assert abort(world, 1, "2.24") == (202, None)
+    assert force(world, 1, "2.22") == (202, None)
+    assert world.cloud.conductor.ordered == [("cancel", world.uuids[0]), ("force complete", world.uuids[0])]
+
+
+@pytest.mark.parametrize(
+    ("status", "version", "expected"),
+    [
+        ("queued", "2.64", 400),
+        ("queued", "2.65", 202),
+        ("pre-migrating", "2.64", 400),
+        ("pre-migrating", "2.65", 202),
+        ("accepted", "2.65", 400),
+        ("post-migrating", "2.65", 400),
+        ("migrating", "2.23", 404),
+    ],
+)
+def test_a_migration_that_waits_is_aborted_from_2_65_on(world: World, status: str, version: str, expected: int) -> None:
+    migrate(world, status)
+    assert abort(world, 1, version)[0] == expected
+    assert len(world.cloud.conductor.ordered) == (expected == 202)
+
+
+def test_only_a_running_migration_is_forced(world: World) -> None:
+    migrate(world, "queued")
+    code, answer = force(world, 1, "2.104")
+    text = f"Migration 1 state of instance {world.server} is queued. Cannot force complete while the migration is in this state."
+    assert (code, answer["badRequest"]["message"]) == (400, text)
+    assert force(world, 77, "2.104")[0] == 400
+    assert abort(world, 77, "2.104")[0] == 404
+    assert force(world, 1, "2.21")[0] == 404
+
+
+def test_a_server_that_does_not_migrate_is_a_conflict(world: World) -> None:
+    migrate(world, task_state=None)
+    assert abort(world, 1, "2.104")[0] == 409
+    assert force(world, 1, "2.104")[0] == 409
+    assert world.cloud.conductor.ordered == []
+
+
+def test_a_cold_move_is_cancelled_until_its_end(world: World) -> None:
+    migrate(world, task_state="resize_migrating")
+    assert abort(world, 3, "2.24") == (202, None)
+    assert world.cloud.conductor.ordered == [("cancel", world.uuids[2])]
+    # The second one is confirmed.
+    assert abort(world, 2, "2.24")[0] == 409
+
+
+def test_the_progress_is_shown(world: World) -> None:
+    progress = LiveProgress(phase=LivePhase.MEMORY, memory_total=9, memory_processed=5, memory_remaining=4, speed=3)
+    with world.cloud.db.write() as session:
+        migrations.note_progress(session, world.uuids[0], progress, START)
+    shown = world.cloud.get(place(world), **at("2.23"))["migration"]
+    assert [shown[f"memory_{name}_bytes"] for name in ("total", "processed", "remaining")] == [9, 5, 4]
+    assert shown["disk_total_bytes"] == 0
+    assert "phase" not in shown
+    own = at("2.104")["headers"] | {"X-Minova-Fields": "all"}
+    status, answer = world.cloud.ask("GET", place(world), headers=own)
+    assert status == 200
+    assert (answer["migration"]["phase"], answer["migration"]["bytes_per_second"]) == ("memory", 3)

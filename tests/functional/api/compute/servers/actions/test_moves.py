@@ -106,3 +106,73 @@ def test_a_confirmation_answers_nothing_and_a_revert_is_accepted(server: Server)
     assert server.act({"confirmResize": None}) == (204, None)
     assert server.act({"revertResize": None}) == (202, None)
     assert [kind for kind, _ in server.sent] == ["confirm_resize", "revert_resize"]
+
+
+LIVE = {"host": None, "block_migration": "auto"}
+
+
+@pytest.mark.parametrize(
+    ("version", "body", "host", "force", "block"),
+    [
+        ("2.1", {"host": "h1", "block_migration": True, "disk_over_commit": False}, "h1", True, True),
+        ("2.24", {"host": None, "block_migration": "false", "disk_over_commit": "no"}, None, False, False),
+        ("2.25", LIVE, None, False, None),
+        ("2.25", {"host": "h1", "block_migration": False}, "h1", True, False),
+        ("2.30", {"host": "h1", "block_migration": "auto"}, "h1", False, None),
+        ("2.67", {"host": "h1", "block_migration": "auto", "force": True}, "h1", True, None),
+        ("2.68", {"host": "h1", "block_migration": "auto"}, "h1", False, None),
+    ],
+)
+def test_each_version_of_a_live_migration(
+    server: Server, version: str, body: Any, host: str | None, force: bool, block: bool | None
+) -> None:
+    add_host(server.cloud, "h1")
+    assert server.act({"os-migrateLive": body}, version) == (202, None)
+    ((kind, arguments),) = server.sent
+    assert kind == "live_migrate"
+    assert (arguments["host"], arguments["force"], arguments["block"]) == (host, force, block)
+
+
+@pytest.mark.parametrize(
+    ("version", "body", "text"),
+    [
+        ("2.1", {"host": None, "block_migration": False}, "'disk_over_commit' is a required property"),
+        ("2.24", LIVE | {"disk_over_commit": False}, "Invalid input for os-migrateLive"),
+        ("2.25", LIVE | {"disk_over_commit": False}, "'disk_over_commit' was unexpected"),
+        ("2.25", {"block_migration": "auto"}, "host"),
+        ("2.25", {"host": None}, "block_migration"),
+        ("2.25", {"host": None, "block_migration": "maybe"}, "Invalid input for os-migrateLive"),
+        ("2.29", {"host": "h1", "block_migration": "auto", "force": True}, "'force' was unexpected"),
+        ("2.30", LIVE | {"force": True}, "Can't force to a non-provided destination"),
+        ("2.68", {"host": "h1", "block_migration": "auto", "force": True}, "'force' was unexpected"),
+        ("2.91", LIVE | {"host": "nowhere"}, "Compute host nowhere could not be found."),
+        ("2.91", LIVE | {"host": "h0"}, "to current host (h0)"),
+        ("2.91", LIVE | {"more": 1}, "more"),
+    ],
+)
+def test_wrong_arguments_of_a_live_migration(server: Server, version: str, body: Any, text: str) -> None:
+    add_host(server.cloud, "h0")
+    add_host(server.cloud, "h1")
+    status, answer = server.act({"os-migrateLive": body}, version)
+    assert status == 400
+    assert text in answer["badRequest"]["message"]
+    assert server.sent == []
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ({"migrate": None}, "migrate"),
+        ({"os-migrateLive": LIVE}, "live_migrate"),
+        ({"migrate": {"host": "h1"}}, "migrate"),
+    ],
+)
+def test_a_dry_run_asks_where_a_move_would_go(server: Server, body: Any, kind: str) -> None:
+    add_host(server.cloud, "h1")
+    path = f"/v2.1/servers/{server.uuid}/action/dry-run"
+    status, answer = server.cloud.ask("POST", path, body, headers=at("2.91")["headers"])
+    assert status == 200
+    assert set(answer["dry_run"]) == {"fits", "count", "reason", "diagnosis"}
+    assert [each for each, _ in server.sent] == [kind]
+    status, _ = server.cloud.ask("POST", path, {"os-migrateLive": {}}, headers=at("2.91")["headers"])
+    assert status == 400

@@ -1,0 +1,36 @@
+"""What a host records of guests that move: what it holds for them, and the guests themselves."""
+
+import msgspec
+
+from minova.compute.guest_records import GuestRecords
+from minova.compute.tracker.nodes import Nodes
+from minova.context import RequestContext
+from minova.objects.servers.instance import Instance
+from minova.objects.servers.migration import Migration
+from minova.objects.servers.states import PowerState, VmState
+from minova.objects.unexpected.guest_record import GuestRecord
+from minova.virt.driver import Driver
+from minova.virt.driver.domains import RowHost
+
+
+class MoveRecords:
+    def __init__(self, driver: Driver, nodes: Nodes, records: GuestRecords) -> None:
+        self._driver = driver
+        self._nodes = nodes
+        self._records = records
+
+    def note(self, ctx: RequestContext, instance: Instance, migration: Migration, node: str) -> None:
+        self._nodes.tracker(node).note_move(ctx, instance, migration)
+
+    def keep(self, instance: Instance, migration: Migration, node: str, state: PowerState) -> None:
+        """So that a restored database can know the guest again. Its actions stay known on the same host."""
+        known = self._records.of(instance.uuid) or GuestRecord(instance=instance, attempt=0, node=node)
+        vm_state = VmState.RESIZED if migration.switched and not migration.is_live else migration.old_vm_state
+        after = msgspec.structs.replace(instance, vm_state=vm_state, task_state=None, power_state=state)
+        self._records.keep(
+            msgspec.structs.replace(known, instance=after, attempt=migration.attempt, node=node, accepted=True)
+        )
+
+    def remove(self, instance_uuid: str, row_host: str | None) -> None:
+        self._driver.destroy(instance_uuid, RowHost(host=row_host))
+        self._records.forget(instance_uuid)

@@ -1,0 +1,109 @@
+"""Which phase of a live migration follows which. Pure.
+
+    schedule --> (queue) --> describe --> check --> prepare --> migrate ==> arrive --> leave --> (completed)
+                                |           | no       | no        | no        '--> ERROR at the destination
+                                |     next alternate   |           v
+                                '--------------------> stay   look, look there: what both sides have of the guest
+                                                       |                 |
+                                                       '--> discard      '--> stay, arrive, halt, ERROR: the resolver's verdict
+                                                               |
+                                                               '--> (error, cancelled)
+
+`==>`: the row changes its host.
+"""
+
+from collections.abc import Mapping
+
+from minova.conductor.moves.plan import Loss, MoveEnd, MovePlan
+from minova.conductor.moves.resolver import Side, Verdict, resolve
+from minova.objects.servers.live_migration import GuestReport, GuestSide
+from minova.objects.servers.migration import Migration
+from minova.objects.servers.moves import MovePhase
+
+_NEXT: Mapping[MovePhase, MovePhase | MoveEnd] = {
+    MovePhase.DESCRIBE: MovePhase.CHECK,
+    MovePhase.CHECK: MovePhase.PREPARE,
+    MovePhase.PREPARE: MovePhase.MIGRATE,
+    MovePhase.MIGRATE: MovePhase.ARRIVE,
+    MovePhase.ARRIVE: MovePhase.LEAVE,
+    MovePhase.LEAVE: MoveEnd.COMPLETED,
+    MovePhase.LOOK: MovePhase.LOOK_THERE,
+    MovePhase.DISCARD: MoveEnd.FAILED,
+    MovePhase.HALT: MovePhase.HALT_THERE,
+    MovePhase.HALT_THERE: MoveEnd.LOST,
+}
+_AFTER_FAILURE: Mapping[MovePhase, MovePhase | MoveEnd] = {
+    MovePhase.SCHEDULE: MoveEnd.FAILED,
+    MovePhase.QUEUE: MoveEnd.FAILED,
+    MovePhase.DESCRIBE: MovePhase.STAY,
+    MovePhase.CHECK: MovePhase.STAY,
+    MovePhase.PREPARE: MovePhase.STAY,
+    MovePhase.MIGRATE: MovePhase.LOOK,
+    MovePhase.ARRIVE: MoveEnd.BROKEN,
+    MovePhase.LEAVE: MoveEnd.COMPLETED,  # the source pays later
+    MovePhase.DISCARD: MoveEnd.FAILED,
+    MovePhase.HALT: MovePhase.HALT_THERE,
+    MovePhase.HALT_THERE: MoveEnd.LOST,
+}
+# In these phases a host that cannot do its part is asked again.
+REPEATED = frozenset({MovePhase.LOOK, MovePhase.LOOK_THERE})
+
+
+def after_success(plan: MovePlan, migration: Migration) -> MovePhase | MoveEnd:
+    if plan.phase is MovePhase.STAY:
+        return MovePhase.DISCARD if plan.claimed else MoveEnd.FAILED
+    return _NEXT[plan.phase]
+
+
+def after_failure(plan: MovePlan, migration: Migration) -> MovePhase | MoveEnd:
+    if plan.phase is MovePhase.STAY:
+        # Before the guest has begun to leave, it runs as before whatever this phase could not do.
+        return MoveEnd.LOST if plan.doubted else MoveEnd.FAILED
+    return _AFTER_FAILURE[plan.phase]
+
+
+def after_loss(plan: MovePlan, migration: Migration, loss: Loss) -> MovePhase | MoveEnd | None:
+    """Returns what follows when the host of this phase is lost; None: the move waits for it. A guest may run on a host
+    that is only silent.
+    """
+    match plan.phase:
+        case MovePhase.CHECK | MovePhase.PREPARE | MovePhase.LEAVE | MovePhase.DISCARD:
+            return after_failure(plan, migration)
+        case _ if loss is Loss.SILENT:
+            return None
+        case MovePhase.MIGRATE | MovePhase.LOOK:
+            return MovePhase.LOOK_THERE
+        case MovePhase.DESCRIBE:
+            return MoveEnd.FAILED
+        case MovePhase.STAY:
+            return after_success(plan, migration)
+        case _:
+            return after_failure(plan, migration)
+
+
+def after_look(plan: MovePlan, migration: Migration, there: Side) -> MovePhase | MoveEnd | None:
+    """Returns what the reports of both sides decide; None: they are asked again."""
+    verdict = resolve(source_of(plan), there, new_attempt=migration.attempt)
+    match verdict:
+        case Verdict.WAIT:
+            return None
+        case Verdict.SOURCE:
+            return MovePhase.STAY
+        case Verdict.DESTINATION:
+            return MovePhase.ARRIVE
+        case Verdict.BOTH:
+            return MovePhase.HALT
+        case Verdict.BROKEN:
+            return MoveEnd.BROKEN if _is_there(there.judged) else MoveEnd.LOST
+        case Verdict.LOST:
+            # The guest of a host that is down is where its row says, as any other guest of that host.
+            return MoveEnd.FAILED if plan.guest is None else MoveEnd.LOST
+
+
+def source_of(plan: MovePlan) -> Side:
+    """Returns what is known of the source once the destination is asked: its report, or that it is fenced."""
+    return Side(report=plan.guest, fenced=plan.guest is None)
+
+
+def _is_there(report: GuestReport | None) -> bool:
+    return report is not None and report.side is not GuestSide.ABSENT

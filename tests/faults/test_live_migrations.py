@@ -1,0 +1,230 @@
+"""Live migrations through the real services in a simulated world: what is left where, with nothing and with everything going
+wrong.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from sqlalchemy import select
+
+from minova import errors
+from minova.conductor.tasks import worker
+from minova.context import RequestContext
+from minova.db.models import Migration
+from minova.objects.servers.states import PowerState
+from tests.faults.test_evacuation import force
+from tests.faults.test_moves import Mover
+
+pytestmark = pytest.mark.timeout(300)
+CTX = RequestContext(request_id="req-order", user_id="u", project_id="p", is_admin=True)
+
+
+@pytest.fixture(autouse=True)
+def _fewer_renewals(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker, "RENEWALS", 6)
+
+
+@pytest.fixture
+def mover(tmp_path: Path) -> Iterator[Mover]:
+    made = Mover(tmp_path)
+    for driver in made.cloud.drivers.values():
+        driver.between_rounds = lambda: made.world.run(1.0)
+    try:
+        yield made
+    finally:
+        made.cloud.world.close()
+
+
+def require_at(mover: Mover, host: str, status: str, state: PowerState = PowerState.RUNNING) -> None:
+    """The server is on this host as before the migration, which has ended so, and nothing is left elsewhere."""
+    vm_state = "paused" if state is PowerState.PAUSED else "active"
+    assert mover.state == (vm_state, None, host)
+    assert mover.domains() == {host: state}
+    assert set(mover.holders()) == {"instance"}
+    assert mover.migration().status == status
+    mover.require_sound()
+
+
+def test_a_server_goes_there_and_back(mover: Mover) -> None:
+    there = mover.other
+    mover.do("live_migrate")
+    require_at(mover, there, "completed")
+    assert mover.row.attempt > 1
+    mover.do("live_migrate", host=mover.source)
+    require_at(mover, mover.source, "completed")
+
+
+def test_a_paused_server_stays_paused(mover: Mover) -> None:
+    mover.cloud.act(mover.uuid, "pause")
+    mover.wait()
+    there = mover.other
+    mover.do("live_migrate")
+    require_at(mover, there, "completed", PowerState.PAUSED)
+
+
+@pytest.mark.parametrize("operation", ["live_source", "check_live", "prepare_live", "live_migrate"])
+def test_a_failure_before_the_guest_has_left_leaves_the_server_as_it_was(mover: Mover, operation: str) -> None:
+    for driver in mover.cloud.drivers.values():
+        driver.fail(operation, [errors.HypervisorError("no")])
+    mover.do("live_migrate")
+    require_at(mover, mover.source, "error")
+
+
+def test_a_guest_that_has_left_belongs_to_its_destination_although_the_answer_was_lost(mover: Mover) -> None:
+    there = mover.other
+    source = mover.cloud.drivers[mover.source]
+
+    def lose() -> None:
+        source.turn(mover.uuid, PowerState.SHUTDOWN)
+        raise errors.HypervisorError("the reply was lost")
+
+    source.live_rounds, source.between_rounds = 2, lose
+    mover.do("live_migrate")
+    require_at(mover, there, "completed")
+
+
+def test_a_guest_that_cannot_go_on_at_its_destination_is_in_error_there(mover: Mover) -> None:
+    there = mover.other
+    mover.cloud.drivers[there].fail("arrive", [errors.HypervisorError("no")])
+    mover.do("live_migrate")
+    assert mover.state == ("error", None, there)
+    assert mover.migration().status == "error"
+    assert mover.migration().cleanup_host == mover.source
+    mover.delete()
+    mover.require_sound()
+
+
+def test_guests_that_run_on_both_hosts_are_paused_on_both(mover: Mover) -> None:
+    there = mover.other
+    source = mover.cloud.drivers[mover.source]
+
+    def both() -> None:
+        mover.cloud.drivers[there].turn(mover.uuid, PowerState.RUNNING)
+        raise errors.HypervisorError("the reply was lost")
+
+    source.between_rounds = both
+    mover.do("live_migrate")
+    assert mover.state == ("error", None, mover.source)
+    assert set(mover.domains().values()) == {PowerState.PAUSED}
+
+
+def test_a_host_takes_part_in_one_live_migration_at_a_time_and_the_first_comes_first(mover: Mover) -> None:
+    for driver in mover.cloud.drivers.values():
+        driver.live_rounds = 4
+    mover.cloud.create(2, 2)
+    mover.world.run(30.0)
+    uuids = sorted(mover.cloud.acknowledged)
+    for number, uuid in enumerate(uuids):
+        ctx = msgspec.structs.replace(CTX, request_id=f"req-{number}")
+        mover.cloud.conductor.start_action(ctx, instance_uuid=uuid, action="live_migrate", arguments={})
+        mover.world.run(0.7)
+    most = 0
+    ends: list[str] = []
+
+    def is_over() -> bool:
+        nonlocal most
+        with mover.cloud.db.read() as session:
+            rows = list(session.scalars(select(Migration.value).order_by(Migration.id)))
+        most = max(most, sum(row.in_progress for row in rows))
+        ends.extend(row.instance_uuid for row in rows if row.succeeded and row.instance_uuid not in ends)
+        return len(ends) == len(uuids)
+
+    mover.wait(is_over, 200.0, step=0.2)
+    assert most == 1
+    assert ends == uuids
+    mover.wait(lambda: mover.cloud.violations() == [], 120.0, step=10.0)
+
+
+def test_a_migration_is_cancelled_while_it_waits_for_its_turn(mover: Mover) -> None:
+    mover.cloud.create(2, 1)
+    mover.world.run(30.0)
+    (other,) = {*mover.cloud.acknowledged} - {mover.uuid}
+    for driver in mover.cloud.drivers.values():
+        driver.live_rounds = 30
+    mover.cloud.conductor.start_action(CTX, instance_uuid=other, action="live_migrate", arguments={})
+    mover.world.run(3.0)
+    mover.ask("live_migrate")
+    mover.wait(lambda: mover.migration().status == "queued", step=0.1)
+    mover.cloud.conductor.cancel_move(CTX, instance_uuid=mover.uuid, migration_uuid=mover.migration().uuid)
+    mover.wait(lambda: mover.row.task_state is None, 5.0)
+    assert mover.state == ("active", None, mover.source)
+    assert mover.migration().status == "cancelled"
+    mover.wait()
+    assert mover.cloud.violations() == []
+
+
+@pytest.mark.parametrize("phase", ["resize_prep", "resize_migrating", "resize_migrated"])
+def test_a_cold_migration_is_cancelled_before_the_switch(mover: Mover, phase: str) -> None:
+    mover.ask("migrate")
+    mover.wait(lambda: phase in mover.state, step=0.01)
+    mover.cloud.conductor.cancel_move(CTX, instance_uuid=mover.uuid, migration_uuid=mover.migration().uuid)
+    mover.wait()
+    require_at(mover, mover.source, "cancelled")
+
+
+def test_a_move_that_has_arrived_is_not_cancelled(mover: Mover) -> None:
+    mover.do("migrate")
+    with pytest.raises(errors.Conflict):
+        mover.cloud.conductor.cancel_move(CTX, instance_uuid=mover.uuid, migration_uuid=mover.migration().uuid)
+
+
+def test_an_abort_leaves_the_guest_where_it_is(mover: Mover) -> None:
+    for driver in mover.cloud.drivers.values():
+        driver.live_rounds = 30
+    mover.ask("live_migrate")
+    mover.wait(lambda: mover.migration().status == "migrating", step=0.1)
+    mover.cloud.conductor.cancel_move(CTX, instance_uuid=mover.uuid, migration_uuid=mover.migration().uuid)
+    mover.wait(seconds=20.0)
+    require_at(mover, mover.source, "cancelled")
+
+
+def test_a_forced_migration_ends_soon(mover: Mover) -> None:
+    there = mover.other
+    for driver in mover.cloud.drivers.values():
+        driver.live_rounds = 1000
+    mover.ask("live_migrate")
+    mover.wait(lambda: mover.migration().status == "migrating", step=0.1)
+    migration_uuid = mover.migration().uuid
+    mover.cloud.conductor.force_complete_migration(CTX, instance_uuid=mover.uuid, migration_uuid=migration_uuid)
+    mover.wait(seconds=20.0)
+    require_at(mover, there, "completed")
+
+
+@pytest.mark.parametrize("status", ["accepted", "pre-migrating"])
+def test_a_migration_is_cancelled_before_the_guest_migrates(mover: Mover, status: str) -> None:
+    mover.ask("live_migrate")
+    mover.wait(lambda: mover.migration().status == status, step=0.01)
+    mover.cloud.conductor.cancel_move(CTX, instance_uuid=mover.uuid, migration_uuid=mover.migration().uuid)
+    mover.wait()
+    require_at(mover, mover.source, "cancelled")
+
+
+@pytest.mark.parametrize("status", ["accepted", "pre-migrating", "migrating", "post-migrating"])
+def test_a_deletion_during_a_live_migration_frees_both_sides(mover: Mover, status: str) -> None:
+    mover.ask("live_migrate")
+    mover.wait(lambda: mover.migration().status == status, step=0.01)
+    mover.delete()
+    assert mover.domains() == {}
+    assert mover.holders() == {}
+    mover.require_sound()
+
+
+def test_a_destination_that_is_silent_is_waited_for_and_a_fenced_one_is_not(mover: Mover) -> None:
+    there = mover.other
+    source = mover.cloud.drivers[mover.source]
+
+    def fail() -> None:
+        mover.world.keep_down([there], 300.0)
+        raise errors.HypervisorError("the connection is lost")
+
+    source.between_rounds = fail
+    mover.ask("live_migrate")
+    mover.world.run(200.0)
+    assert mover.row.task_state == "migrating"
+    assert mover.domains()[mover.source] is PowerState.RUNNING
+    force(mover.cloud, there, down=True)
+    mover.wait()
+    assert mover.state == ("active", None, mover.source)
+    assert mover.migration().status == "error"
