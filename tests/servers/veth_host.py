@@ -32,19 +32,21 @@ class VethHost:
         for name in self._names:
             subprocess.run(["ip", "netns", "delete", name], check=True)
 
-    def bridge(self, network_id: str) -> None:
-        """As libvirt makes the bridge of a network."""
-        name = bridge_name(network_id)
+    def bridge(self, network_id: str, name: str = "") -> None:
+        """As libvirt makes the bridge of a network. `name`: of a bridge that the administrator of the host makes."""
+        name = name or bridge_name(network_id)
         self.run("ip", "link", "add", name, "type", "bridge", "forward_delay", "0")
         self.run("sh", "-c", f"echo 1 >/proc/sys/net/ipv6/conf/{name}/disable_ipv6")
         self.run("ip", "link", "set", name, "up")
 
-    def guest(self, network_id: str, mac: str, address: str = "", gateway: str = "") -> VethGuest:
-        """`address`: with its prefix; empty: the guest has none yet."""
-        name, tap = f"{self.name}-{mac[-5:].replace(':', '')}-{len(self._names)}", f"tap{uuid.uuid4().hex[:8]}"
+    def guest(
+        self, network_id: str, mac: str, address: str = "", gateway: str = "", *, bridge: str = "", tap: str = ""
+    ) -> VethGuest:
+        """`address`: with its prefix; empty: the guest has none yet. `bridge`: of the host; `tap`: the name of its device."""
+        name, tap = f"{self.name}-{mac[-5:].replace(':', '')}-{len(self._names)}", tap or f"tap{uuid.uuid4().hex[:8]}"
         self._add(name)
         self.run("ip", "link", "add", tap, "type", "veth", "peer", "name", "eth0", "netns", name)
-        self.run("ip", "link", "set", tap, "master", bridge_name(network_id), "up")
+        self.run("ip", "link", "set", tap, "master", bridge or bridge_name(network_id), "up")
         guest = VethGuest(name, tap)
         guest.run("ip", "link", "set", "eth0", "address", mac, "up")
         if address:

@@ -9,6 +9,7 @@ import msgspec
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from minova.codecs import Decoder
 from minova.db.models import Instance, IpAllocation, Network, Port, Subnet
 from minova.db.models.networks import PENDING_DELETE
 from minova.db.networks import neutron_ports, ports, vif_rules
@@ -16,6 +17,7 @@ from minova.db.networks.vif_rules import ServerPort
 from minova.db.sql import chunked, in_list
 from minova.objects.network.addresses import is_resolver
 from minova.objects.network.guest_names import domain_of
+from minova.objects.network.network import HostRoute
 from minova.objects.network.physical_networks import segment_of
 from minova.objects.network.vif import Vif, VifAddress, VifRule, VifSubnet
 
@@ -67,10 +69,16 @@ _SUBNETS = (
         _SUBNET.gateway_ip,
         _SUBNET.enable_dhcp,
         _SUBNET.dns_nameservers,
+        _SUBNET.host_routes,
+        _SUBNET.ipv6_address_mode,
+        _SUBNET.ipv6_ra_mode,
     )
     .where(in_list(_SUBNET.network_id))
     .order_by(_SUBNET.id)
 )
+
+
+_ROUTES = Decoder(tuple[HostRoute, ...])
 
 
 class _Address(NamedTuple):
@@ -198,6 +206,8 @@ def _subnets(session: Session, network_ids: Collection[int]) -> dict[int, dict[i
                 gateway_ip=row.gateway_ip,
                 enable_dhcp=row.enable_dhcp,
                 dns_nameservers=tuple(filter(is_resolver, row.dns_nameservers)),
+                host_routes=_ROUTES.from_builtins(row.host_routes) if row.host_routes else (),
+                ipv6_mode=row.ipv6_address_mode or row.ipv6_ra_mode or "",
             )
             found.setdefault(row.network_id, {})[row.id] = subnet
     return found

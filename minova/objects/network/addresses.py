@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 from minova import errors
-from minova.objects.network.network import Pool
+from minova.objects.network.network import AUTOMATIC, Pool
 
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 Block: TypeAlias = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -31,6 +31,7 @@ OF_EACH_HOST = tuple(
     ipaddress.ip_network(text)
     for text in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3", "::/16", "fe80::/10", "ff00::/8")
 )
+_LINK_LOCAL = ipaddress.ip_network("fe80::/64")
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 
 
@@ -81,6 +82,26 @@ def parse_address(field: str, text: str, ip_version: int | None = None) -> Addre
     if ip_version is not None and address.version != ip_version:
         raise _invalid(field, text, f"it is not an IPv{ip_version} address")
     return address
+
+
+def is_servable(prefix: int, mode: str) -> bool:
+    """Whether hosts can advertise an IPv6 range of this prefix length in this mode: guests make the last 64 bits of an
+    address themselves, and dnsmasq gives no addresses of larger ranges.
+    """
+    return prefix == 64 if mode in AUTOMATIC else prefix >= 64
+
+
+def automatic_address(block: Block, mac: str) -> str:
+    """Returns the address that a guest with this MAC address makes itself (EUI-64)."""
+    numbers = [int(part, 16) for part in mac.split(":")]
+    numbers[0] ^= 2
+    identifier = int.from_bytes(bytes([*numbers[:3], 0xFF, 0xFE, *numbers[3:]]), "big")
+    return str(block[identifier])
+
+
+def link_local(mac: str) -> str:
+    """Returns the link-local address that a guest makes from its MAC address."""
+    return automatic_address(_LINK_LOCAL, mac)
 
 
 def is_address(text: str) -> bool:

@@ -12,6 +12,10 @@ DEFAULT_MTU = 1500
 # Directions of a security group's rules, and their versions of IP.
 INGRESS, EGRESS = "ingress", "egress"
 IP_VERSIONS = {"IPv4": 4, "IPv6": 6}
+# Neutron's modes of IPv6 subnets. In AUTOMATIC ones a port has the address that its guest makes from its MAC address.
+STATEFUL = "dhcpv6-stateful"
+AUTOMATIC = ("slaac", "dhcpv6-stateless")
+MODES = (STATEFUL, *AUTOMATIC)
 # The name of the group that each project gets with its first port.
 DEFAULT_GROUP = "default"
 # The maximum number of security groups of a port.

@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from minova.objects.network.network import LOCAL, AddressPair
+from minova.objects.network.addresses import is_servable
+from minova.objects.network.network import AUTOMATIC, LOCAL, AddressPair, HostRoute
 from minova.objects.network.physical_networks import segment_of
 
 # The maximum for one port on its host: each range costs one or two iptables commands, and libvirt accepts descriptions
@@ -18,18 +19,39 @@ OWNER = "compute:"
 MAX_NICS = 16
 # `RequestedNic.service` and `Vif.network_type` of an interface whose port is in Neutron.
 NEUTRON = "neutron"
+# `VifSubnet.served` of IPv4.
+DHCP = "dhcp"
 # Values of `vif_type` of ports that no agent has bound to their host.
 UNBOUND = ("", "unbound", "binding_failed")
 
 
 class VifSubnet(msgspec.Struct, frozen=True, kw_only=True):
-    """A subnet of the network. `gateway_ip` None: there is none."""
+    """A subnet of the network. `gateway_ip` None: there is none. `ipv6_mode`: one of Neutron's; empty: none."""
 
     id: str
     cidr: str
     gateway_ip: str | None = None
     enable_dhcp: bool = True
     dns_nameservers: tuple[str, ...] = ()
+    host_routes: tuple[HostRoute, ...] = ()
+    ipv6_mode: str = ""
+
+    @property
+    def ip_version(self) -> int:
+        return ip_network(self.cidr).version
+
+    @property
+    def served(self) -> str:
+        """Returns how hosts give guests their addresses: DHCP, a mode of IPv6, or nothing. An IPv6 subnet without a mode
+        has no router advertisements, by which guests would learn how.
+        """
+        block = ip_network(self.cidr)
+        if not self.enable_dhcp:
+            return ""
+        if block.version == 4:
+            return DHCP
+        # Rows of earlier releases may have ranges for which there are no advertisements.
+        return self.ipv6_mode if is_servable(block.prefixlen, self.ipv6_mode) else ""
 
 
 class VifAddress(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,17 +160,19 @@ class Vif(msgspec.Struct, frozen=True, kw_only=True):
     tag: str | None = None
 
     @property
-    def dhcp_address(self) -> VifAddress | None:
-        """Returns the address that the host gives the guest by DHCP: of a `local` network, the first one in an IPv4 subnet
-        with DHCP and a gateway. None: no DHCP server of minova answers here.
+    def served_addresses(self) -> tuple[tuple[VifAddress, str], ...]:
+        """Returns the addresses that the guest gets from its host, with the way (see `VifSubnet.served`): all that it makes
+        itself, and the first one by each kind of DHCP, since a guest asks for one.
         """
-        served = {
-            each.id
-            for each in self.subnets
-            if each.enable_dhcp and each.gateway_ip is not None and ip_network(each.cidr).version == 4
-        }
-        found = (each for each in self.addresses if each.subnet_id in served)
-        return next(found, None) if self.network_type == LOCAL else None
+        if self.from_neutron:
+            return ()
+        ways = {each.id: each.served for each in self.subnets}
+        found: list[tuple[VifAddress, str]] = []
+        for address in self.addresses:
+            way = ways.get(address.subnet_id, "")
+            if way and (way in AUTOMATIC or way not in {other for _, other in found}):
+                found.append((address, way))
+        return tuple(found)
 
     @property
     def from_neutron(self) -> bool:

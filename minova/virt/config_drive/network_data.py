@@ -5,7 +5,7 @@ from typing import Any
 
 from netaddr import IPNetwork
 
-from minova.objects.network.vif import Vif, VifAddress, VifSubnet, tap_name
+from minova.objects.network.vif import DHCP, Vif, VifAddress, VifSubnet, tap_name
 
 # The type of a link on a bridge of the host.
 LINK_TYPE = "bridge"
@@ -47,12 +47,13 @@ def _link(vif: Vif) -> dict[str, Any]:
 def _network(name: str, vif: Vif, address: VifAddress, subnet: VifSubnet) -> dict[str, Any]:
     cidr = IPNetwork(subnet.cidr)
     entry = {"id": name, "link": tap_name(vif.port_id), "network_id": vif.network_id}
-    if _is_served(vif, address, subnet):
+    way = _way(vif, address, subnet)
+    if way == DHCP:
         return entry | {"type": f"ipv{cidr.version}_dhcp"}
-    network, netmask = _ANYWHERE[cidr.version]
-    routes = [{"network": network, "netmask": netmask, "gateway": subnet.gateway_ip}] if subnet.gateway_ip else []
+    routes = [_route(cidr.version, None, subnet.gateway_ip)] if subnet.gateway_ip else []
+    routes += [_route(cidr.version, each.destination, each.nexthop) for each in subnet.host_routes]
     return entry | {
-        "type": f"ipv{cidr.version}",
+        "type": f"ipv{cidr.version}" + (f"_{way}" if way else ""),
         "ip_address": address.ip_address,
         "netmask": str(cidr.netmask),
         "routes": routes,
@@ -60,11 +61,23 @@ def _network(name: str, vif: Vif, address: VifAddress, subnet: VifSubnet) -> dic
     }
 
 
-def _is_served(vif: Vif, address: VifAddress, subnet: VifSubnet) -> bool:
-    """Whether a DHCP server gives the guest this address. A guest that asks where none does would wait for ever, or take
-    an address of a server that is not the cloud's.
+def _route(version: int, destination: str | None, gateway: str) -> dict[str, str]:
+    """`destination` None: anywhere."""
+    if destination is None:
+        network, netmask = _ANYWHERE[version]
+    else:
+        block = IPNetwork(destination)
+        network, netmask = str(block.network), str(block.netmask)
+    return {"network": network, "netmask": netmask, "gateway": gateway}
+
+
+def _way(vif: Vif, address: VifAddress, subnet: VifSubnet) -> str:
+    """Returns how the guest gets this address: DHCP, a mode of IPv6, or empty: nothing gives it. A guest that asks where
+    no server answers would wait for ever, or take an address of a server that is not the cloud's.
     """
-    return subnet.enable_dhcp if vif.from_neutron else address == vif.dhcp_address
+    if vif.from_neutron:
+        return DHCP if subnet.enable_dhcp else ""
+    return dict(vif.served_addresses).get(address, "")
 
 
 def _services(subnet: VifSubnet) -> list[dict[str, str]]:

@@ -1,8 +1,10 @@
-"""dnsmasq: DHCP and the resolver of each network in its namespace, and one resolver of the host that these ask.
+"""dnsmasq: DHCP, router advertisements and the resolver of each network in its namespace, and one resolver of the host that
+these ask.
 
-A network's dnsmasq gives each interface the address of its port, and no address to anything else. It keeps no leases: after a
-restart it knows the interfaces from its files. A removed or changed interface restarts it, since it would not give the
-address of a lease to another interface; a new one only makes it read its files.
+A network's dnsmasq gives each interface the addresses of its port, and no address to anything else. It keeps no leases: after
+a restart it knows the interfaces from its files. An interface that is removed, or has other addresses, restarts it, since it
+would not give the address of a lease to another interface, and so does the first option of an interface. A new interface
+or name only makes it read its files.
 """
 
 import ipaddress
@@ -14,12 +16,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from minova.objects.network.guest_names import DOMAIN
-from minova.virt.namespaces.network import GUESTS, UPLINK, Host, Record
+from minova.objects.network.network import STATEFUL
+from minova.objects.servers.guest_metadata import ADDRESS
+from minova.virt.namespaces.network import GUESTS, UPLINK, Host, LocalNetwork, Record, Subnet
 
 CONFIGURATION, PID = "dnsmasq.conf", "dnsmasq.pid"
 HOSTS, OPTIONS, NAMES = "dnsmasq.hosts", "dnsmasq.options", "dnsmasq.names"
 # Seconds, as libvirt's.
 _LEASE = 3600
+# Seconds that a guest keeps an advertised range, and between advertisements.
+_ADVERTISED, _EVERY = 86400, 600
 _END_WITHIN = 5.0
 
 
@@ -52,17 +58,64 @@ def of_network(record: Record, folder: Path) -> dict[str, str]:
             f"dhcp-hostsfile={folder / HOSTS}",
             f"dhcp-optsfile={folder / OPTIONS}",
             f"dhcp-option=option:mtu,{network.mtu}",
+            # Not in the file of hosts: dnsmasq 2.90 ends with a fault if it reads tags there again after a request.
+            *(f"dhcp-mac=set:{_tag(host)},{host.mac}" for host in record.hosts if [*_options(host)]),
         ]
     for number, subnet in enumerate(served):
-        block = ipaddress.ip_network(subnet.cidr)
-        lines += [
-            f"dhcp-range=set:s{number},{block.network_address},static,{block.netmask},{_LEASE}",
-            f"dhcp-option=tag:s{number},option:router,{subnet.gateway}",
-            f"dhcp-option=tag:s{number},option:dns-server,{subnet.gateway}",
-        ]
+        lines += _range6(number, subnet) if subnet.mode else _range4(number, subnet, network)
+    if any(subnet.mode for subnet in served):
+        lines += _advertisements(network)
     # It listens on the addresses that its interface has at its start.
-    lines += [f"# gateway {subnet.gateway}" for subnet in network.subnets]
+    lines += [f"# {address}" for address in network.addresses_inside]
     return {CONFIGURATION: _text(lines)} | entries(record.hosts)
+
+
+def _range4(number: int, subnet: Subnet, network: LocalNetwork) -> Iterator[str]:
+    block = ipaddress.ip_network(subnet.cidr)
+    is_gateway = network.is_gateway_of(subnet)
+    yield f"dhcp-range=set:s{number},{block.network_address},static,{block.netmask},{_LEASE}"
+    if not is_gateway:
+        # The server has no address of the range.
+        yield f"shared-network={GUESTS},{block.network_address}"
+    resolvers = [subnet.gateway] if is_gateway else subnet.resolvers or [ADDRESS]
+    four = [each for each in resolvers if ":" not in each]
+    if four:
+        yield f"dhcp-option=tag:s{number},option:dns-server,{','.join(four)}"
+    routes = list(subnet.routes)
+    if not is_gateway:
+        routes.insert(0, (f"{ADDRESS}/32", "0.0.0.0"))  # on the link
+    # Guests that know these routes do not look at the router.
+    if subnet.gateway:
+        yield f"dhcp-option=tag:s{number},option:router,{subnet.gateway}"
+        routes += [("0.0.0.0/0", subnet.gateway)] if routes else []
+    else:
+        yield f"dhcp-option=tag:s{number},option:router"  # none: otherwise dnsmasq names itself
+    if routes:
+        text = ",".join(f"{destination},{hop}" for destination, hop in routes)
+        # 249: of older Windows.
+        yield from (f"dhcp-option=tag:s{number},{option},{text}" for option in (121, 249))
+
+
+def _range6(number: int, subnet: Subnet) -> Iterator[str]:
+    block = ipaddress.ip_network(subnet.cidr)
+    kind = {STATEFUL: "static", "slaac": "ra-only", "dhcpv6-stateless": "ra-stateless"}[subnet.mode]
+    # What a guest makes itself outlives a host's outage of some hours.
+    lease = _LEASE if subnet.mode == STATEFUL else _ADVERTISED
+    yield f"dhcp-range=set:s{number},{block.network_address},{kind},{block.prefixlen},{lease}"
+
+
+def _advertisements(network: LocalNetwork) -> Iterator[str]:
+    """Yields what guests learn of IPv6: of a `local` network with a gateway, also that the namespace is the router. The
+    gateway of another network is a router outside, of which only network_data tells a guest.
+    """
+    is_router = any(network.is_gateway_of(subnet) for subnet in network.six)
+    yield "enable-ra"
+    yield f"ra-param={GUESTS},mtu:{max(network.mtu, 1280)},{_EVERY},{3 * _EVERY if is_router else 0}"
+    own = [subnet.gateway for subnet in network.six if network.is_gateway_of(subnet)]
+    outside = [each for subnet in network.six for each in subnet.resolvers if ":" in each]
+    # The unspecified one stands for the link-local address of the server.
+    servers = own or ([] if network.over == "" else outside) or ["fe80::"]
+    yield f"dhcp-option=option6:dns-server,{','.join(f'[{each}]' for each in dict.fromkeys(servers))}"
 
 
 def entries(hosts: Iterable[Host]) -> dict[str, str]:
@@ -74,11 +127,19 @@ def entries(hosts: Iterable[Host]) -> dict[str, str]:
     for host in hosts:
         if host.name:
             named.setdefault(host.full_name.lower(), host)
+    first = {host.mac for host in named.values()}
     return {
-        HOSTS: _text(f"{host.mac},set:{_tag(host)},{host.address}" for host in hosts),
-        OPTIONS: _text(line for host in hosts for line in _options(host)),
+        HOSTS: _text(_host(host, is_first=host.mac in first) for host in hosts if host.address or host.address6),
+        OPTIONS: _text(f"tag:{_tag(host)},{option}" for host in hosts for option in _options(host)),
         NAMES: _text(line for host in named.values() for line in _names(host)),
     }
+
+
+def _host(host: Host, *, is_first: bool) -> str:
+    """Returns the line of an interface. With a domain its name comes as an option: dnsmasq would resolve the bare one."""
+    six = f"[{host.address6}]" if host.address6 else ""
+    name = host.name if is_first and not host.domain else ""
+    return ",".join(each for each in (host.mac, host.address, six, name) if each)
 
 
 def _tag(host: Host) -> str:
@@ -86,20 +147,25 @@ def _tag(host: Host) -> str:
 
 
 def _options(host: Host) -> Iterator[str]:
-    if host.name:
-        yield f"tag:{_tag(host)},option:hostname,{host.name}"
+    """Yields the options of this interface alone."""
     if host.domain:
-        yield f"tag:{_tag(host)},option:domain-name,{host.domain}"
-        yield f"tag:{_tag(host)},option:domain-search,{host.domain}"
+        yield from ([f"12,{host.name}"] if host.name else [])
+        yield f"option:domain-name,{host.domain}"
+        yield f"option:domain-search,{host.domain}"
+    for option in host.options:
+        number = option.name if option.version == 4 and option.name.isdigit() else ""
+        kind = "option" if option.version == 4 else "option6"
+        yield f"{number or f'{kind}:{option.name}'},{option.value}"
 
 
 def _names(host: Host) -> Iterator[str]:
-    """Yields the entry of a guest. For an address, dnsmasq answers the name that it reads first: on a shared network not
+    """Yields the entries of a guest. For an address, dnsmasq answers the name that it reads first: on a shared network not
     the name of another project's guest.
     """
-    if host.domain:
-        yield f"{host.address} host-{host.address.replace('.', '-')}.{DOMAIN}"
-    yield f"{host.address} {host.full_name}"
+    for address in host.addresses:
+        if host.domain:
+            yield f"{address} host-{address.replace('.', '-').replace(':', '-')}.{DOMAIN}"
+        yield f"{address} {host.full_name}"
 
 
 def of_host(folder: Path) -> dict[str, str]:

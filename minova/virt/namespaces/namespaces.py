@@ -1,4 +1,4 @@
-"""Makes, changes and removes the local networks of a host. It needs root's rights; `remote.py` asks for them.
+"""Makes, changes and removes the namespaces of the networks of a host. It needs root's rights; `remote.py` asks for them.
 
     RUN/networks/NAME/network.json   the record: what the network is made from, written before anything is made
     RUN/networks/NAME/dnsmasq.*      files of its dnsmasq
@@ -26,6 +26,7 @@ import msgspec
 
 from minova.codecs import Decoder
 from minova.errors import HypervisorError
+from minova.objects.network.addresses import link_local
 from minova.objects.servers.guest_metadata import ADDRESS, PORT
 from minova.virt.namespaces import dnsmasq, rules
 from minova.virt.namespaces.host_routes import overlapping, routes_of_host
@@ -55,6 +56,8 @@ _BACKLOG = 128
 # `broken` is called each 30 seconds: a program for each of 200 networks each time would take a sixth of a CPU.
 ROUNDS = 10
 _RECORD = Decoder(Record)
+# By which routes to guests without a gateway are known in a namespace.
+_OURS = 77
 # The ways through the packet filter of the host's iptables, if it has one that drops by default: all that must not pass is
 # dropped by the rules before.
 _WAYS = (
@@ -105,10 +108,12 @@ class Namespaces:
         require_network(network)
         if mac:
             require_mac(mac)
+        if network.over:
+            self._require_bridge(network.over)
         with self._alone():
             record = self._record(network, mac)
             within(self._host, lambda: _require_free(network))
-            if not rules.has_gateway(network):
+            if not network.subnets:  # there is nothing to serve
                 self._remove(network.network_id)
                 return
             folder = self._folder(network.network_id)
@@ -131,7 +136,9 @@ class Namespaces:
             record = _read(self._folder(network_id))
             if record is None or host in record.hosts:
                 return
-            others = [each for each in record.hosts if each.mac != host.mac and each.address != host.address]
+            others = [
+                each for each in record.hosts if each.mac != host.mac and not {*each.addresses} & {*host.addresses}
+            ]
             if len(others) >= MAX_HOSTS:
                 raise ValueError(f"network {network_id} has {MAX_HOSTS} interfaces on this host")
             self._change_hosts(record, [*others, host])
@@ -194,7 +201,8 @@ class Namespaces:
         guest = ipaddress.IPv4Address(address)
         if not 0 < port < 2**16:
             raise ValueError(f"{port} is no port")
-        subnets = () if record is None else record.network.subnets
+        network = LocalNetwork(network_id=network_id) if record is None else record.network
+        subnets = network.routed + network.linked
         # From the namespace, other addresses are those that the host reaches.
         if not any(guest in ipaddress.IPv4Network(each.cidr) and address != each.gateway for each in subnets):
             raise ValueError(f"{address} is no address of a guest of network {network_id}")
@@ -279,7 +287,7 @@ class Namespaces:
         stays, and is an error.
         """
         uplink, gateway = record.network.uplink, record.network_end
-        wanted = {(each.cidr, gateway) for each in record.network.subnets} if record.network.reachable else set()
+        wanted = {(each.cidr, gateway) for each in record.network.routed} if record.network.reachable else set()
         there = {
             (route["dst"], route.get("gateway", ""))
             for route in json.loads(run(["ip", "-json", "-4", "route", "show", "dev", uplink]) or "[]")
@@ -342,11 +350,14 @@ class Namespaces:
             return
         folder = self._folder(record.network.network_id)
         _write(folder, changed)
-        _write_files(folder, dnsmasq.entries(changed.hosts))
-        if set(record.hosts) <= set(hosts):
-            dnsmasq.read_again(folder)
-        else:
+        files = dnsmasq.of_network(changed, folder)
+        is_new = _write_files(folder, {dnsmasq.CONFIGURATION: files.pop(dnsmasq.CONFIGURATION)})
+        _write_files(folder, files)
+        if is_new or {each.given for each in record.hosts} - {each.given for each in hosts}:
             self._restart(changed)
+        else:
+            dnsmasq.read_again(folder)
+        self._apply_host()  # the rules name the devices of guests
 
     def _missing(self, record: Record, masters: dict[str, str]) -> str:
         network = record.network
@@ -361,9 +372,11 @@ class Namespaces:
 
     def _missing_inside(self, record: Record) -> str:
         """In the namespace: what is missing of the addresses and the route."""
-        trie = (_NET / "fib_trie").read_text().split()
-        wanted = [*(each.gateway for each in record.network.subnets), record.network_end]
-        if not set(wanted) <= set(trie):
+        trie, six = (_NET / "fib_trie").read_text().split(), (_NET / "if_inet6").read_text().split()
+        inside = [each.partition("/")[0] for each in record.network.addresses_inside]
+        wanted = [*(each for each in inside if ":" not in each), record.network_end]
+        wanted6 = [ipaddress.IPv6Address(each).packed.hex() for each in inside if ":" in each]
+        if not set(wanted) <= set(trie) or not set(wanted6) <= set(six):
             return "its addresses"
         if f"{HOST}\t00000000\t" not in (_NET / "route").read_text():
             return "its route"
@@ -424,7 +437,7 @@ def _require_free(network: LocalNetwork) -> None:
     checked it; its word is not enough.
     """
     routes = [route for route in routes_of_host(_NET) if route.interface != network.uplink]
-    for subnet in network.subnets if network.reachable else ():
+    for subnet in network.routed if network.reachable else ():
         taken = overlapping(subnet.cidr, routes)
         if taken is not None:
             raise ValueError(f"its range {subnet.cidr} overlaps {taken}")
@@ -442,7 +455,10 @@ def _unlink(names: Iterable[str]) -> None:
 
 def _forward() -> None:
     """Let this namespace forward packets."""
-    path = Path("/proc/sys/net/ipv4/ip_forward")
+    _set_to_one(Path("/proc/sys/net/ipv4/ip_forward"))
+
+
+def _set_to_one(path: Path) -> None:
     if path.read_text().strip() != "1":
         path.write_text("1")
 
@@ -456,25 +472,37 @@ def _masters() -> dict[str, str]:
 def _settle(record: Record) -> None:
     """In the namespace: addresses, routes, rules."""
     network = record.network
-    wanted = {f"{each.gateway}/{ipaddress.ip_network(each.cidr).prefixlen}" for each in network.subnets}
+    wanted = dict.fromkeys(network.addresses_inside)
+    if network.six:
+        wanted[f"{link_local(record.mac)}/64"] = None
     (link,) = json.loads(run(["ip", "-json", "address", "show", "dev", GUESTS]))
-    there = {f"{each['local']}/{each['prefixlen']}" for each in link["addr_info"] if each["family"] == "inet"}
+    there = {f"{each['local']}/{each['prefixlen']}" for each in link["addr_info"]}
     ip(
         [
             "link set lo up",
             f"address replace {ADDRESS}/32 dev lo" if network.metadata else "link set lo up",
-            *(f"address delete {each} dev {GUESTS}" for each in sorted(there - wanted)),
+            *(f"address delete {each} dev {GUESTS}" for each in sorted(there - wanted.keys())),
             f"link set {GUESTS} address {record.mac} mtu {network.mtu} addrgenmode none",
             f"link set {HOST} mtu {network.mtu} addrgenmode none",
-            *(f"address replace {each} dev {GUESTS}" for each in sorted(wanted - there)),
+            *(f"address replace {each} dev {GUESTS}{_at_once(each)}" for each in wanted if each not in there),
             f"link set {GUESTS} up",
+            f"route flush dev {GUESTS} proto {_OURS}",
+            *(f"route add {each.cidr} dev {GUESTS} src {ADDRESS} proto {_OURS}" for each in network.linked),
             f"address replace {record.network_end}/31 dev {HOST}",
             f"link set {HOST} up",
             f"route replace default via {record.host_end} dev {HOST}",
         ]
     )
     _forward()
+    if any(network.is_gateway_of(each) for each in network.six):
+        # With no way further it says so to guests, which then take IPv4.
+        _set_to_one(Path("/proc/sys/net/ipv6/conf/all/forwarding"))
     run(["nft", "-f", "-"], rules.of_network(record))
+
+
+def _at_once(address: str) -> str:
+    """Without a test whether another machine has it, in which dnsmasq could not listen there."""
+    return " nodad" if ":" in address else ""
 
 
 def _open_way(way: tuple[str, ...], *, wanted: bool) -> None:

@@ -1,4 +1,4 @@
-"""What a host is told of a `local` network, and the names and addresses that follow from it.
+"""What a host is told of a network, and the names and addresses that follow from it.
 
     guest -- tap -- bridge mn... -- mp... | guests (gateway, DHCP, DNS, metadata) -- host | mu... -- host, its routes
                     in the host           |        in the namespace of the network        |  in the host
@@ -13,7 +13,10 @@ from collections.abc import Iterable
 
 import msgspec
 
-from minova.objects.network.vif import Vif, bridge_name, network_name
+from minova.objects.network.addresses import OF_EACH_HOST
+from minova.objects.network.network import AUTOMATIC, MODES, STATEFUL
+from minova.objects.network.vif import DHCP, Vif, bridge_name, network_name, tap_name
+from minova.objects.servers.guest_metadata import ADDRESS
 
 # The addresses of the links between the host and its namespaces: two for each network.
 LINK = ipaddress.IPv4Network("169.254.0.0/18")
@@ -23,33 +26,76 @@ PORT, UPLINK = "mp", "mu"
 # The interfaces inside a namespace.
 GUESTS, HOST = "guests", "host"
 # Ranges that have a meaning of their own in each namespace.
-_RESERVED = tuple(
-    ipaddress.IPv4Network(block) for block in ("0.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "224.0.0.0/3")
-)
+_RESERVED = OF_EACH_HOST
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _INTERFACE = re.compile(r"[A-Za-z0-9_.:-]{1,15}")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
-MAX_SUBNETS, MAX_HOSTS = 64, 1 << 16
+_TAP = re.compile(r"tap[0-9a-f-]{1,12}")
+_OPTION = re.compile(r"[a-z0-9-]{1,64}")
+_VALUE = re.compile(r"[ -~]{0,255}")
+MAX_SUBNETS, MAX_HOSTS, MAX_OPTIONS = 64, 1 << 16, 64
 
 
 class Subnet(msgspec.Struct, frozen=True, kw_only=True):
-    """An IPv4 subnet with a gateway. `resolvers`: the servers that its resolver asks; none: those of the host."""
+    """A subnet that the host serves, or whose gateway it is.
+
+    `gateway`: empty: there is none. Of a `local` network, the namespace has its address; of another one, a router outside.
+    `dhcp`: guests get their addresses by DHCP; of IPv6, as `mode` says.
+    `mode`: slaac, dhcpv6-stateful or dhcpv6-stateless; empty: IPv4.
+    `resolvers`: of the subnet; none: those of the host.
+    `routes`: (destination, next hop) of further routes that guests get.
+    """
 
     cidr: str
-    gateway: str
+    gateway: str = ""
     dhcp: bool = True
+    mode: str = ""
     resolvers: tuple[str, ...] = ()
+    routes: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def version(self) -> int:
+        return ipaddress.ip_network(self.cidr).version
+
+    @property
+    def prefix(self) -> int:
+        return ipaddress.ip_network(self.cidr).prefixlen
+
+
+class Option(msgspec.Struct, frozen=True, kw_only=True):
+    """A further option of DHCP for one interface. `name`: as dnsmasq calls it, or its number."""
+
+    name: str
+    value: str
+    version: int = 4
 
 
 class Host(msgspec.Struct, frozen=True, kw_only=True):
-    """A guest's interface, the address that DHCP gives it, and the name of the guest. `domain`: in which alone the
-    resolver knows the name; empty: it knows the bare name.
+    """A guest's interface.
+
+    `address`, `address6`: which DHCP gives it; empty: none.
+    `automatic`: those that it makes itself from what the server advertises.
+    `name`: of the guest. `domain`: in which alone the resolver knows the name; empty: it knows the bare name.
+    `tap`: its device on the host.
     """
 
     mac: str
-    address: str
+    address: str = ""
+    address6: str = ""
+    automatic: tuple[str, ...] = ()
     name: str = ""
     domain: str = ""
+    tap: str = ""
+    options: tuple[Option, ...] = ()
+
+    @property
+    def given(self) -> tuple[str, str, str]:
+        """Returns what a server must forget before it gives it to another interface."""
+        return self.mac, self.address, self.address6
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        return tuple(each for each in (self.address, self.address6, *self.automatic) if each)
 
     @property
     def full_name(self) -> str:
@@ -57,25 +103,62 @@ class Host(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LocalNetwork(msgspec.Struct, frozen=True, kw_only=True):
-    """`reachable`: the host has routes to it. `metadata`: its guests have the metadata service."""
+    """`reachable`: the host has routes to it. `metadata`: its guests have the metadata service.
+
+    `over`: the bridge of the host that carries a flat network or a VLAN; empty: the network is a `local` one.
+    """
 
     network_id: str
     mtu: int = 1500
     subnets: tuple[Subnet, ...] = ()
     reachable: bool = False
     metadata: bool = True
+    over: str = ""
 
     @property
     def bridge(self) -> str:
-        return bridge_name(self.network_id)
+        return self.over or bridge_name(self.network_id)
+
+    @property
+    def routed(self) -> tuple[Subnet, ...]:
+        """Returns the IPv4 subnets whose gateway the namespace is."""
+        return tuple(each for each in self.subnets if each.version == 4 and self.is_gateway_of(each))
+
+    @property
+    def linked(self) -> tuple[Subnet, ...]:
+        """Returns the other IPv4 subnets: their guests find the server by the address of the metadata service, on their
+        link.
+        """
+        return tuple(each for each in self.subnets if each.version == 4 and not self.is_gateway_of(each))
+
+    @property
+    def six(self) -> tuple[Subnet, ...]:
+        return tuple(each for each in self.subnets if each.version == 6)
+
+    @property
+    def addresses_inside(self) -> tuple[str, ...]:
+        """Returns the addresses of the namespace on the link of the guests, with their prefixes; without the link-local one.
+
+        In an IPv6 range without a gateway of ours it has the first address, which no port can have: dnsmasq advertises
+        ranges in which it has an address. In an IPv4 range it needs none.
+        """
+        found = [f"{each.gateway}/{each.prefix}" for each in self.routed]
+        found += [f"{ADDRESS}/32"] if self.linked else []
+        for each in self.six:
+            own = each.gateway if self.is_gateway_of(each) else str(ipaddress.ip_network(each.cidr).network_address)
+            found.append(f"{own}/{each.prefix}")
+        return tuple(found)
+
+    def is_gateway_of(self, subnet: Subnet) -> bool:
+        return bool(subnet.gateway) and not self.over
 
     @property
     def port(self) -> str:
-        return PORT + self.bridge[2:]
+        return PORT + bridge_name(self.network_id)[2:]
 
     @property
     def uplink(self) -> str:
-        return UPLINK + self.bridge[2:]
+        return UPLINK + bridge_name(self.network_id)[2:]
 
     @property
     def mac(self) -> str:
@@ -109,24 +192,44 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         return self.index + 1
 
 
-def network_of(vif: Vif, *, metadata: bool) -> LocalNetwork:
-    """Returns the network of an interface, with its IPv4 subnets that have a gateway."""
+def network_of(vif: Vif, *, metadata: bool, over: str = "") -> LocalNetwork:
+    """Returns the network of an interface, with the subnets that its hosts serve, or whose gateway they are. `over`: the
+    bridge of the host that carries it.
+    """
     subnets = tuple(
-        Subnet(cidr=each.cidr, gateway=each.gateway_ip, dhcp=each.enable_dhcp, resolvers=_askable(each.dns_nameservers))
+        Subnet(
+            cidr=each.cidr,
+            gateway=each.gateway_ip or "",
+            dhcp=bool(each.served),
+            mode=each.ipv6_mode if each.ip_version == 6 else "",
+            resolvers=_askable(each.dns_nameservers),
+            routes=tuple((route.destination, route.nexthop) for route in each.host_routes),
+        )
         for each in vif.subnets
-        if each.gateway_ip is not None and ipaddress.ip_network(each.cidr).version == 4
+        if each.served or (not over and each.gateway_ip is not None and each.ip_version == 4)
     )
     return LocalNetwork(
-        network_id=vif.network_id, mtu=vif.mtu, subnets=subnets, reachable=vif.reachable, metadata=metadata
+        network_id=vif.network_id, mtu=vif.mtu, subnets=subnets, reachable=vif.reachable, metadata=metadata, over=over
     )
 
 
 def host_of(vif: Vif, hostname: str) -> Host | None:
-    """Returns the interface with its first address in a subnet with DHCP; None if it has none."""
-    served = vif.dhcp_address
-    if served is None:
+    """Returns the interface with its addresses in subnets that the host serves; None if it has none."""
+    served = vif.served_addresses
+    if not served:
         return None
-    return Host(mac=vif.mac_address, address=served.ip_address, name=hostname, domain=vif.dns_domain)
+    by_mode: dict[str, list[str]] = {}
+    for address, mode in served:
+        by_mode.setdefault(mode, []).append(address.ip_address)
+    return Host(
+        mac=vif.mac_address,
+        address=by_mode.get(DHCP, [""])[0],
+        address6=by_mode.get(STATEFUL, [""])[0],
+        automatic=tuple(each for mode in AUTOMATIC for each in by_mode.get(mode, ())),
+        name=hostname,
+        domain=vif.dns_domain,
+        tap=tap_name(vif.port_id),
+    )
 
 
 def _askable(resolvers: Iterable[str]) -> tuple[str, ...]:
@@ -154,25 +257,46 @@ def require_network(network: LocalNetwork) -> None:
 
 
 def _require_subnet(subnet: Subnet) -> None:
-    block = ipaddress.IPv4Network(subnet.cidr)
-    if str(block) != subnet.cidr or any(block.overlaps(each) for each in _RESERVED):
+    block = ipaddress.ip_network(subnet.cidr)
+    if str(block) != subnet.cidr or any(block.version == each.version and block.overlaps(each) for each in _RESERVED):
         raise ValueError(f"{subnet.cidr} is no range of a network")
-    gateway = ipaddress.IPv4Address(subnet.gateway)
-    if str(gateway) != subnet.gateway or gateway not in block:
+    if (block.version == 6) is not bool(subnet.mode) or subnet.mode not in ("", *MODES):
+        raise ValueError(f"{subnet.mode!r} is no mode of {subnet.cidr}")
+    if subnet.gateway and (_address(subnet.gateway) not in block):
         raise ValueError(f"{subnet.gateway} is no gateway of {subnet.cidr}")
     for each in subnet.resolvers:
-        if str(ipaddress.ip_address(each)) != each or "%" in each or not _is_askable(each):
+        if "%" in each or not _is_askable(str(_address(each))):
             raise ValueError(f"{each} is no resolver")
+    for destination, hop in subnet.routes:
+        if str(ipaddress.ip_network(destination)) != destination or _address(hop).version != block.version:
+            raise ValueError(f"{destination} by {hop} is no route")
+
+
+def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """Raises ValueError unless the text is the usual form of an address."""
+    address = ipaddress.ip_address(text)
+    if str(address) != text or "%" in text:
+        raise ValueError(f"{text!r} is no address")
+    return address
 
 
 def require_host(host: Host) -> None:
     """Raises ValueError as `require_network`."""
     require_mac(host.mac)
-    if str(ipaddress.IPv4Address(host.address)) != host.address:
-        raise ValueError(f"{host.address!r} is no address")
+    if host.address and _address(host.address).version != 4:
+        raise ValueError(f"{host.address!r} is no address of IPv4")
+    if any(_address(each).version != 6 for each in (host.address6, *host.automatic) if each):
+        raise ValueError(f"interface {host.mac} has no addresses of IPv6")
+    if len(host.automatic) > MAX_SUBNETS or len(host.options) > MAX_OPTIONS:
+        raise ValueError(f"interface {host.mac} has too many addresses or options")
     for name in (host.name, host.domain):
         if name and _NAME.fullmatch(name) is None:
             raise ValueError(f"{name!r} is no name of a host or a domain")
+    if host.tap and _TAP.fullmatch(host.tap) is None:
+        raise ValueError(f"{host.tap!r} is no device of a guest")
+    for option in host.options:
+        if _OPTION.fullmatch(option.name) is None or _VALUE.fullmatch(option.value) is None:
+            raise ValueError(f"{option.name!r} is no option of DHCP, or its value is none")
 
 
 def require_interface(name: str) -> None:

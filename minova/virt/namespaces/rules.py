@@ -1,13 +1,14 @@
-"""The packet rules of local networks, as text for `nft`: what may pass; all else is dropped.
+"""The packet rules of networks, as text for `nft`: what may pass; all else is dropped.
 
 A text replaces the table of the same name in one step. There are two: one in the namespace of each network, one in the
 host for all of them.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from minova.objects.servers.guest_metadata import ADDRESS, PORT
 from minova.virt.namespaces.network import GUESTS, HOST, LINK, UPLINK, LocalNetwork, Record
+from minova.virt.namespaces.network import PORT as INTO_BRIDGE
 
 TABLE = "minova"
 _LINK_LOCAL = "169.254.0.0/16"
@@ -16,23 +17,27 @@ _LINK_LOCAL = "169.254.0.0/16"
 def of_network(record: Record) -> str:
     """Returns the rules in the namespace of a network."""
     network = record.network
-    ranges, gateways = _set(each.cidr for each in network.subnets), _set(each.gateway for each in network.subnets)
-    guest = f"iifname {GUESTS} ip saddr {ranges}"
+    every, routed = ([each.cidr for each in part] for part in (network.routed + network.linked, network.routed))
+    gateways = [each.gateway for each in network.routed]
+    servers = [*gateways, *([ADDRESS] if network.linked else [])]
     host = f"iifname {HOST} ip saddr {record.host_end}"
-    incoming = [
-        "iifname lo accept",
-        "ct state established,related accept",
-        f"iifname {GUESTS} udp sport 68 udp dport 67 accept",
-        f"{guest} ip daddr {gateways} meta l4proto {{ tcp, udp }} th dport 53 accept",
-        f"{guest} ip daddr {gateways} icmp type echo-request accept",
-        *([f"{guest} ip daddr {ADDRESS} tcp dport {PORT} accept"] if network.metadata else []),
-        *([f"{host} ip daddr {gateways} icmp type echo-request accept"] if network.reachable else []),
-    ]
-    forwarded = [
-        "ct state established,related accept",
-        f"{guest} oifname {HOST} ip daddr != {_LINK_LOCAL} accept",
-        *([f"{host} oifname {GUESTS} ip daddr {ranges} accept"] if network.reachable else []),
-    ]
+    incoming = ["iifname lo accept", "ct state established,related accept"]
+    if every:
+        guest = f"iifname {GUESTS} ip saddr {_set(every)}"
+        incoming += [
+            f"iifname {GUESTS} udp sport 68 udp dport 67 accept",
+            f"{guest} ip daddr {_set(servers)} meta l4proto {{ tcp, udp }} th dport 53 accept",
+            f"{guest} ip daddr {_set(servers)} icmp type echo-request accept",
+            *([f"{guest} ip daddr {ADDRESS} tcp dport {PORT} accept"] if network.metadata else []),
+        ]
+    if network.six:
+        incoming += _incoming6(network)
+    forwarded = ["ct state established,related accept"]
+    if routed:
+        forwarded += [f"iifname {GUESTS} ip saddr {_set(routed)} oifname {HOST} ip daddr != {_LINK_LOCAL} accept"]
+    if routed and network.reachable:
+        incoming += [f"{host} ip daddr {_set(gateways)} icmp type echo-request accept"]
+        forwarded += [f"{host} oifname {GUESTS} ip daddr {_set(routed)} accept"]
     # The guests of a reachable network see their gateway in place of the host, whose link-local address they could not
     # answer.
     translated = [f"oifname {HOST} masquerade", f"iifname {HOST} oifname {GUESTS} masquerade"]
@@ -44,10 +49,21 @@ def of_network(record: Record) -> str:
     )
 
 
+def _incoming6(network: LocalNetwork) -> Iterator[str]:
+    """Yields what guests may ask by IPv6. Advertisements and redirects of others are none of it."""
+    sources = _set(["fe80::/10", *(each.cidr for each in network.six)])
+    guest = f"iifname {GUESTS} ip6 saddr {sources}"
+    types = "nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert"
+    yield f"iifname {GUESTS} icmpv6 type {{ {types} }} accept"
+    yield f"{guest} icmpv6 type echo-request accept"
+    yield f"{guest} udp sport 546 udp dport 547 accept"
+    yield f"{guest} meta l4proto {{ tcp, udp }} th dport 53 accept"
+
+
 def of_host(records: Iterable[Record], zones: Mapping[str, int]) -> str:
     """Returns the rules of the host. `zones`: zones of connection tracking of other bridges."""
     records = sorted(records, key=lambda record: record.index)
-    bridges = {record.network.bridge: record.zone for record in records}
+    bridges = {record.network.bridge: record.zone for record in records if not record.network.over}
     uplinks = f'iifname "{UPLINK}*"'
     to_resolver = f"{uplinks} ip saddr {LINK} ip daddr {LINK} meta l4proto {{ tcp, udp }} th dport 53 accept"
     own = _set(bridges)
@@ -85,12 +101,69 @@ def of_host(records: Iterable[Record], zones: Mapping[str, int]) -> str:
         ),
     )
     # Without it the host would answer for its addresses on the bridges.
-    return rules + _table("arp", _chain("input", "filter hook input priority filter; policy accept;", closed))
+    arp = _table("arp", _chain("input", "filter hook input priority filter; policy accept;", closed))
+    return rules + arp + _of_bridges(records)
+
+
+def _of_bridges(records: Iterable[Record]) -> str:
+    """Returns what may pass bridges: the guests of this host get answers of DHCP, and advertisements, from the namespace of
+    their network alone. On a bridge of the host the namespace reaches guests of its network, and nothing else reaches
+    it: neither the host, nor the physical network.
+    """
+    own = f'iifname != "{INTO_BRIDGE}*"'  # of a bridge, only the namespace of its network has such a port
+    forwarded: list[str] = []
+    four: list[str] = []
+    six: list[str] = []
+    hidden: list[str] = []
+    for record in records:
+        network, taps = record.network, [host.tap for host in record.hosts if host.tap]
+        if any(subnet.dhcp and not subnet.mode for subnet in network.subnets):
+            four += taps
+        if network.six:
+            six += taps
+        if network.over:
+            hidden.append(network.port)
+            forwarded += _around(network.port, taps)
+    if four:
+        forwarded.append(f"{own} oifname {_names(four)} udp sport 67 udp dport 68 drop")
+    if six:
+        forwarded.append(f"{own} oifname {_names(six)} icmpv6 type {{ nd-router-advert, nd-redirect }} drop")
+        forwarded.append(f"{own} oifname {_names(six)} udp sport 547 udp dport 546 drop")
+    ways = [("input", "iifname"), ("output", "oifname")]
+    return _table(
+        "bridge",
+        _chain("forward", "filter hook forward priority filter - 10; policy accept;", forwarded),
+        *(
+            _chain(
+                hook,
+                f"filter hook {hook} priority filter - 10; policy accept;",
+                [f"{side} {_names(hidden)} drop"] if hidden else [],
+            )
+            for hook, side in ways
+        ),
+    )
+
+
+def _around(port: str, taps: Sequence[str]) -> Iterator[str]:
+    """Yields what keeps the port of a namespace on a bridge of the host apart from all but these guests."""
+    if not taps:
+        yield from (f'{side} "{port}" drop' for side in ("iifname", "oifname"))
+        return
+    guests = _names(taps)
+    yield f'iifname "{port}" oifname != {guests} drop'
+    yield f'oifname "{port}" iifname != {guests} drop'
+    # No other server need hear them, and reserve addresses.
+    for client, server in ((68, 67), (546, 547)):
+        yield f'iifname {guests} oifname != "{port}" udp sport {client} udp dport {server} drop'
+
+
+def _names(interfaces: Iterable[str]) -> str:
+    return _set(f'"{name}"' for name in interfaces)
 
 
 def no_rules() -> str:
     """Returns what removes the rules of the host."""
-    return "".join(f"table {family} {TABLE}\ndelete table {family} {TABLE}\n" for family in ("inet", "arp"))
+    return "".join(f"table {family} {TABLE}\ndelete table {family} {TABLE}\n" for family in ("inet", "arp", "bridge"))
 
 
 def _table(family: str, *parts: str) -> str:
@@ -104,8 +177,3 @@ def _chain(name: str, head: str, rules: Iterable[str]) -> str:
 
 def _set(members: Iterable[str]) -> str:
     return f"{{ {', '.join(members)} }}"
-
-
-def has_gateway(network: LocalNetwork) -> bool:
-    """Whether the network needs a namespace: without a gateway nothing on the host answers its guests."""
-    return bool(network.subnets)

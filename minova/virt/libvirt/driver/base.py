@@ -45,7 +45,7 @@ class LibvirtBase:
             of_this_host(conf.networks.helper_socket, proc_net, frozenset(mappings.values())),
             partial(routes_of_host, proc_net),
             metadata=conf.networks.metadata_service,
-            bridges=frozenset(mappings.values()),
+            mappings=mappings,
             interfaces=partial(interfaces_in, proc_net),
         )
         self._filters = PortFilters()

@@ -8,8 +8,7 @@ import libvirt
 from oslo_config import cfg
 
 from minova import errors
-from minova.objects.network.network import LOCAL
-from minova.objects.network.vif import Vif, filter_name, network_name
+from minova.objects.network.vif import Vif, filter_name
 from minova.objects.servers.disk_export import DiskExport, TransferKey
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.live_migration import (
@@ -198,7 +197,7 @@ class LibvirtMigration(ColdMigration):
             return
         with self._host.connection("Destroying", domain_name(instance_uuid)) as connection:
             if lookup(connection, instance_uuid) is None:
-                names = [(network_name(vif.network_id), vif.mac_address) for vif in vifs if vif.network_type == LOCAL]
+                names = [(self._networks.source_of(vif), vif.mac_address) for vif in vifs if not vif.from_neutron]
                 self._networks.unplug(connection, instance_uuid, names, lambda: None)
                 self._filters.remove(connection, [filter_name(vif.port_id) for vif in vifs])
 

@@ -169,11 +169,11 @@ class Hotplug:
             if defined is not None:
                 domain.detachDeviceFlags(ET.tostring(defined, encoding="unicode"), _CONFIG)
 
-        if vif.network_type == LOCAL:
-            name = network_name(vif.network_id)
-            self._networks.unplug_interface(connection, domain, name, vif.mac_address, undefine)
-        else:
+        if vif.from_neutron:
             undefine()
+        else:
+            name = self._networks.source_of(vif)
+            self._networks.unplug_interface(connection, domain, name, vif.mac_address, undefine)
         self._filters.remove(connection, [filter_name(vif.port_id)])
 
 

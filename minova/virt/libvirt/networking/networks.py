@@ -1,5 +1,7 @@
-"""Local networks of guests: a bridge of libvirt without any address, and a namespace with gateway, DHCP, resolver, metadata and
-address translation (`minova.virt.namespaces`).
+"""Networks of guests and what this host serves on them (`minova.virt.namespaces`).
+
+A `local` network is a bridge of libvirt without any address, and a namespace with gateway, DHCP, resolver, metadata and address
+translation. On a flat network or VLAN with DHCP, the namespace serves guests of this host on a bridge of the host.
 
 A network is made with the first guest that needs it and removed with the last one. Libvirt keeps the bridge, as a virtual network
 that leads nowhere: it comes back with the host, and domains name it.
@@ -7,7 +9,7 @@ that leads nowhere: it comes back with the host, and domains name it.
 
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -22,7 +24,7 @@ from minova.virt.libvirt.networking.bridges import interfaces_in
 from minova.virt.libvirt.networking.repair import Repair
 from minova.virt.namespaces.host_networks import HostNetworks
 from minova.virt.namespaces.host_routes import Route, overlapping, routes_of_host
-from minova.virt.namespaces.network import Record, host_of, network_of
+from minova.virt.namespaces.network import LocalNetwork, Record, host_of, network_of
 
 LOG = logging.getLogger(__name__)
 _PREFIX = network_name("")
@@ -46,7 +48,7 @@ class LocalNetworks:
 
     `routes` returns the routes of the host, without those of bridges of local networks.
     `metadata`: whether guests have the metadata service.
-    `bridges`: of the host, that carry other networks.
+    `mappings`: {segment: bridge of the host that carries the flat network or VLAN}.
     `interfaces` returns the names of the host's interfaces.
     """
 
@@ -56,11 +58,11 @@ class LocalNetworks:
         routes: Callable[[], Sequence[Route]] = routes_of_host,
         *,
         metadata: bool = True,
-        bridges: Collection[str] = (),
+        mappings: Mapping[str, str] = {},
         interfaces: Callable[[], Collection[str]] = interfaces_in,
     ) -> None:
         self._namespaces = namespaces
-        self._bridges = bridges
+        self._mappings = mappings
         self._interfaces = interfaces
         self._routes = routes
         self._metadata = metadata
@@ -80,25 +82,46 @@ class LocalNetworks:
             for vif in vifs:
                 if vif.network_type == LOCAL:
                     self._make(connection, vif, domain_uuid)
-                    self._serve(vif, hostname)
+                elif self._network_of(vif).subnets:
+                    self._make_namespace(vif)
+                else:
+                    continue  # a bridge of the host, and nothing to serve there
+                self._serve(vif, hostname)
 
     def unplug(
         self, connection: Any, domain_uuid: str, interfaces: Iterable[tuple[str, str]], undefine: Callable[[], None]
     ) -> None:
         """Removes a domain from its networks, and removes networks without any other domain.
 
-        `interfaces` are (network name, MAC address). `undefine` runs under the same lock, so that of two domains
+        `interfaces` are (`source_of` of the network, MAC address). `undefine` runs under the same lock, so that of two domains
         removed at the same time, the second does not count the first. It runs last, so that after a crash the domain is
         still there to be removed again.
         """
         macs: dict[str, set[str]] = {}
         for name, mac in interfaces:
-            if name.startswith(_PREFIX):
-                macs.setdefault(name, set()).add(mac)
+            macs.setdefault(name, set()).add(mac)
         with self._lock:
             for name, of_domain in macs.items():
-                self._leave(connection, name, of_domain, is_used=_is_used(connection, name, domain_uuid))
+                if name.startswith(_PREFIX):
+                    self._leave(connection, name, of_domain, is_used=_is_used(connection, name, domain_uuid))
+                elif name in self._mappings.values():
+                    self._leave_bridge(name, of_domain)
             undefine()
+
+    def source_of(self, vif: Vif) -> str:
+        """Returns what a domain's interface names: the network of libvirt, or the bridge of the host; empty: this host has
+        no bridge for it.
+        """
+        return network_name(vif.network_id) if vif.network_type == LOCAL else self._over(vif)
+
+    def _over(self, vif: Vif) -> str:
+        return "" if vif.network_type == LOCAL else self._mappings.get(vif.segment, "")
+
+    def _network_of(self, vif: Vif) -> LocalNetwork:
+        """Without a bridge for it, there is nothing to serve."""
+        over = self._over(vif)
+        network = network_of(vif, metadata=self._metadata, over=over)
+        return network if over or vif.network_type == LOCAL else msgspec.structs.replace(network, subnets=())
 
     def unplug_interface(self, connection: Any, domain: Any, name: str, mac: str, undefine: Callable[[], None]) -> None:
         """As `unplug`, for one interface: its domain stays, and may have another interface on the network. `undefine`
@@ -107,8 +130,21 @@ class LocalNetworks:
         with self._lock:
             own = interfaces_of(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
             stays = any(each == name and other != mac for each, other in own)
-            self._leave(connection, name, {mac}, is_used=stays or _is_used(connection, name, domain.UUIDString()))
+            if name.startswith(_PREFIX):
+                self._leave(connection, name, {mac}, is_used=stays or _is_used(connection, name, domain.UUIDString()))
+            elif name in self._mappings.values():
+                self._leave_bridge(name, {mac})
             undefine()
+
+    def _leave_bridge(self, bridge: str, macs: set[str]) -> None:
+        """The namespace goes with the last interface that it serves: guests of others may use the bridge."""
+        for network_id, record in self._namespaces.records().items():
+            if record.network.over != bridge:
+                continue
+            if {host.mac for host in record.hosts} <= macs:
+                self._namespaces.remove(network_id)
+            else:
+                self._namespaces.forget(network_id, macs)
 
     def _leave(self, connection: Any, name: str, macs: set[str], *, is_used: bool) -> None:
         network_id = name.removeprefix(_PREFIX)
@@ -124,23 +160,34 @@ class LocalNetworks:
         """Let the networks be as these interfaces say: their subnets and addresses may have changed. A network that is
         not made is left to `repair`.
         """
-        local = [(uuid, vif) for uuid, vifs in guests.items() for vif in vifs if vif.network_type == LOCAL]
-        if not local:
+        served = [(uuid, vif) for uuid, vifs in guests.items() for vif in vifs if not vif.from_neutron]
+        if not served:
             return
         with self._lock:
             records = self._namespaces.records()
-            for instance_uuid, vif in local:
+            for instance_uuid, vif in served:
                 record = records.get(vif.network_id)
-                if record is not None and self._differs(record, vif) and _is_on(connection, instance_uuid, vif):
+                if self._differs(record, vif) and self._is_on(connection, instance_uuid, vif):
                     self._try(vif)
                     records = self._namespaces.records()
 
-    def _differs(self, record: Record, vif: Vif) -> bool:
+    def _differs(self, record: Record | None, vif: Vif) -> bool:
+        network = self._network_of(vif)
+        if record is None:
+            return bool(network.over and network.subnets)
         host = host_of(vif, vif.hostname)
         own = next((each for each in record.hosts if each.mac == vif.mac_address), None)
         if host is not None and own is not None and not host.name:
             own = msgspec.structs.replace(own, name="")  # only the instance of `plug` has the name
-        return host != own or record.network != network_of(vif, metadata=self._metadata)
+        return host != own or record.network != network
+
+    def _is_on(self, connection: Any, instance_uuid: str, vif: Vif) -> bool:
+        """Whether the domain exists and has the interface on its network now. The caller's data may be older."""
+        domain = lookup(connection, instance_uuid)
+        if domain is None:
+            return False
+        own = (self.source_of(vif), vif.mac_address)
+        return own in interfaces_of(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
 
     def _try(self, vif: Vif) -> None:
         """A failure does not prevent the changes of others."""
@@ -160,18 +207,23 @@ class LocalNetworks:
             checked: set[str] = set()
             for instance_uuid, vifs in guests.items():
                 for vif in vifs:
-                    if vif.network_type == LOCAL and _is_on(connection, instance_uuid, vif):
-                        is_first = vif.network_id not in checked
-                        checked.add(vif.network_id)
-                        lost = broken.get(vif.network_id, "") if vif.network_id in records else "its namespace"
+                    if vif.from_neutron or not self._is_on(connection, instance_uuid, vif):
+                        continue
+                    is_first = vif.network_id not in checked
+                    checked.add(vif.network_id)
+                    lost = broken.get(vif.network_id, "") if vif.network_id in records else "its namespace"
+                    if vif.network_type == LOCAL:
                         self._try_repair(connection, instance_uuid, vif, lost if is_first else None)
+                    elif is_first and vif.network_id in broken:
+                        LOG.warning("Network %s has lost %s: it is made again", network_name(vif.network_id), lost)
+                        self._try(vif)
             self._sweep(connection, records)
 
     def _track(self) -> None:
         """A refusal is logged once for each reason, and does not prevent repairs."""
         refusal = ""
         try:
-            self._namespaces.track(self._bridges)
+            self._namespaces.track(sorted({*self._mappings.values()}))
         except ValueError as error:
             refusal = str(error)
         if refusal and refusal != self._refusal:
@@ -196,7 +248,7 @@ class LocalNetworks:
         network = _lookup(connection, vif.network_id)
         if network is None or not network.isActive():
             LOG.warning("Network %s is lost, and guests are on it: it is made again", network_name(vif.network_id))
-        elif lost and not _is_former(network) and network_of(vif, metadata=self._metadata).subnets:
+        elif lost and not _is_former(network) and self._network_of(vif).subnets:
             LOG.warning("Network %s has lost %s: it is made again", network_name(vif.network_id), lost)
         # Exclude no domain from the check: the guest itself uses the network.
         if self._make_bridge(connection, vif, "") or lost:
@@ -208,10 +260,20 @@ class LocalNetworks:
         """
         names = {network.name() for network in connection.listAllNetworks()}
         there = self._interfaces()
-        for network_id in records:
+        for network_id, record in records.items():
+            if record.network.over:
+                self._sweep_bridge(connection, record)
+                continue
             name = network_name(network_id)
             if name not in names and bridge_name(network_id) not in there and not _is_used(connection, name, ""):
                 self._namespaces.remove(network_id)
+
+    def _sweep_bridge(self, connection: Any, record: Record) -> None:
+        """Forget interfaces that no domain has any more, and with the last one the namespace."""
+        there = {mac for _, _, mac in _interfaces_of_all(connection)}
+        gone = {host.mac for host in record.hosts} - there
+        if gone or not record.hosts:
+            self._leave_bridge(record.network.over, gone)
 
     def try_out(self, connection: Any, vif: Vif) -> None:
         """Make the network of an interface, and remove it unless a domain uses it. Raises as `plug`."""
@@ -230,7 +292,7 @@ class LocalNetworks:
     def _make_namespace(self, vif: Vif) -> None:
         self._require_free(vif)
         try:
-            self._namespaces.ensure(network_of(vif, metadata=self._metadata))
+            self._namespaces.ensure(self._network_of(vif))
         except ValueError as error:
             raise HardwareNotOffered(f"network {vif.network_id}: {error}") from error
 
@@ -275,9 +337,7 @@ class LocalNetworks:
         made = connection.networkDefineXML(network_xml(vif))
         made.setAutostart(1)
         made.create()
-        self._namespaces.ensure(
-            network_of(vif, metadata=self._metadata), "" if mac is None else mac.get("address", "").lower()
-        )
+        self._namespaces.ensure(self._network_of(vif), "" if mac is None else mac.get("address", "").lower())
         for domain in connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
             self.lost.plug_all(connection, domain, vif.network_id)
         former = _by_name(connection, _FORMER_METADATA)
@@ -296,11 +356,11 @@ class LocalNetworks:
 
     def _require_free(self, vif: Vif) -> None:
         """Raises HardwareNotOffered if a route to a reachable network would capture traffic of the host."""
-        network = network_of(vif, metadata=self._metadata)
+        network = self._network_of(vif)
         if not network.reachable:
             return
         routes = [route for route in self._routes() if route.interface != network.uplink]
-        for subnet in network.subnets:
+        for subnet in network.routed:
             taken = overlapping(subnet.cidr, routes)
             if taken is not None:
                 raise HardwareNotOffered(f"network {vif.network_id}: its range {subnet.cidr} overlaps {taken}")
@@ -337,29 +397,21 @@ def _lookup(connection: Any, network_id: str) -> Any:
         raise
 
 
-def _is_on(connection: Any, instance_uuid: str, vif: Vif) -> bool:
-    """Whether the domain exists and has the interface on its network now. The caller's data may be older."""
-    domain = lookup(connection, instance_uuid)
-    if domain is None:
-        return False
-    own = (network_name(vif.network_id), vif.mac_address)
-    return own in interfaces_of(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
-
-
 def _is_used(connection: Any, name: str, domain_uuid: str) -> bool:
     """Whether another domain than this one uses the network, running or not."""
+    return any(each == name and uuid != domain_uuid for uuid, each, _ in _interfaces_of_all(connection))
+
+
+def _interfaces_of_all(connection: Any) -> Iterator[tuple[str, str, str]]:
+    """Yields (UUID of the domain, source, MAC address) of the interfaces of all domains, running or not."""
     for domain in connection.listAllDomains():
-        if domain.UUIDString() == domain_uuid:
-            continue
         try:
             interfaces = interfaces_of(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
         except libvirt.libvirtError as error:
             if error.get_error_code() != libvirt.VIR_ERR_NO_DOMAIN:  # gone since it was listed
                 raise
         else:
-            if any(each == name for each, _ in interfaces):
-                return True
-    return False
+            yield from ((domain.UUIDString(), source, mac) for source, mac in interfaces)
 
 
 def _remove(network: Any) -> None:
@@ -370,10 +422,12 @@ def _remove(network: Any) -> None:
 
 
 def interfaces_of(xml: str) -> list[tuple[str, str]]:
-    """Returns (network name, MAC address) of a domain's interfaces on libvirt's networks."""
+    """Returns (source, MAC address) of a domain's interfaces on libvirt's networks and on bridges of the host: the name of
+    the network or of the bridge.
+    """
     interfaces = []
-    for interface in ET.fromstring(xml).findall("devices/interface[@type='network']"):
-        source, mac = interface.find("source"), interface.find("mac")
-        if source is not None and mac is not None:
-            interfaces.append((source.get("network", ""), mac.get("address", "")))
+    for interface in ET.fromstring(xml).findall("devices/interface"):
+        kind, source, mac = interface.get("type", ""), interface.find("source"), interface.find("mac")
+        if kind in {"network", "bridge"} and source is not None and mac is not None:
+            interfaces.append((source.get(kind, ""), mac.get("address", "")))
     return interfaces

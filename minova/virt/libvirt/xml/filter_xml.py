@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
-from minova.objects.network.addresses import OF_EACH_HOST, overlap
+from minova.objects.network.addresses import OF_EACH_HOST, link_local, overlap
 from minova.objects.network.network import EGRESS, INGRESS, LOCAL
-from minova.objects.network.vif import Vif, VifRule, filter_name, within_bound
+from minova.objects.network.vif import Vif, VifRule, VifSubnet, filter_name, within_bound
 from minova.objects.servers.guest_metadata import ADDRESS, PORT
 
 # Priorities: rules with lower numbers come first. Numbers below 0 are on the bridge, numbers from 0 on above it.
@@ -59,8 +59,8 @@ def _rules(vif: Vif) -> Iterator[Rule]:
     is_filtered = vif.port_security_enabled and vif.rules is not None
     if is_local or is_filtered:
         yield Rule("accept", "out", _REPLIES, "all", {"state": "ESTABLISHED,RELATED"})
-    if is_local:
-        yield from _gateway(vif)
+    if is_local or is_filtered:
+        yield from _server(vif)
     if vif.rules is not None and is_filtered:
         yield from _groups(vif.rules, versions, is_local=is_local)
 
@@ -153,35 +153,55 @@ def _discovery(vif: Vif) -> Iterator[Rule]:
     yield Rule("accept", "out", _L2, "ipv6", {"srcmacaddr": vif.mac_address, "srcipaddr": "::", "protocol": "icmpv6"})
 
 
-def link_local(mac: str) -> str:
-    """Returns the address that a guest derives from its MAC address (EUI-64)."""
-    numbers = [int(part, 16) for part in mac.split(":")]
-    numbers[0] ^= 2
-    full = [*numbers[:3], 0xFF, 0xFE, *numbers[3:]]
-    return str(ipaddress.IPv6Address(bytes([0xFE, 0x80, *[0] * 6, *full])))
-
-
-def _gateway(vif: Vif) -> Iterator[Rule]:
-    """Yields rules for what stands at the gateways of a `local` network: a guest reaches DHCP, DNS, the metadata service
-    and a ping whatever its groups say, and the host reaches the guest from there. What else may pass there is decided
-    by the namespace of the network.
+def _server(vif: Vif) -> Iterator[Rule]:
+    """Yields rules for what the host serves on a network: a guest reaches DHCP, DNS, the metadata service and, at the gateway
+    of a `local` network, a ping whatever its groups say, and the host reaches the guest from there. What else may pass
+    there is decided by the namespace of the network.
     """
-    gateways = [
-        str(subnet.gateway_ip)
-        for subnet in vif.subnets
-        if subnet.gateway_ip is not None and ipaddress.ip_address(subnet.gateway_ip).version == 4
-    ]
+    subnets = [subnet for subnet in vif.subnets if subnet.served or (vif.network_type == LOCAL and subnet.gateway_ip)]
+    gateways = [str(subnet.gateway_ip) for subnet in subnets if subnet.gateway_ip and vif.network_type == LOCAL]
     for gateway in gateways:
+        six, icmp, echo = ("-ipv6", "icmpv6", "128") if ":" in gateway else ("", "icmp", "8")
         for protocol in ("udp", "tcp"):
-            yield Rule("accept", "out", _GATEWAY, protocol, {"state": _NEW, "dstipaddr": gateway, "dstportstart": "53"})
-        yield Rule("accept", "out", _GATEWAY, "icmp", {"state": _NEW, "dstipaddr": gateway, "type": "8"})
-        yield Rule("accept", "in", _GATEWAY, "all", {"state": _NEW, "srcipaddr": gateway})
-    if gateways:
+            at = {"state": _NEW, "dstipaddr": gateway, "dstportstart": "53"}
+            yield Rule("accept", "out", _GATEWAY, protocol + six, at)
+        yield Rule("accept", "out", _GATEWAY, icmp, {"state": _NEW, "dstipaddr": gateway, "type": echo})
+        yield Rule("accept", "in", _GATEWAY, f"all{six}", {"state": _NEW, "srcipaddr": gateway})
+    versions = {subnet.ip_version for subnet in subnets}
+    if 4 in versions:
+        yield from _server4(vif, is_linked=any(not _is_gateway(vif, each) for each in subnets if each.ip_version == 4))
+    if 6 in versions:
+        yield from _server6(vif)
+
+
+def _is_gateway(vif: Vif, subnet: VifSubnet) -> bool:
+    return vif.network_type == LOCAL and subnet.gateway_ip is not None
+
+
+def _server4(vif: Vif, *, is_linked: bool) -> Iterator[Rule]:
+    """`is_linked`: the server has no address but that of the metadata service."""
+    if vif.network_type == LOCAL:
         yield Rule("accept", "out", _GATEWAY, "udp", {"state": _NEW, "srcportstart": "68", "dstportstart": "67"})
-        service = {"dstipaddr": ADDRESS, "dstportstart": str(PORT)}
-        yield Rule("accept", "out", _GATEWAY, "tcp", {"state": _NEW, **service})
-        answers = {"srcipaddr": ADDRESS, "srcportstart": str(PORT)}
-        yield Rule("accept", "in", _GATEWAY, "tcp", {"state": "ESTABLISHED", **answers})
+    if vif.network_type == LOCAL and is_linked:
+        yield Rule("accept", "in", _GATEWAY, "udp", {"state": _NEW, "srcportstart": "67", "dstportstart": "68"})
+    services = [("tcp", str(PORT)), *([("udp", "53"), ("tcp", "53")] if is_linked else [])]
+    for protocol, port in services:
+        at = {"dstipaddr": ADDRESS, "dstportstart": port}
+        yield Rule("accept", "out", _GATEWAY, protocol, {"state": _NEW, **at})
+        answers = {"srcipaddr": ADDRESS, "srcportstart": port}
+        yield Rule("accept", "in", _GATEWAY, protocol, {"state": "ESTABLISHED", **answers})
+
+
+def _server6(vif: Vif) -> Iterator[Rule]:
+    """The server has a link-local address. Whose answers come in is decided by the rules of the bridge."""
+    server = _range("src", "fe80::/64")
+    ports = {"srcportstart": "547", "dstportstart": "546"}
+    yield Rule("accept", "out", _GATEWAY, "udp-ipv6", {"state": _NEW, "srcportstart": "546", "dstportstart": "547"})
+    yield Rule("accept", "in", _GATEWAY, "udp-ipv6", {"state": _NEW, **server, **ports})
+    for protocol in ("udp-ipv6", "tcp-ipv6"):
+        at = {**_range("dst", "fe80::/64"), "dstportstart": "53"}
+        yield Rule("accept", "out", _GATEWAY, protocol, {"state": _NEW, **at})
+        yield Rule("accept", "in", _GATEWAY, protocol, {"state": "ESTABLISHED", **server, "srcportstart": "53"})
 
 
 def _allowed(rule: VifRule) -> Iterator[Rule]:

@@ -3,11 +3,13 @@
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import msgspec
 import pytest
 
+from minova.objects.network.addresses import link_local
 from minova.objects.network.network import EGRESS, INGRESS, AddressPair
 from minova.objects.network.vif import MAX_RANGES, Vif, VifAddress, VifRule, VifSubnet, filter_name
-from minova.virt.libvirt.xml.filter_xml import filter_xml, filters_of, link_local
+from minova.virt.libvirt.xml.filter_xml import filter_xml, filters_of
 
 MAC = "fa:16:3e:00:00:0f"
 FOUR = VifSubnet(id="4", cidr="10.1.0.0/24", gateway_ip="10.1.0.1")
@@ -148,9 +150,30 @@ def test_local_guest_reaches_dhcp_dns_metadata_and_a_ping_of_its_gateway_whateve
     secured = rules(network_type="local", rules=())
     assert [row for row in secured if row in gateway] == gateway
     assert secured[-2:] == [("drop", "inout", "all", {}), ("drop", "inout", "all-ipv6", {})]
-    without_gateway = (VifSubnet(id="4", cidr="10.1.0.0/24"),)
-    assert not [row for row in rules(network_type="local", rules=(), subnets=without_gateway) if row in gateway]
-    assert gateway[-1] not in rules(network_type="flat", rules=())
+    unserved = (VifSubnet(id="4", cidr="10.1.0.0/24", enable_dhcp=False),)
+    assert not [row for row in rules(network_type="local", rules=(), subnets=unserved) if row in gateway]
+
+
+@pytest.mark.parametrize("kind", ["local", "flat"])
+def test_guest_reaches_a_server_without_gateway_whatever_its_groups_say(kind: str) -> None:
+    """At the address of the metadata service, and by IPv6 at its link-local one."""
+    subnets = (
+        VifSubnet(id="4", cidr="10.1.0.0/24"),
+        VifSubnet(id="6", cidr="fd00::/64", ipv6_mode="slaac"),
+    )
+    found = rules(network_type=kind, rules=(), subnets=subnets)
+    new = {"state": "NEW,ESTABLISHED"}
+    for row in (
+        ("accept", "in", "udp", {**new, "srcportstart": "67", "dstportstart": "68"}),
+        ("accept", "out", "udp", {**new, "srcportstart": "68", "dstportstart": "67"}),
+        ("accept", "out", "udp", {**new, "dstipaddr": "169.254.169.254", "dstportstart": "53"}),
+        ("accept", "out", "tcp", {**new, "dstipaddr": "169.254.169.254", "dstportstart": "80"}),
+        ("accept", "out", "udp-ipv6", {**new, "srcportstart": "546", "dstportstart": "547"}),
+    ):
+        assert row in found
+    closed = tuple(msgspec.structs.replace(each, enable_dhcp=False) for each in subnets)
+    shut = [row for row in rules(network_type=kind, rules=(), subnets=closed) if "169.254.169.254" in row[3].values()]
+    assert shut == []
 
 
 def test_filters_of_a_domain() -> None:
