@@ -50,15 +50,17 @@ def host_needs(flavor: Flavor, image: Image | None, aliases: Sequence[str]) -> H
     Raises BadRequest if flavor or image require something malformed, or something that no host can have.
     """
     demands = demands_of(flavor, image, aliases)
-    properties = image.properties if image is not None else {}
-    hardware = guest_hardware(properties, flavor.extra_specs)
+    traits = traits_of_guest(flavor, image)
     guest_limits(flavor.extra_specs)
-    wants_queues(flavor, properties)
-    return HostNeeds(
-        numa_topology=demands.numa_topology,
-        pci_requests=demands.pci_requests,
-        required_traits=tuple(sorted(traits_needed(hardware) | traits_of_features(guest_features(flavor, properties)))),
-    )
+    wants_queues(flavor, image.properties if image is not None else {})
+    return HostNeeds(numa_topology=demands.numa_topology, pci_requests=demands.pci_requests, required_traits=traits)
+
+
+def traits_of_guest(flavor: Flavor, image: Image | None) -> tuple[str, ...]:
+    """Returns the traits that a host must have for the devices of such a guest. Raises BadRequest as `host_needs`."""
+    properties = image.properties if image is not None else {}
+    hardware = traits_needed(guest_hardware(properties, flavor.extra_specs))
+    return tuple(sorted(hardware | traits_of_features(guest_features(flavor, properties))))
 
 
 def require_agreement_of(flavor: Flavor, image: Image | None) -> None:

@@ -26,12 +26,13 @@ from minova.contracts.scheduler import SchedulerApi
 from minova.db.models import Instance, Task
 from minova.db.servers import instances
 from minova.db.servers.instances import LockedInstance
+from minova.hardware.demands import traits_of_guest
 from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.actions.rebuild import REBUILD, RebuiltServer
 from minova.objects.catalogue import disk_config
 from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.quota import UNLIMITED
-from minova.objects.requests.request_spec import RequestSpec
+from minova.objects.requests.request_spec import PlacementFilter, RequestSpec
 from minova.objects.servers import chosen_hardware
 from minova.objects.servers import instance as objects
 from minova.objects.servers.states import TaskState, VmState
@@ -148,7 +149,7 @@ def kinds(worker: Worker, quotas: Quotas, scheduler: SchedulerApi) -> dict[str, 
 
 def spec_of(instance: objects.Instance, image: Image) -> RequestSpec:
     """Returns a spec for the host that the instance is on. As in Nova only the image counts, because the instance has
-    its resources already.
+    its resources already. The host must offer the devices of the new guest.
     """
     no_resources = {"vcpus": 0, "memory_mb": 0, "root_gb": 0, "ephemeral_gb": 0, "swap": 0, "extra_specs": {}}
     return RequestSpec(
@@ -160,6 +161,7 @@ def spec_of(instance: objects.Instance, image: Image) -> RequestSpec:
         force_hosts=(instance.host or "",),
         force_nodes=(instance.node or "",),
         scheduler_hints={"_nova_check_type": ["rebuild"]},
+        placement=PlacementFilter(required_traits=traits_of_guest(instance.flavor, image)),
     )
 
 

@@ -222,3 +222,11 @@ def test_a_second_rebuild_that_fails_puts_the_first_ones_image_back(harness: Con
     harness.conductor.action_failed(CTX, **report(harness, uuid, second), reason="no", untouched=True)
     row = harness.instance(uuid)
     assert (row.image_ref, row.image) == (NEW, Image(id=NEW, name="new", disk_format="raw"))
+
+
+def test_bug_a_rebuild_did_not_ask_whether_the_host_has_the_new_devices(harness: ConductorHarness) -> None:
+    uuid = harness.active()
+    properties = {"hw_sound_model": "pcspk", "hw_vif_model": "igb"}
+    ask(harness, uuid, image={"id": NEW, "name": "new", "disk_format": "raw", "properties": properties})
+    required = harness.scheduler.specs[-1].placement.required_traits
+    assert required == ("COMPUTE_NET_VIF_MODEL_IGB", "COMPUTE_SOUND_MODEL_PCSPK")
