@@ -86,6 +86,12 @@ OPTS: list[cfg.Opt] = [
         "attached while they run. 0: as many as their devices take, and 8 more. It takes effect at the next hard reboot of a guest.",
     ),
     cfg.IntOpt(
+        "num_memory_encrypted_guests",
+        min=0,
+        help="Most guests with encrypted memory (hw:mem_encryption) on this host; unset: as many as its hardware supports, as far as "
+        "libvirt knows that.",
+    ),
+    cfg.IntOpt(
         "max_queues",
         min=1,
         max=256,

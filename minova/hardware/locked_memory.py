@@ -34,7 +34,7 @@ def check_locked_memory(flavor: Flavor, image: Mapping[str, Any]) -> None:
             f"the flavor has hw:locked_memory={flavor.extra_specs['hw:locked_memory']}"
         )
     if not wants_locked_memory(flavor, image):
-        _check_encryption(flavor, image)
+        check_encryption(flavor, image)
     elif not (flavor.extra_specs.get("hw:mem_page_size") or image.get("hw_mem_page_size")):
         raise errors.LockMemoryForbidden("hw:locked_memory needs hw:mem_page_size")
 
@@ -45,7 +45,8 @@ def wants_locked_memory(flavor: Flavor, image: Mapping[str, Any]) -> bool:
     return bool(image.get("hw_locked_memory") if of_flavor is None else of_flavor)
 
 
-def _check_encryption(flavor: Flavor, image: Mapping[str, Any]) -> None:
+def check_encryption(flavor: Flavor, image: Mapping[str, Any]) -> None:
+    """Raises Invalid if flavor and image contradict each other, or the image lacks what encrypted memory needs."""
     of_flavor = _truth(flavor, "hw:mem_encryption")
     of_image = image.get("hw_mem_encryption")
     if not of_flavor and not of_image:

@@ -106,7 +106,7 @@ class Attacker:
             return self._random.choice(kind.values)
         if isinstance(kind, inspect.StrType):
             if kind.pattern is not None and "VCPU" in kind.pattern:
-                return self._random.choice(("VCPU", "PCPU", "VGPU", "MEMORY_MB", "DISK_GB"))
+                return self._random.choice(("VCPU", "PCPU", "VGPU", "MEM_ENCRYPTION_CONTEXT", "MEMORY_MB", "DISK_GB"))
             if kind.pattern is not None:
                 return self._random.choice(("req-1", "HW_CPU_X86_AVX", "COMPUTE_NODE", named("message")))
             return self._random.choice(PLAIN_TEXT)

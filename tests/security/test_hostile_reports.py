@@ -179,7 +179,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
         "step": ("spawning", "networking", None),
         "process": (named("process"), None),
         "request_id": ("req-1",),
-        "resource_class": ("VCPU", "PCPU", "VGPU", "MEMORY_MB", "DISK_GB"),
+        "resource_class": ("VCPU", "PCPU", "VGPU", "MEM_ENCRYPTION_CONTEXT", "MEMORY_MB", "DISK_GB"),
         **dict.fromkeys(("message", "sender", "cloud"), (None,)),
         "name": ("x", "cpu.percent"),
     }

@@ -72,6 +72,7 @@ def inventories_of(
         ("VCPU", view.vcpus, reserved.vcpus, node.cpu_allocation_ratio, not ratios.cpu),
         ("PCPU", view.pcpus, 0, 1.0, False),
         ("VGPU", sum(view.gpus.values()) or view.vgpus, 0, 1.0, False),
+        ("MEM_ENCRYPTION_CONTEXT", view.memory_encryption_contexts, 0, 1.0, False),
         ("MEMORY_MB", view.memory_mb, reserved.memory_mb, node.ram_allocation_ratio, not ratios.ram),
         ("DISK_GB", view.local_gb, reserved.disk_gb, node.disk_allocation_ratio, not ratios.disk),
     )

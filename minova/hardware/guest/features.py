@@ -13,6 +13,7 @@ from minova.hardware import errors
 from minova.hardware.extra_specs import is_true, number
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image_properties import typed
+from minova.objects.requests.resource_request import encrypts_memory
 
 # The most that libvirt gives a guest on x86.
 MAX_SERIAL_PORTS = 4
@@ -29,7 +30,8 @@ _ALIKE = (
     "tpm_model",
     "tpm_version",
 )
-_AUTO, _NO_USB = "auto", "none"
+_NO_USB = "none"
+MEMORY_ENCRYPTION = "HW_CPU_X86_AMD_SEV"
 
 
 class GuestFeatures(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +55,7 @@ class GuestFeatures(msgspec.Struct, frozen=True, kw_only=True):
     address_bits: int | None = None
     input_bus: str | None = None
     pointer_model: str | None = None
+    encrypted_memory: bool = False
 
 
 def guest_features(flavor: Flavor, properties: Mapping[str, str]) -> GuestFeatures:
@@ -75,6 +78,7 @@ def guest_features(flavor: Flavor, properties: Mapping[str, str]) -> GuestFeatur
         address_bits=None if bits is None else number("hw:maxphysaddr_bits", bits),
         input_bus=image.get("hw_input_bus"),
         pointer_model=image.get("hw_pointer_model"),
+        encrypted_memory=encrypts_memory(flavor),
     )
 
 
@@ -109,6 +113,8 @@ def traits_of_features(features: GuestFeatures) -> frozenset[str]:
     needed = {f"{prefix}_{model}".upper().replace("-", "_") for prefix, model in named.items() if model}
     if features.packed_ring:
         needed.add("COMPUTE_NET_VIRTIO_PACKED")
+    if features.encrypted_memory:
+        needed.add(MEMORY_ENCRYPTION)
     if features.address_mode is not None:
         mode = "PASSTHROUGH" if features.address_mode == "passthrough" else "EMULATED"
         needed.add(f"COMPUTE_ADDRESS_SPACE_{mode}")

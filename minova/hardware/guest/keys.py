@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from minova import errors
-from minova.objects.catalogue.image_properties import OLDER_NAMES
+from minova.objects.catalogue.image_properties import OLDER_NAMES, flag
 
 
 class Fate(StrEnum):
@@ -41,7 +41,7 @@ _XEN = "it is for XenServer"
 _TPM = "virtual TPMs are not served"
 _SPICE = "it needs SPICE consoles, which are not served"
 _ENCRYPTED_DISKS = "encrypted ephemeral disks are not served"
-_ENCRYPTED_MEMORY = "encrypted memory is not served"
+_SEV_ALONE = "of the models of encrypted memory, only the default is served, amd-sev"
 _SIGNATURES = "signatures of images are not verified"
 _KERNEL = "guests boot from their disks: kernels of their own are not served"
 _MAPPINGS = "block devices are taken from the request, not from the image"
@@ -73,6 +73,7 @@ FLAVOR_KEYS = _entries(
         " ".join(f"quota:vif_{way}_{what}" for way in ("inbound", "outbound") for what in ("average", "peak", "burst")),
     ),
     (Fate.GIVEN, "`interface/driver` queues", "hw:vif_multiqueue_enabled"),
+    (Fate.REQUIRED, "`HW_CPU_X86_AMD_SEV`, a MEM_ENCRYPTION_CONTEXT in Placement", "hw:mem_encryption"),
     (Fate.REQUIRED, "`COMPUTE_NET_VIRTIO_PACKED`", "hw:virtio_packed_ring"),
     (Fate.REQUIRED, "`COMPUTE_SOUND_MODEL_...`", "hw:sound_model"),
     (Fate.REQUIRED, "`COMPUTE_USB_MODEL_...`", "hw:usb_model"),
@@ -95,7 +96,7 @@ FLAVOR_KEYS = _entries(
     (Fate.REFUSED, "numbered groups of resources and traits are not served", "resourcesN:* traitN:* group_policy"),
     (Fate.REFUSED, _CYBORG, "accel:device_profile"),
     (Fate.REFUSED, _ENCRYPTED_DISKS, "hw:ephemeral_encryption hw:ephemeral_encryption_format"),
-    (Fate.REFUSED, _ENCRYPTED_MEMORY, "hw:mem_encryption hw:mem_encryption_model"),
+    (Fate.REFUSED, _SEV_ALONE, "hw:mem_encryption_model"),
     (Fate.REFUSED, "persistent memory is not served", "hw:pmem"),
     (Fate.REFUSED, _SPICE, "hw:redirected_usb_ports"),
     (Fate.REFUSED, _TPM, "hw:tpm_model hw:tpm_version hw:tpm_secret_security"),
@@ -152,7 +153,8 @@ IMAGE_KEYS = _entries(
         _ENCRYPTED_DISKS,
         "hw_ephemeral_encryption hw_ephemeral_encryption_format hw_ephemeral_encryption_secret_uuid",
     ),
-    (Fate.REFUSED, _ENCRYPTED_MEMORY, "hw_mem_encryption hw_mem_encryption_model"),
+    (Fate.REFUSED, "the flavor must have `hw:mem_encryption`, which takes a context of the host", "hw_mem_encryption"),
+    (Fate.REFUSED, _SEV_ALONE, "hw_mem_encryption_model"),
     (Fate.REFUSED, "stateless firmware is not served", "hw_firmware_stateless"),
     (Fate.REFUSED, "guests have no floppy drives", "hw_floppy_bus"),
     (Fate.REFUSED, "booting by iPXE is for XenServer", "hw_ipxe_boot"),
@@ -176,22 +178,30 @@ IMAGE_KEYS = _entries(
 )
 # Values that ask for nothing, beside the false ones of flags.
 _NOTHING = {"", "[]", "0", "false", "no", "off", "none"}
+_DEFAULTS = {"hw:mem_encryption_model": "amd-sev", "hw_mem_encryption_model": "amd-sev"}
 _NEWEST = {**{name: name for name in IMAGE_KEYS}, **OLDER_NAMES}
 
 
-def require_served(extra_specs: Mapping[str, str], properties: Mapping[str, str]) -> None:
+def require_served(
+    extra_specs: Mapping[str, str], properties: Mapping[str, str], *, beside: Mapping[str, str] | None = None
+) -> None:
     """For requests of servers, before they are written. Raises BadRequest, which names the key, if flavor or image ask for something
     that is not served. Servers that an earlier release accepted stay as they are.
+
+    `beside`: the extra specs that the server has already, which are not checked.
     """
+    is_encrypted = flag({**(beside or {}), **extra_specs}.get("hw:mem_encryption", ""))
     for key, text in extra_specs.items():
         entry = FLAVOR_KEYS.get(key)
-        if entry is not None and entry.fate is Fate.REFUSED and _asks(text):
+        if entry is not None and entry.fate is Fate.REFUSED and _asks(key, text):
             raise errors.BadRequest(f"Flavor extra spec {key}: {text[:255]!r} is not served: {entry.text}.")
     for name, text in properties.items():
         entry = IMAGE_KEYS.get(_NEWEST.get(name, ""))
-        if entry is not None and entry.fate is Fate.REFUSED and _asks(str(text)):
+        if name == "hw_mem_encryption" and is_encrypted:
+            continue
+        if entry is not None and entry.fate is Fate.REFUSED and _asks(name, str(text)):
             raise errors.BadRequest(f"Image property {name}: {str(text)[:255]!r} is not served: {entry.text}.")
 
 
-def _asks(text: str) -> bool:
-    return text.strip().lower() not in _NOTHING
+def _asks(key: str, text: str) -> bool:
+    return text.strip().lower() not in {*_NOTHING, _DEFAULTS.get(key)}

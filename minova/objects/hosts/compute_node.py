@@ -29,7 +29,7 @@ MAX_CAPACITY = MAX_COUNT
 
 Supported = Annotated[tuple[tuple[Line, Line, Line], ...], Meta(max_length=MAX_NAMES)]
 # What computes offer. The scheduler has columns for each class.
-ResourceClass = Annotated[str, Meta(pattern=r"\A(VCPU|PCPU|VGPU|MEMORY_MB|DISK_GB)\Z")]
+ResourceClass = Annotated[str, Meta(pattern=r"\A(VCPU|PCPU|VGPU|MEM_ENCRYPTION_CONTEXT|MEMORY_MB|DISK_GB)\Z")]
 Unit = Annotated[int, Meta(ge=1, le=MAX_COUNT)]
 Devices = Annotated[tuple[PciDevice, ...], Meta(max_length=MAX_DEVICES)]
 Bridges = Annotated[dict[Line, Line], Meta(max_length=MAX_BRIDGES)]
@@ -52,6 +52,7 @@ class HypervisorView(msgspec.Struct, frozen=True, kw_only=True):
     `traits`: the node's capabilities, by Placement's names.
     `gpus`: how many virtual GPUs each card offers, by the card's name. `vgpus`: the number of a driver that does not
     report cards.
+    `memory_encryption_contexts`: how many guests may have encrypted memory.
     `host_nodes`: all nodes that the driver reports for the host; empty if the sender does not report them.
     `bridges`: the existing bridges, by what they carry (`physical_networks`).
     """
@@ -73,6 +74,7 @@ class HypervisorView(msgspec.Struct, frozen=True, kw_only=True):
     pcpus: Figure = 0
     vgpus: Figure = 0
     gpus: Annotated[dict[Line, Count], Meta(max_length=MAX_NAMES)] = {}
+    memory_encryption_contexts: Count = 0
     traits: Traits = ()
     domains: Annotated[tuple["DomainView", ...], Meta(max_length=MAX_GUESTS)] = ()
     host_nodes: Annotated[tuple[Line, ...], Meta(max_length=MAX_NODES)] = ()

@@ -8,7 +8,7 @@ dedicated       PCPU (one more for emulator threads of its own), or VCPU on a ho
 mixed           PCPU for the pinned CPUs, VCPU for the others
 resources:PCPU  PCPU, in place of VCPU
 
-`resources:VGPU` is used unchanged. PCI devices are no resources of Placement: the compute node's pools count them.
+Encrypted memory (`hw:mem_encryption` of the flavor) takes a MEM_ENCRYPTION_CONTEXT. `resources:VGPU` is used unchanged. PCI devices are no resources of Placement: the compute node's pools count them.
 """
 
 import re
@@ -18,9 +18,11 @@ import os_resource_classes
 
 from minova import errors
 from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image_properties import flag
 from minova.objects.hosts.numa import InstanceNUMATopology
 
 RESOURCE_PREFIX = "resources:"
+ENCRYPTION_CONTEXT = "MEM_ENCRYPTION_CONTEXT"
 CPU_CLASSES = frozenset({"VCPU", "PCPU"})
 _NUMBERED = re.compile(r"(resources|trait)[a-zA-Z0-9_-]{1,64}:")
 _CUSTOM = re.compile(r"CUSTOM_[A-Z0-9_]+")
@@ -62,11 +64,17 @@ def dedicated_cpus(numa_topology: InstanceNUMATopology | None) -> int:
     return sum(len(cell.pcpuset) for cell in numa_topology.cells) if numa_topology is not None else 0
 
 
+def encrypts_memory(flavor: Flavor) -> bool:
+    return flag(flavor.extra_specs.get("hw:mem_encryption", ""))
+
+
 def _with_flavor_cpus(flavor: Flavor) -> Resources:
     overrides = dict(_overrides(flavor.extra_specs))
     amounts = {"MEMORY_MB": flavor.memory_mb, "DISK_GB": flavor.disk_gb}
     if "PCPU" not in overrides:
         amounts = {"VCPU": flavor.vcpus, **amounts}
+    if encrypts_memory(flavor):
+        amounts[ENCRYPTION_CONTEXT] = 1
     return {name: amount for name, amount in {**amounts, **overrides}.items() if amount}
 
 

@@ -14,7 +14,7 @@ import msgspec
 from minova import errors
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.hosts.numa import InstanceNUMATopology
-from minova.objects.requests.resource_request import claimed_as, resource_alternatives
+from minova.objects.requests.resource_request import ENCRYPTION_CONTEXT, claimed_as, resource_alternatives
 
 
 class Kind(StrEnum):
@@ -241,11 +241,19 @@ def _set_amount(
 
 
 def known_alternatives(flavor: Flavor, numa_topology: InstanceNUMATopology | None) -> tuple[Mapping[str, int], ...]:
-    """As `resource_alternatives`, but empty if the flavor is malformed; some older releases accepted such flavors."""
+    """As `resource_alternatives`, but empty if the flavor is malformed; some older releases accepted such flavors. They also built
+    guests with plain memory where the flavor asked for encrypted memory, which hold no context of it.
+    """
     try:
-        return resource_alternatives(flavor, numa_topology)
+        alternatives = resource_alternatives(flavor, numa_topology)
     except errors.BadRequest:
         return ()
+    plain = [
+        {name: amount for name, amount in resources.items() if name != ENCRYPTION_CONTEXT}
+        for resources in alternatives
+        if ENCRYPTION_CONTEXT in resources
+    ]
+    return (*alternatives, *plain)
 
 
 def judge_used(amount: UsedAmount) -> Finding | None:

@@ -35,6 +35,10 @@ MEMINFO = Path("/proc/meminfo")
 _FREE = ("MemFree", "Buffers", "Cached")
 
 
+# Nova's number for a host that does not know how many guests may have encrypted memory.
+UNLIMITED_CONTEXTS = 2**31 - 1
+
+
 class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Facts about the host. Memory is in MB. `gpus`: {libvirt's name of the card: number of virtual GPUs that it
     offers}.
@@ -49,6 +53,7 @@ class HostFacts(msgspec.Struct, frozen=True, kw_only=True):
     numa_topology: NUMATopology | None
     pci_devices: tuple[PciDevice, ...]
     gpus: dict[str, int]
+    memory_encryption_contexts: int
     traits: tuple[str, ...]
 
 
@@ -129,6 +134,7 @@ class HostReader:
             numa_topology=cells if cells is None else capabilities.with_cpus(cells, sets.shared, sets.dedicated),
             pci_devices=tuple(pci_spec.assignable(self._specs, devices.devices)),
             gpus=_offered(devices.mdev_types, self._mdev_types),
+            memory_encryption_contexts=self._encryption_contexts(offer),
             traits=tuple(
                 sorted(
                     (
@@ -144,6 +150,13 @@ class HostReader:
                 )
             ),
         )
+
+    def _encryption_contexts(self, offer: GuestOffer) -> int:
+        """As in Nova: the option's number, else the hardware's, else no limit."""
+        if offer.encryption is None or self._conf.libvirt.virt_type != "kvm":
+            return 0
+        known = (self._conf.libvirt.num_memory_encrypted_guests, offer.encryption.contexts)
+        return next((number for number in known if number is not None), UNLIMITED_CONTEXTS)
 
     def _cells(self, offered: Capabilities) -> NUMATopology | None:
         """Returns the cells with reserved pages, or None. A host without NUMA cells has no pages to reserve."""

@@ -13,6 +13,7 @@ from minova.objects.network.vif import Vif
 from minova.objects.servers.instance import Instance
 from minova.virt.driver.domains import RowHost
 from minova.virt.libvirt.driver import key_faults
+from minova.virt.libvirt.driver.as_built import as_built
 from minova.virt.libvirt.driver.base import LibvirtBase
 from minova.virt.libvirt.guest_state import power, saved_memory
 from minova.virt.libvirt.host import exists, lookup
@@ -77,6 +78,8 @@ class DomainDefinitions(LibvirtBase):
             node, attempt = (instance.node or "", instance.attempt) if mark is None else (mark.node, mark.attempt)
             if domain is not None and not chooses:
                 instance = _with_choice_of(domain, instance)
+                if mark is not None:
+                    instance = as_built(instance, domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), mark)
             # Make the XML before the domain is ended: a host that cannot define it leaves the guest as it is.
             xml = self._xml_of(instance, node, attempt, disks)
             if domain is not None:

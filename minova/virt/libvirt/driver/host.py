@@ -82,6 +82,7 @@ class LibvirtHost(LibvirtBase):
             vcpus=vcpus,
             pcpus=pcpus,
             gpus=facts.gpus,
+            memory_encryption_contexts=facts.memory_encryption_contexts,
             traits=facts.traits,
             bridges=self._bridges.there(),
             memory_mb=facts.memory_mb,

@@ -9,6 +9,7 @@ import libvirt
 import msgspec
 
 from minova.objects.catalogue.guest_hardware import DISK_BUSES, Q35
+from minova.virt.libvirt.inventory.memory_encryption import MemoryEncryption
 
 LOG = logging.getLogger(__name__)
 # A hypervisor without such capabilities (test:///default), or without this machine.
@@ -22,6 +23,7 @@ class GuestOffer(msgspec.Struct, frozen=True, kw_only=True):
     video_models: frozenset[str] = frozenset()
     uefi: bool = False
     secure_boot: bool = False
+    encryption: MemoryEncryption | None = None
 
 
 def read(connection: Any, arch: str, virt_type: str, machine: str | None) -> GuestOffer:
@@ -53,4 +55,19 @@ def parse(texts: Iterable[str]) -> GuestOffer:
         video_models=frozenset(text for name, text in offered if name == "modelType" and text),
         uefi=("firmware", "efi") in offered,
         secure_boot=("secure", "yes") in offered,
+        encryption=next((found for root in roots if (found := _encryption(root)) is not None), None),
+    )
+
+
+def _encryption(root: ET.Element) -> MemoryEncryption | None:
+    sev = root.find("features/sev[@supported='yes']")
+    if sev is None:
+        return None
+    numbers = {name: sev.findtext(name, "") for name in ("cbitpos", "reducedPhysBits", "maxGuests")}
+    if not (numbers["cbitpos"].isdecimal() and numbers["reducedPhysBits"].isdecimal()):
+        return None
+    return MemoryEncryption(
+        cbitpos=int(numbers["cbitpos"]),
+        reduced_bits=int(numbers["reducedPhysBits"]),
+        contexts=int(numbers["maxGuests"]) if numbers["maxGuests"].isdecimal() else None,
     )

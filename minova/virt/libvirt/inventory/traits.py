@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from minova.hardware.guest.features import MEMORY_ENCRYPTION
 from minova.objects.catalogue.guest_hardware import SECURE_BOOT, UEFI, VIF_MODELS
 from minova.objects.hosts.numa import NUMATopology
 from minova.virt.libvirt.inventory.cpu_traits import standard_traits, traits_of_features
@@ -65,4 +66,6 @@ def offer_traits(
         traits.add(UEFI)
     if offer.secure_boot:
         traits.add(SECURE_BOOT)
+    if offer.encryption is not None and kvm:
+        traits.add(MEMORY_ENCRYPTION)
     return tuple(sorted(traits & standard_traits()))

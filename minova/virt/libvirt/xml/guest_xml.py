@@ -40,7 +40,8 @@ from minova.objects.servers.instance import Instance
 from minova.virt.libvirt.consoles import SerialConsoles
 from minova.virt.libvirt.inventory.capabilities import canonical_arch
 from minova.virt.libvirt.inventory.cpu_traits import traits_of_features
-from minova.virt.libvirt.xml import device_xml, features_xml, numa_xml
+from minova.virt.libvirt.inventory.memory_encryption import MemoryEncryption
+from minova.virt.libvirt.xml import device_xml, encryption_xml, features_xml, numa_xml
 from minova.virt.libvirt.xml.numa_xml import HostCells
 
 NAMESPACE = "urn:minova:instance:1"
@@ -81,6 +82,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     - `rx_queue_size`, `tx_queue_size`: packets in a queue of a virtio interface; 0: QEMU's own.
     - `serial_number`: of every guest; None: each guest's UUID; empty: none.
     - `pointer_model`: of guests with a screen; usbtablet or ps2mouse.
+    - `encryption`: how the host encrypts the memory of guests, if it does.
     """
 
     host: str
@@ -110,6 +112,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     pointer_model: str = "usbtablet"
     uefi: bool = False
     secure_boot: bool = False
+    encryption: MemoryEncryption | None = None
 
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True):
@@ -203,6 +206,8 @@ def guest_xml(
     if guest.emulated and _has_pcie_ports(guest):
         device_xml.add_pcie_ports(devices, settings.pcie_ports)
     numa_xml.share_memory(domain)
+    if guest.features.encrypted_memory and settings.encryption is not None:
+        encryption_xml.encrypt_memory(domain, settings.encryption)
     ET.indent(domain)
     return ET.tostring(domain, encoding="unicode")
 
@@ -341,8 +346,9 @@ def _guest(instance: Instance, settings: HostSettings) -> _Guest:
     if secure and not hardware.machine_type and Q35 not in (machine or ""):
         machine = Q35  # the only machine with secure boot
     features = _features(instance)
-    if features.iommu_model and arch == "x86_64" and not hardware.machine_type:
-        machine = machine if Q35 in (machine or "") else Q35  # the only machine with an IOMMU
+    needs_q35 = features.encrypted_memory or (features.iommu_model is not None and arch == "x86_64")
+    if needs_q35 and not hardware.machine_type and Q35 not in (machine or ""):
+        machine = Q35  # the only machine with an IOMMU, or with encrypted memory
     return _Guest(
         hardware=hardware,
         features=features,
@@ -365,6 +371,8 @@ def _require_offered(guest: _Guest) -> None:
     machine = hardware.machine_type
     if machine is not None and machine not in settings.machines.get(arch, frozenset()):
         raise HardwareNotOffered(f"hw_machine_type {machine} of the image: this host has no such machine for {arch}")
+    if guest.features.encrypted_memory and settings.encryption is None:
+        raise HardwareNotOffered("hw:mem_encryption of the flavor: this host cannot encrypt the memory of guests")
     of_host = arch == canonical_arch(settings.arch)
     if hardware.uefi and not (settings.uefi and of_host):
         raise HardwareNotOffered(

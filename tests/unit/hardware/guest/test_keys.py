@@ -24,6 +24,7 @@ from minova.scheduler.filters.compute_capabilities import needs as capability_ne
 from minova.scheduler.filters.image_properties import ImagePropertiesFilter
 from minova.scheduler.hosts.record import Capabilities
 from minova.virt.libvirt.guest_agent import admin_user, requires_quiesce
+from minova.virt.libvirt.inventory.memory_encryption import MemoryEncryption
 from minova.virt.libvirt.xml.guest_xml import Disk, HostSettings, guest_xml
 from minova.virt.libvirt.xml.numa_xml import HostCells
 from tests.unit.scheduler.requests import options, request
@@ -36,6 +37,7 @@ SETTINGS = HostSettings(
     machines=MACHINES,
     uefi=True,
     secure_boot=True,
+    encryption=MemoryEncryption(cbitpos=47, reduced_bits=1),
     vnc_listen="127.0.0.1",
     pointer_model="ps2mouse",
     bridges={"physnet": "br0"},
@@ -98,6 +100,7 @@ FLAVORS: dict[str, tuple[Pairs, Pairs]] = {
     "hw:locked_memory": ({"hw:locked_memory": "true"}, {"hw:mem_page_size": "4"}),
     "hw:vif_multiqueue_enabled": ({"hw:vif_multiqueue_enabled": "true"}, {}),
     "hw:virtio_packed_ring": ({"hw:virtio_packed_ring": "true"}, {}),
+    "hw:mem_encryption": ({"hw:mem_encryption": "true"}, {}),
     "hw:sound_model": ({"hw:sound_model": "ich9"}, {}),
     "hw:usb_model": ({"hw:usb_model": "qemu-xhci"}, {}),
     "hw:viommu_model": ({"hw:viommu_model": "intel"}, {}),
@@ -143,6 +146,7 @@ BESIDE: dict[str, Pairs] = {
     "hw_rng:rate_period": {"hw_rng_model": "virtio"},
     "hw_video:ram_max_mb": {"hw_video_ram": "4"},
     "os:secure_boot": {"hw_firmware_type": "uefi"},
+    "hw:mem_encryption": {"hw_firmware_type": "uefi"},
 }
 IMAGES: dict[str, tuple[Pairs, Pairs]] = {
     "hw_cpu_sockets": ({"hw_cpu_sockets": "2"}, {}),
@@ -334,7 +338,7 @@ def test_a_refused_property_of_images_is_named(key: str) -> None:
 
 @pytest.mark.parametrize("value", ["false", "False", "no", "", "[]"])
 def test_a_key_that_asks_for_nothing_is_accepted(value: str) -> None:
-    require_served({"hw:mem_encryption": value}, {"hw_mem_encryption": value, "img_block_device_mapping": value})
+    require_served({"hw:ephemeral_encryption": value}, {"hw_mem_encryption": value, "img_block_device_mapping": value})
 
 
 @pytest.mark.parametrize("key", sorted(having(IMAGE_KEYS, Fate.NOTED)))
@@ -342,6 +346,16 @@ def test_a_noted_property_asks_nothing(key: str) -> None:
     value = "1"
     require_served({}, {key: value})
     assert outcome({}, {key: value}) == outcome({}, {})
+
+
+def test_an_image_may_repeat_that_its_flavor_encrypts_memory() -> None:
+    image = {"hw_mem_encryption": "true", "hw_mem_encryption_model": "amd-sev"}
+    require_served({"hw:mem_encryption": "true", "hw:mem_encryption_model": "amd-sev"}, image)
+    require_served({}, image, beside={"hw:mem_encryption": "yes"})
+    with pytest.raises(errors.BadRequest, match="hw_mem_encryption"):
+        require_served({"hw:mem_encryption": "no"}, image)
+    with pytest.raises(errors.BadRequest, match="hw:mem_encryption_model: 'amd-sev-snp' is not served"):
+        require_served({"hw:mem_encryption": "true", "hw:mem_encryption_model": "amd-sev-snp"}, image)
 
 
 def test_keys_of_operators_are_not_refused() -> None:

@@ -42,6 +42,12 @@ def alternatives(wanted: Flavor, **image: str) -> tuple[dict[str, int], ...]:
         (flavor(hw__cpu_policy="mixed", hw__cpu_dedicated_mask="1-3"), {}, ({"PCPU": 3, "VCPU": 1, **SIZE},)),
         (flavor(resources__PCPU="4"), {}, ({"PCPU": 4, **SIZE},)),
         (flavor(resources__VGPU="1", resources__DISK_GB="0"), {}, ({"VCPU": 4, "MEMORY_MB": 512, "VGPU": 1},)),
+        (
+            flavor(hw__mem_encryption="yes"),
+            {"hw_firmware_type": "uefi"},
+            ({"VCPU": 4, "MEM_ENCRYPTION_CONTEXT": 1, **SIZE},),
+        ),
+        (flavor(hw__mem_encryption="no"), {}, ({"VCPU": 4, **SIZE},)),
         (flavor(pci_passthrough__alias="nic:1"), {}, ({"VCPU": 4, **SIZE},)),
     ],
 )
@@ -54,6 +60,14 @@ def test_a_malformed_flavor_is_refused_and_judged_by_no_audit() -> None:
     with pytest.raises(errors.BadRequest, match="NO_CLASS"):
         resource_alternatives(wrong, None)
     assert known_alternatives(wrong, None) == ()
+
+
+def test_a_guest_that_an_earlier_release_built_with_plain_memory_holds_no_context() -> None:
+    wanted = flavor(hw__mem_encryption="true")
+    right = known_alternatives(wanted, None)
+    assert claimed_as({"VCPU": 4, **SIZE}, right)
+    assert claimed_as({"VCPU": 4, "MEM_ENCRYPTION_CONTEXT": 1, **SIZE}, right)
+    assert not claimed_as({"VCPU": 4, "MEM_ENCRYPTION_CONTEXT": 2, **SIZE}, right)
 
 
 CPU_SPECS = [

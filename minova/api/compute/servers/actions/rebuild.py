@@ -143,7 +143,7 @@ def _check_image(api: Collaborators, session: Session, row: InstanceRow, image: 
         raise errors.BadRequest(
             f"Flavor {row.flavor.name} is too small for requested image {image.id}: {'; '.join(faults)}."
         )
-    require_served({}, image.properties)
+    require_served({}, image.properties, beside=row.flavor.extra_specs)
     require_agreement_of(row.flavor, image)
     new = demands_of(row.flavor, image, api.conf.pci.alias)
     guest_hardware(image.properties, row.flavor.extra_specs)

@@ -8,7 +8,9 @@ from tests.functional.api.conftest import Cloud
 
 UEFI = {"hw_firmware_type": "uefi", "hw_machine_type": "q35"}
 FLAVORS: list[dict[str, str]] = [
+    # Without UEFI; and a model that is not served.
     {"hw:mem_encryption": "true"},
+    {"hw:mem_encryption_model": "amd-sev-snp", "hw:mem_encryption": "true"},
     {"hw:ephemeral_encryption": "true"},
     {"hw:ephemeral_encryption_format": "luks"},
     {"accel:device_profile": "gpu"},

@@ -6,6 +6,7 @@ import libvirt
 import pytest
 
 from minova.virt.libvirt.inventory.domain_capabilities import GuestOffer, parse, read
+from minova.virt.libvirt.inventory.memory_encryption import MemoryEncryption
 from tests.fakes.libvirt_errors import libvirt_error
 
 
@@ -41,6 +42,16 @@ def test_all_that_one_of_the_machines_offers() -> None:
         uefi=True,
         secure_boot=True,
     )
+
+
+def test_encryption_of_memory() -> None:
+    sev = "<cbitpos>47</cbitpos><reducedPhysBits>1</reducedPhysBits>"
+    text = "<domainCapabilities><features><sev supported='{}'>{}</sev></features></domainCapabilities>"
+    known = text.format("yes", f"{sev}<maxGuests>15</maxGuests><maxESGuests>100</maxESGuests>")
+    assert parse([PC, known]).encryption == MemoryEncryption(cbitpos=47, reduced_bits=1, contexts=15)
+    assert parse([text.format("yes", sev)]).encryption == MemoryEncryption(cbitpos=47, reduced_bits=1)
+    assert parse([text.format("no", sev)]).encryption is None
+    assert parse([text.format("yes", "")]).encryption is None
 
 
 def test_host_without_q35_has_no_secure_boot() -> None:
