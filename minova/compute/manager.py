@@ -231,6 +231,9 @@ class ComputeManager(ComputeApi):
             )
         return self._driver.diagnostics(instance_uuid)
 
+    def get_host_uptime(self, ctx: RequestContext) -> str:
+        return self._driver.uptime()
+
     def audit_node(self, ctx: RequestContext, node: str) -> NodeAudit:
         return self._auditor.audit_node(ctx, node)
 

@@ -98,6 +98,11 @@ class ForApi(Protocol):
         """
         ...
 
+    @call(since="1.4", in_safe_mode=True)
+    def get_host_uptime(self, ctx: RequestContext) -> str:
+        """Returns the output of `uptime` on this host: its time, how long it has been up, users and load."""
+        ...
+
     @call(since="1.1")
     def audit_node(self, ctx: RequestContext, *, node: str) -> NodeAudit:
         """Audit the node now and make the needed corrections.
@@ -131,5 +136,5 @@ class ComputeApi(ForConductor, ForApi, ForConsoles, Protocol):
         "1.1": "audit_node",
         "1.2": "several builds at once",
         "1.3": "server actions; consoles; config drives; changes of interfaces; diagnostics",
-        "1.4": "moves; a namespace for each local network, so that ranges may overlap",
+        "1.4": "moves; a namespace for each local network, so that ranges may overlap; the uptime of the host",
     }

@@ -339,6 +339,10 @@ class Hypervisor(Immovable):
         lines = ["booting", "ready"]
         return "\n".join(lines if tail_length is None else lines[-tail_length:])
 
+    def uptime(self) -> str:
+        self._note("uptime")
+        return " 08:32:11 up 93 days, 18:25, 12 users,  load average: 0.20, 0.12, 0.14\n"
+
     def diagnostics(self, instance_uuid: str) -> GuestDiagnostics:
         self._note("diagnostics")
         if instance_uuid not in self._domains:

@@ -176,7 +176,7 @@ GET /v2.1/os-hypervisors/audits                           200 403 403 403 403 40
 GET /v2.1/os-hypervisors/{hypervisor_id}                  200 403 403 403 403 403 401
 GET /v2.1/os-hypervisors/{hypervisor_id}/overview         200 403 403 403 403 403 401
 POST /v2.1/os-hypervisors/{hypervisor_id}/action          409 403 403 403 403 403 401
-GET /v2.1/os-hypervisors/{hypervisor_id}/uptime until 2.87 501 403 403 403 403 403 401
+GET /v2.1/os-hypervisors/{hypervisor_id}/uptime until 2.87 400 403 403 403 403 403 401
 GET /v2.1/os-hypervisors/{hypervisor_id}/search until 2.52 200 403 403 403 403 403 401
 GET /v2.1/os-hypervisors/{hypervisor_id}/servers until 2.52 200 403 403 403 403 403 401
 GET /v2.1/os-services                                     200 403 403 403 403 403 401

@@ -37,6 +37,10 @@ class HostDriver(Protocol):
         """Returns CPU times of the node since its start; None if the hypervisor does not report them."""
         ...
 
+    def uptime(self) -> str:
+        """Returns the output of `uptime` on this host. Raises HypervisorError if it fails."""
+        ...
+
     def overhead(self, flavor: Flavor) -> Overhead:
         """Returns the resources that the hypervisor itself needs for one such instance."""
         ...

@@ -14,6 +14,7 @@ from minova.objects.hosts.cpu_times import CpuTimes
 from minova.objects.hosts.numa import NUMACell, NUMAPages, NUMATopology
 from minova.objects.servers.states import PowerState
 from minova.virt.fake.records import FakeRecords
+from minova.virt.uptime import uptime
 
 HYPERVISOR_VERSION = 1
 
@@ -133,6 +134,10 @@ class FakeHost(FakeRecords):
             )
             self._cpu_times[node] = (now, times)
             return times
+
+    def uptime(self) -> str:
+        self._begin("uptime")
+        return uptime()
 
     def overhead(self, flavor: Flavor) -> Overhead:
         return Overhead()

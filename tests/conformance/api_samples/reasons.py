@@ -101,7 +101,6 @@ NOT_REACHED: dict[str, str] = {
 ALWAYS: dict[str, str] = {
     "trusted_image_certificates": _CERTIFICATES,
     "booting from a volume is not served": _VOLUMES,
-    "uptime of hypervisors is not served": "no host tells how long it has run",
     "Quotas of users are not served": "quotas are of projects",
     "Unavailable console type webmks": _CONSOLES,
     "Unavailable console type spice": _CONSOLES,

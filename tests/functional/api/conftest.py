@@ -22,6 +22,7 @@ from tests.fakes.row_conductor import RowConductor
 from tests.tables import Rows, add_rows, copy_rows, create_all
 
 Json = dict[str, Any]
+UPTIME = " 08:32:11 up 93 days, 18:25, 12 users,  load average: 0.20, 0.12, 0.14\n"
 # For requests whose answers have minova's own fields, and those of later microversions.
 ALL_FIELDS: dict[str, Any] = {"headers": {"X-Minova-Fields": "all"}}
 
@@ -32,7 +33,7 @@ def at(version: str) -> dict[str, Any]:
 
 
 class Consoles:
-    """Stands for the computes: only consoles and audits are asked of them here."""
+    """Stands for the computes: only consoles, audits and uptimes are asked of them here."""
 
     def __init__(self) -> None:
         self.texts: dict[str, str] = {}
@@ -40,6 +41,7 @@ class Consoles:
         self.diagnostics: dict[str, GuestDiagnostics | Exception] = {}
         self.asked: list[tuple[str, str, int | None]] = []
         self.audits: dict[tuple[str, str], NodeAudit] = {}
+        self.uptimes: dict[str, str | Exception] = {}
 
     def __call__(self, host: str) -> Any:
         consoles = self
@@ -61,6 +63,12 @@ class Consoles:
                 if isinstance(answer, Exception):
                     raise answer
                 return answer
+
+            def get_host_uptime(self, ctx: RequestContext) -> str:
+                uptime = consoles.uptimes.get(host, UPTIME)
+                if isinstance(uptime, Exception):
+                    raise uptime
+                return uptime
 
             def audit_node(self, ctx: RequestContext, node: str) -> NodeAudit:
                 return consoles.audits[host, node]

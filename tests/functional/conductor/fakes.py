@@ -184,5 +184,8 @@ class FakeHost(ComputeApi):
     def get_diagnostics(self, ctx: RequestContext, instance_uuid: str) -> GuestDiagnostics:
         raise errors.NotFound(instance_uuid)
 
+    def get_host_uptime(self, ctx: RequestContext) -> str:
+        raise errors.NotFound("uptime")
+
     def audit_node(self, ctx: RequestContext, node: str) -> NodeAudit:
         raise errors.NotFound(node)

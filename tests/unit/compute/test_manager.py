@@ -385,6 +385,10 @@ def test_a_removal_without_a_hypervisor_is_not_reported(compute: Compute) -> Non
     assert compute.conductor.instances["i"].vm_state is VmState.DELETED
 
 
+def test_uptime_is_the_drivers(compute: Compute) -> None:
+    assert "load average" in compute.manager.get_host_uptime(CTX)
+
+
 def test_console_output(compute: Compute) -> None:
     compute.boot("i")
     assert compute.manager.get_console_output(CTX, "i", 1) == "ready"

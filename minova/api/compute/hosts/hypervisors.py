@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.hosts import uptimes
 from minova.api.http import links
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
@@ -20,6 +21,7 @@ from minova.db.api_queries import services as read_services
 from minova.uuids import canonical_uuid
 
 MAX_NAME = 255
+UP = "up"
 
 
 class NotKnown(errors.MinovaError):
@@ -54,6 +56,10 @@ class HypervisorBrief(msgspec.Struct, frozen=True, kw_only=True):
     servers: tuple[ServerOnHost, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
+class HypervisorUptime(HypervisorBrief, frozen=True, kw_only=True):
+    uptime: str
+
+
 class OfService(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     id: int | str | None
@@ -61,8 +67,8 @@ class OfService(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HypervisorView(HypervisorBrief, frozen=True, kw_only=True):
-    """Memory in MB, disks in GB. `cpu_info` is JSON in a string until 2.27. `uptime` is always null: no host reports
-    it.
+    """Memory in MB, disks in GB. `cpu_info` is JSON in a string until 2.27. `uptime`: what the host answers; null if it is
+    down or cannot answer.
     """
 
     host_ip: str | None
@@ -116,7 +122,8 @@ def list_hypervisors(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def list_detail(api: Collaborators, call: Call) -> dict[str, Any]:
-    return _page(api, call, view)
+    answer = _page(api, call, view)
+    return answer | {"hypervisors": _with_uptimes(api, call, answer["hypervisors"])}
 
 
 def show(api: Collaborators, call: Call) -> dict[str, Any]:
@@ -124,16 +131,31 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
         node = find(call, session)
         services = read_services.services(session, api.conf.service_down_time, api.db)
         servers = _servers(session, [node]) if is_true(call.query.with_servers) else None
-    return {"hypervisor": view(call, node, services, servers=servers)}
+    (shown,) = _with_uptimes(api, call, [view(call, node, services, servers=servers)])
+    return {"hypervisor": shown}
 
 
-def uptime(api: Collaborators, call: Call) -> None:
-    """Raises NotKnown (501), as Nova does if the driver does not know the uptime. Clients then show the
-    other fields.
-    """
+def uptime(api: Collaborators, call: Call) -> dict[str, Any]:
+    """Raises BadRequest if the service of the host is down, as Nova does, and NotKnown if it is of an older release."""
     with api.db.read() as session:
-        find(call, session)
-    raise NotKnown("The uptime of hypervisors is not served.")
+        node = find(call, session)
+        services = read_services.services(session, api.conf.service_down_time, api.db)
+    shown = brief(call, node, services)
+    if shown.state != UP:
+        raise errors.BadRequest(f"Compute service of {node.host} is unavailable at this time.")
+    try:
+        text = api.compute(node.host).get_host_uptime(call.ctx)
+    except errors.PeerTooOld:
+        raise NotKnown("The compute service of this host is of an older release.") from None
+    return {"hypervisor": HypervisorUptime(**msgspec.structs.asdict(shown), uptime=text)}
+
+
+def _with_uptimes(api: Collaborators, call: Call, shown: Sequence[HypervisorView]) -> Sequence[HypervisorView]:
+    """Asks the hosts that are up, without a connection to the database, if answers of this microversion have it."""
+    if not ANSWER_HISTORY.has("uptime", call.version, everything=call.shows_all):
+        return shown
+    found = uptimes.ask(api, call.ctx, {each.service.host for each in shown if each.state == UP})
+    return [msgspec.structs.replace(each, uptime=found.get(each.service.host)) for each in shown]
 
 
 def find(call: Call, session: Session) -> models.ComputeNode:
@@ -315,7 +337,7 @@ def _servers_on(
 def _state(service: read_services.ServiceRow | None, services: read_services.Services) -> dict[str, Any]:
     up = service is not None and services.is_up(service)
     enabled = service is not None and not service.disabled
-    return {"state": "up" if up else "down", "status": "enabled" if enabled else "disabled"}
+    return {"state": UP if up else "down", "status": "enabled" if enabled else "disabled"}
 
 
 ROUTES: tuple[Route, ...] = (
@@ -372,7 +394,7 @@ ROUTES: tuple[Route, ...] = (
         path="/v2.1/os-hypervisors/{hypervisor_id}/uptime",
         rule="os_compute_api:os-hypervisors:uptime",
         handler=uptime,
-        set_by_handler={501: ""},
+        answer={"hypervisor": HypervisorUptime},
         until=(2, 87),
     ),
 )

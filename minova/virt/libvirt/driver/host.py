@@ -20,6 +20,7 @@ from minova.virt.libvirt.host_view import HostReader, cpus_of
 from minova.virt.libvirt.settings import settings_from
 from minova.virt.libvirt.storage import disk_owner
 from minova.virt.namespaces.host_routes import PROC_NET
+from minova.virt.uptime import uptime
 
 LOG = logging.getLogger(__name__)
 
@@ -113,6 +114,9 @@ class LibvirtHost(LibvirtBase):
                 raise
             times = {name: int(nanoseconds.get(name, 0)) for name in ("user", "kernel", "idle", "iowait")}
             return CpuTimes(frequency=int(connection.getInfo()[3]), **times)
+
+    def uptime(self) -> str:
+        return uptime()
 
     def overhead(self, flavor: Flavor) -> Overhead:
         """As Nova estimates it: separate emulator threads take one more CPU."""

@@ -1,5 +1,6 @@
 """Flavors, hypervisors and services."""
 
+import threading
 import time
 import uuid
 from datetime import datetime
@@ -8,9 +9,11 @@ from urllib.parse import quote
 
 import pytest
 
+from minova import errors
+from minova.api.compute.hosts import uptimes
 from minova.db import models
 from minova.objects.catalogue.flavor import Flavor
-from tests.functional.api.conftest import ALL_FIELDS, Cloud, at
+from tests.functional.api.conftest import ALL_FIELDS, UPTIME, Cloud, at
 
 AT = datetime(2026, 1, 1)  # noqa: DTZ001
 
@@ -278,10 +281,33 @@ def test_hypervisors_have_openstacks_shape(hosts: Cloud) -> None:
     ]
     shown = hosts.get(f"/v2.1/os-hypervisors/{brief[1]['id']}")["hypervisor"]
     assert shown == hosts.get("/v2.1/os-hypervisors/detail")["hypervisors"][1]
-    status, refused = hosts.ask("GET", f"/v2.1/os-hypervisors/{brief[1]['id']}/uptime")
-    assert (status, refused["notImplemented"]["code"]) == (501, 501)
     assert shown["service"] == {"host": "disabled", "id": 2, "disabled_reason": "being mended"}
     assert (shown["vcpus"], shown["cpu_info"], shown["hypervisor_version"]) == (8, '{"arch":"x86_64"}', 7002000)
+
+
+def test_hosts_say_how_long_they_have_been_up(hosts: Cloud) -> None:
+    up, _, down = hosts.get("/v2.1/os-hypervisors")["hypervisors"]
+    path = "/v2.1/os-hypervisors/{}/uptime"
+    assert hosts.get(path.format(up["id"]))["hypervisor"] == up | {"uptime": UPTIME}
+    status, refused = hosts.ask("GET", path.format(down["id"]))
+    assert (status, refused["badRequest"]["message"]) == (400, "Compute service of silent is unavailable at this time.")
+    hosts.consoles.uptimes["up"] = errors.PeerTooOld("The service is of an older release")
+    assert hosts.ask("GET", path.format(up["id"]))[0] == 501
+
+
+def test_newer_answers_have_the_uptime_of_hosts_that_answer(hosts: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    def shown() -> list[str | None]:
+        return [one["uptime"] for one in hosts.get("/v2.1/os-hypervisors/detail", **at("2.88"))["hypervisors"]]
+
+    assert shown() == [UPTIME, UPTIME, None]
+    hosts.consoles.uptimes["up"] = errors.PeerTooOld("The service is of an older release")
+    assert shown() == [None, UPTIME, None]
+    ended = threading.Event()
+
+    monkeypatch.setattr(uptimes, "PATIENCE", 0.05)
+    monkeypatch.setattr(uptimes, "_ask", lambda *_: ended.wait(60))
+    assert shown() == [None, None, None]
+    ended.set()
 
 
 @pytest.mark.parametrize("wanted", ["99", "up.node", "-1", "9" * 40, "٣"])
