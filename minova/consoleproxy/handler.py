@@ -54,12 +54,20 @@ class Handler(ProxyRequestHandler):  # type: ignore[misc]  # websockify has no t
             self._target = self.server.connect(self._token(), self.client_address[0])
         except errors.MinovaError as error:
             LOG.info("A console was not opened for %s: %s", self.client_address[0], error)
-            self.send_error(error.code, explain=str(error))
+            self._refuse(error)
             return
         try:
             super().handle_upgrade()
         finally:
             self._target.close()
+
+    def _refuse(self, error: errors.MinovaError) -> None:
+        """The reason is in the status line. Some clients, such as Tempest, take a body for data of the console."""
+        self.send_response(error.code, str(error).encode("ascii", "replace").decode().replace("\n", " "))
+        self.send_header("Content-Length", "0")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.close_connection = True
 
     def new_websocket_client(self) -> None:
         self.server.opened(self.connection)

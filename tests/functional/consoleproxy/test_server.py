@@ -155,6 +155,21 @@ def test_token_opens_once(site: Site) -> None:
     assert site.guest.connected == 1
 
 
+def test_bug_refusal_had_a_page_that_looked_like_data(site: Site) -> None:
+    headers = {
+        "Upgrade": "websocket",
+        "Connection": "Upgrade",
+        "Sec-WebSocket-Key": "x3JJHMbDL1EzLkh9GBhXDw==",
+        "Sec-WebSocket-Version": "13",
+    }
+    client = http.client.HTTPConnection("127.0.0.1", site.proxy.port, timeout=30)
+    client.request("GET", "/?token=guess", headers=headers)
+    answer = client.getresponse()
+    assert (answer.status, answer.reason) == (403, "The token of the console is not valid")
+    assert answer.read() == b""
+    client.close()
+
+
 def test_several_consoles_at_once_are_not_mixed_up(site: Site, tmp_path: Path) -> None:
     consoles = [site.open(name) for name in ("one", "two", "three")]
     for number, console in enumerate(consoles):
