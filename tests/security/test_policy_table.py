@@ -40,6 +40,7 @@ USER_ROLES = ["alice:acme:member", "rita:acme:reader", "bob:globex:member", "rob
 COMPUTE_TABLE = """
 GET /                                                     200 200 200 200 200 200 200
 GET /compute                                              200 200 200 200 200 200 200
+GET /v2.0                                                 200 200 200 200 200 200 200
 GET /v2.1                                                 200 200 200 200 200 200 200
 GET /v3                                                   200 200 200 200 200 200 200
 GET /versions                                             200 200 200 200 200 200 200

@@ -36,7 +36,7 @@ class ComputeDefinition(ApiDefinition):
     service_type = "compute"
     routes = ROUTES
     validation = StructValidation(ROUTES, strict_since=(2, 102))
-    public = frozenset({"/", "/v2.1", "/v3", "/compute", "/versions"})
+    public = frozenset({"/", "/v2.0", "/v2.1", "/v3", "/compute", "/versions"})
 
     def negotiate(self, request: falcon.Request, response: falcon.Response) -> Version:
         response.set_header("x-compute-request-id", request.context.request_id)

@@ -74,14 +74,35 @@ def _document(call: Call) -> dict[str, Any]:
     }
 
 
+def _first_document(call: Call) -> dict[str, Any]:
+    """Nova's v2.0, which has no microversions. Clients expect it as the first version. Its other paths are not served:
+    `/v2/` is the Image API.
+    """
+    return {
+        "id": "v2.0",
+        "status": "SUPPORTED",
+        "version": "",
+        "min_version": "",
+        "updated": "2011-01-21T11:33:21Z",
+        "links": [{"rel": "self", "href": call.url("/v2.0/")}],
+    }
+
+
 def versions(api: Collaborators, call: Call) -> dict[str, Any]:
-    return {"versions": [_document(call)]}
+    return {"versions": [_first_document(call), _document(call)]}
 
 
 def version(api: Collaborators, call: Call) -> dict[str, Any]:
-    document = _document(call)
+    return _detailed(_document(call), MEDIA)
+
+
+def first_version(api: Collaborators, call: Call) -> dict[str, Any]:
+    return _detailed(_first_document(call), MEDIA.replace("2.1", "2"))
+
+
+def _detailed(document: dict[str, Any], media: str) -> dict[str, Any]:
     links = [*document["links"], {"rel": "describedby", "type": "text/html", "href": REFERENCE}]
-    return {"version": document | {"links": links, "media-types": [{"base": "application/json", "type": MEDIA}]}}
+    return {"version": document | {"links": links, "media-types": [{"base": "application/json", "type": media}]}}
 
 
 def identity(api: Collaborators, call: Call) -> dict[str, Any]:
@@ -102,6 +123,7 @@ def identity(api: Collaborators, call: Call) -> dict[str, Any]:
 ROUTES: tuple[Route, ...] = (
     Route(method="GET", path="/", handler=versions),
     Route(method="GET", path="/compute", handler=versions),
+    Route(method="GET", path="/v2.0", handler=first_version),
     Route(method="GET", path="/v2.1", handler=version),
     Route(method="GET", path="/v3", handler=identity),
     Route(method="GET", path="/versions", handler=image_versions.versions),

@@ -8,17 +8,18 @@ from minova.objects.servers.states import PowerState
 from minova.virt.driver.consoles import last_lines
 from minova.virt.fake.records import FakeRecords
 
-# The port of the Discard protocol.
-_CONSOLE_PORT = 9
+# The port of the Discard protocol. Tests set that of a server.
+CONSOLE_PORT = 9
 
 
 class FakeConsoles(FakeRecords):
     def __init__(self, conf: cfg.ConfigOpts) -> None:
         super().__init__(conf)
+        self._address = str(conf.vnc.server_proxyclient_address)
         self._consoles = {ConsoleType.NOVNC: conf.vnc.enabled, ConsoleType.SERIAL: conf.serial_console.enabled}
 
     def console(self, instance_uuid: str, console_type: ConsoleType) -> ConsoleAddress:
-        """Returns, for an enabled type, an address at which nothing listens."""
+        """Returns, for an enabled type, an address at which nothing of minova listens."""
         with self._lock:
             self._begin("console")
             domain = self._domain(instance_uuid)
@@ -26,7 +27,7 @@ class FakeConsoles(FakeRecords):
             raise errors.ConsoleTypeUnavailable(f"Unavailable console type {console_type}.")
         if domain.power_state is not PowerState.RUNNING:
             raise errors.Conflict(f"Instance {instance_uuid} does not run.")
-        return ConsoleAddress(host="127.0.0.1", port=_CONSOLE_PORT)
+        return ConsoleAddress(host=self._address, port=CONSOLE_PORT)
 
     def console_output(self, instance_uuid: str, tail_length: int | None) -> str:
         with self._lock:

@@ -1,6 +1,8 @@
 """The cloud that Tempest tests: minova's real services over RabbitMQ and PostgreSQL, with a fake driver, a Keystone and a Glance."""
 
 import contextlib
+import socket
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,17 +10,22 @@ from typing import Any, NamedTuple
 
 import requests
 
+from minova.cmd import consoleproxy
 from minova.conf.scheduler import DEFAULT_FILTERS
+from minova.virt.fake import consoles
 from tests import limits
-from tests.cluster import Cluster
+from tests.cluster import Cluster, configure
 from tests.servers.glance import Glance
 from tests.servers.keystone import PASSWORD, REGION, Keystone
 from tests.servers.postgresql import PostgreSQL
+from tests.servers.private_server import free_ports
 from tests.servers.rabbitmq import RabbitMQ
 
 Json = dict[str, Any]
 HOSTS = ("compute1", "compute2")
 NETWORK = "tempest-shared"
+# The port of VNC's first display.
+VNC = 5900
 # name, MiB of memory, vCPUs, GiB of disk; the second one is larger.
 FLAVORS = (("tempest.nano", 64, 1, 1), ("tempest.micro", 128, 1, 2))
 # As Tempest looks for them.
@@ -70,12 +77,13 @@ def cloud() -> Iterator[Cloud]:
         glance = stack.enter_context(Glance(keystone, threads=1))
         publish(keystone, "identity", "keystone", keystone.url)
         publish(keystone, "image", "glance", glance.url)
+        (proxy,) = free_ports(1)
         file = folder / "minova.conf"
         file.write_text(OPTIONS.format(keystone=keystone.url, password=PASSWORD))
         cluster = stack.enter_context(
             Cluster(
                 folder / "cloud",
-                HOSTS,
+                HOSTS[:1],
                 transport_url=rabbitmq.fresh_url(),
                 database_url=postgresql.fresh_url(),
                 files=[str(file)],
@@ -89,14 +97,42 @@ def cloud() -> Iterator[Cloud]:
                 force_config_drive=True,
                 filter_scheduler__enabled_filters=FILTERS,
                 vnc__enabled=True,
+                vnc__novncproxy_base_url=f"http://127.0.0.1:{proxy}/vnc_lite.html",
+                consoleproxy__port=proxy,
                 serial_console__enabled=True,
                 # As operators have them: the limits of a Cluster are lifted.
                 **{f"quota__{name}": limit for name, limit in limits.DEFAULTS.items()},
             )
         )
+        cluster.add_compute(HOSTS[1], vnc__server_proxyclient_address=_own_address())
+        _serve_consoles(stack, cluster, proxy)
         for kind, name, path in ENDPOINTS:
             publish(keystone, kind, name, cluster.url + path)
         yield fill(keystone, glance.url, cluster.url)
+
+
+def _serve_consoles(stack: contextlib.ExitStack, cluster: Cluster, port: int) -> None:
+    """minova-consoleproxy, and QEMU's VNC server as the screen of each fake guest."""
+    (screen,) = free_ports(1)
+    qemu = ["qemu-system-x86_64", "-machine", "none", "-nodefaults", "-display", f"vnc=:{screen - VNC},share=ignore"]
+    process = stack.enter_context(subprocess.Popen(qemu))
+    stack.callback(process.terminate)
+    consoles.CONSOLE_PORT = screen
+    # A loopback address is reached on the host of the proxy alone.
+    conf = configure(cluster.folder / "proxy", host=HOSTS[0], consoleproxy__port=port)
+    proxy = consoleproxy.compose(conf, cluster.rpc("consoleproxy", conf))
+    proxy.start()
+    stack.callback(proxy.stop)
+
+
+def _own_address() -> str:
+    """Returns an address of this machine that is not loopback, if there is one."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing
+        except OSError:
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
 
 
 def publish(keystone: Keystone, kind: str, name: str, url: str) -> None:

@@ -59,11 +59,10 @@ vnc_console = true
 serial_console = true
 scheduler_enabled_filters = {filters}
 nova_policy_roles = admin,manager,member,reader,service
-# Servers do not move between hosts yet.
-resize = false
-cold_migration = false
+resize = true
+cold_migration = true
+shelve_migrate = true
 live_migration = false
-shelve_migrate = false
 # There is no volume service, and consoles are VNC and serial.
 attach_encrypted_volume = false
 swap_volume = false

@@ -150,7 +150,13 @@ def test_identity_says_its_version_and_the_root_lists_computes(cloud: Cloud) -> 
         "stable",
         "http://localhost/v3/",
     )
-    assert [one["id"] for one in cloud.get("/")["versions"]] == ["v2.1"]
+    first, second = cloud.get("/")["versions"]
+    assert (first["id"], first["status"], first["version"]) == ("v2.0", "SUPPORTED", "")
+    assert (second["id"], second["status"]) == ("v2.1", "CURRENT")
+    for each in (first, second):
+        (link,) = each["links"]
+        shown = cloud.get(link["href"].removeprefix("http://localhost"))["version"]
+        assert (shown["id"], shown["links"][0]) == (each["id"], link)
 
 
 def hrefs(shown: Any) -> list[str]:
