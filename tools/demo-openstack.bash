@@ -93,6 +93,7 @@ run_openstack() {
     console_of_guest
     show openstack server list
     show openstack catalog list -c Name -c Type
+    show openstack console url show "$GUEST"
     trap - INT TERM
     say "done in $SECONDS s. Go on with: source $OPENRC; .venv/bin/openstack server show $GUEST"
     say "tools/demo --stop removes it all"

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -68,6 +69,9 @@ def test_a_server_boots_by_openstack_alone_and_again_on_what_runs(state: Path) -
         assert re.search(r"\| status +\| ACTIVE ", said)
         assert "MINOVA-GUEST READY" in said
         assert {"compute", "identity", "image", "network", "placement"} <= set(re.findall(r"\| (\w+)", said))
+        (url,) = re.findall(r"\| url +\| (\S+)", said)
+        with urllib.request.urlopen(url, timeout=60) as page:
+            assert b"noVNC" in page.read()
         ids += re.findall(r"\| id +\| (\S+)", said)
     assert len(set(ids)) == 2, "each run has a guest of its own"
     refused = demo(state)

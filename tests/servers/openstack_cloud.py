@@ -23,12 +23,16 @@ import urllib3
 from tests.servers.glance import Glance
 from tests.servers.keystone import PASSWORD, REGION, Keystone
 from tests.servers.postgresql import PostgreSQL
-from tests.servers.private_server import PrivateServer, ServerError, end_server, keeper_of
+from tests.servers.private_server import PrivateServer, ServerError, end_server, free_ports, keeper_of
 from tests.servers.rabbitmq import RabbitMQ
 
 BIN = Path(sys.executable).parent
 COMPUTE = "minova-compute"
-EXECUTABLES = ("minova-api", "minova-conductor", "minova-scheduler", COMPUTE)
+PROXY = "minova-consoleproxy"
+EXECUTABLES = ("minova-api", "minova-conductor", "minova-scheduler", COMPUTE, PROXY)
+# Those that the API lists as up.
+LISTED = ("minova-conductor", "minova-scheduler", COMPUTE)
+OWN_FILES = {COMPUTE: "compute.conf", PROXY: "consoleproxy.conf"}
 # In the order of their starts.
 NAMES = ("rabbitmq", "postgresql", "keystone", "glance", *EXECUTABLES)
 # For a slow machine with two processors.
@@ -51,6 +55,12 @@ osapi_compute_listen_port = {port}
 auth_strategy = keystone
 [database]
 connection = {database}
+[vnc]
+enabled = true
+novncproxy_base_url = http://127.0.0.1:{proxy}/vnc_lite.html
+[serial_console]
+enabled = true
+base_url = ws://127.0.0.1:{proxy}/
 [glance]
 backend = glance
 region_name = {region}
@@ -65,6 +75,14 @@ endpoint_override = {api}
 [libvirt]
 connection_uri = {libvirt}
 virt_type = qemu
+[vnc]
+enabled = true
+[serial_console]
+enabled = true
+"""
+# Consoles of guests are at loopback addresses, which the proxy of the same host reaches.
+CONSOLES = """[consoleproxy]
+port = {proxy}
 """
 
 
@@ -149,19 +167,22 @@ def _start(directory: Path, libvirt_uri: str) -> Keystone:
     publish(keystone, "image", glance.url)
     user = USER.format(keystone=keystone.url, user="minova", password=PASSWORD, project="service")
     database = postgresql.fresh_url()
+    (proxy,) = free_ports(1)
 
     def controller(port: int) -> str:
         every = EVERY.format(host="controller", folder=directory / "controller", rabbitmq=rabbitmq.url)
-        own = CONTROLLER.format(port=port, database=database, region=REGION, keystone=keystone.url)
+        own = CONTROLLER.format(port=port, database=database, region=REGION, keystone=keystone.url, proxy=proxy)
         return f"{every}{own}{user}[service_user]\n{user}"
 
-    files = {name: directory / ("compute.conf" if name == COMPUTE else "controller.conf") for name in EXECUTABLES}
+    files = {name: directory / OWN_FILES.get(name, "controller.conf") for name in EXECUTABLES}
     api = Api(directory / "minova-api", files["minova-api"], controller)
     api.open(detached=True)
     for kind, path in (("compute", "/v2.1"), ("network", "/network"), ("placement", "/placement")):
         publish(keystone, kind, f"{api.url}{path}")
     every = EVERY.format(host="vm", folder=directory / "compute", rabbitmq=rabbitmq.url)
     write(files[COMPUTE], every + HYPERVISOR.format(api=api.url, libvirt=libvirt_uri))
+    every = EVERY.format(host="vm", folder=directory / "consoleproxy", rabbitmq=rabbitmq.url)
+    write(files[PROXY], every + CONSOLES.format(proxy=proxy))
     for name in EXECUTABLES[1:]:
         Service(directory / name, files[name]).open(detached=True)
     wait_until_up(keystone, api.url, directory)
@@ -181,7 +202,7 @@ def wait_until_up(keystone: Keystone, url: str, directory: Path) -> None:
     while time.monotonic() < deadline:
         answer: Any = urllib3.request("GET", f"{url}/v2.1/os-services", headers={"X-Auth-Token": token}, timeout=30)
         states = {row["binary"]: row["state"] for row in answer.json()["services"]} if answer.status == 200 else {}
-        if all(states.get(name.replace("minova-", "nova-")) == "up" for name in EXECUTABLES[1:]):
+        if all(states.get(name.replace("minova-", "nova-")) == "up" for name in LISTED):
             return
         ended = [name for name in NAMES if keeper_of(directory / name) is None]
         if ended:
