@@ -16,6 +16,7 @@ import pytest
 
 from minova import errors
 from minova.conductor.tasks import worker
+from minova.context import RequestContext
 from minova.objects.servers.states import PowerState
 from tests.faults.cloud import CONTROLLERS, FLAVOR, Cloud
 from tests.faults.test_crash_table import DOWN_FOR, RENEWALS, RESTART_WITHIN, STABLE_WITHIN, Trap, unfinished
@@ -23,6 +24,7 @@ from tests.faults.test_moves import LARGER, Mover
 from tests.faults.world import Process
 
 pytestmark = pytest.mark.timeout(600)
+CTX = RequestContext(request_id="req-order", user_id="u", project_id="p", is_admin=True)
 UNDISTURBED = 10.0
 # Seconds that the broker or the database is away.
 CUT = 8.0
@@ -38,15 +40,27 @@ CORE = (
     ("confirm_resize", "source"),
     ("revert_resize", "destination"),
     ("revert_resize", "broker"),
+    ("live_migrate", "source"),
+    ("live_migrate", "conductor"),
 )
+ABORT = "abort"
 # What each request begins with, and in which states of the server it may end.
-BEGINS_IN = {"migrate": "active", "resize": "active", "confirm_resize": "resized", "revert_resize": "resized"}
+BEGINS_IN = {
+    "migrate": "active",
+    "resize": "active",
+    "confirm_resize": "resized",
+    "revert_resize": "resized",
+    "live_migrate": "active",
+    ABORT: "active",
+}
 ENDS_IN = {
     "migrate": {"active", "resized"},
     "resize": {"active", "resized"},
     # A conductor that dies before it has accepted the request has not done it.
     "confirm_resize": {"active", "resized"},
     "revert_resize": {"active", "resized"},
+    "live_migrate": {"active"},
+    ABORT: {"active"},
 }
 
 
@@ -59,6 +73,8 @@ def _fewer_renewals(monkeypatch: pytest.MonkeyPatch) -> None:
 def mover(tmp_path: Path) -> Iterator[Mover]:
     made = Mover(tmp_path)
     made.world.down_for = DOWN_FOR
+    for driver in made.cloud.drivers.values():
+        driver.between_rounds = lambda: made.world.run(0.5)
     try:
         yield made
     finally:
@@ -129,9 +145,18 @@ def require_one_guest(mover: Mover) -> None:
 def killed_at(mover: Mover, kind: str, killed: str, step: int) -> bool:
     """False: the move was over before this step."""
     bring_back(mover, kind)
+    if kind == ABORT:
+        mover.ask("live_migrate")
+        mover.wait(lambda: mover.migration().status == "migrating", step=0.1)
     kill, trap = mover.world.kill, trap_of(mover, killed, step)
     with suppress(errors.ServiceUnavailable):  # the conductor that was asked has died
-        mover.ask(kind, LARGER if kind == "resize" else None)
+        if kind == ABORT:
+            order = msgspec.structs.replace(CTX, request_id=f"req-abort-{step}")
+            mover.cloud.conductor.cancel_move(
+                order, instance_uuid=mover.uuid, migration_uuid=mover.migration().uuid, override_lock=True
+            )
+        else:
+            mover.ask(kind, LARGER if kind == "resize" else None)
     with suppress(AssertionError):
         mover.wait(lambda: trap.killed is not None or mover.is_at_rest(), UNDISTURBED, step=0.2)
     trap.disarm()
@@ -162,4 +187,5 @@ def test_a_killed_process_loses_and_doubles_nothing(mover: Mover, kind: str, kil
         ("confirm_resize", "destination"),
         ("confirm_resize", "scheduler"),
         ("revert_resize", "scheduler"),
+        (ABORT, "scheduler"),
     }

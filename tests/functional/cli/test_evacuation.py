@@ -81,3 +81,29 @@ def test_the_servers_of_a_host_are_migrated(minova: Cli) -> None:
     assert (rows["one"]["Status"], rows["one"]["Host"]) == ("VERIFY_RESIZE", "h2")
     assert rows["one"]["Outcome"] == "migrated, to be confirmed"
     assert (answer.code, rows["two"]["Host"], rows["two"]["Outcome"].startswith("refused: ")) == (1, "h1", True)
+
+
+def test_servers_migrate_while_they_run(minova: Cli) -> None:
+    succeed(minova("server", "create", "one", *TINY, "--host", "h1", "--wait"))
+    succeed(minova("server", "create", "two", *TINY, "--host", "h1", "--wait"))
+    succeed(minova("server", "create", "off", *TINY, "--host", "h1", "--wait"))
+    succeed(minova("server", "stop", "off", "--wait"))
+    assert "one: would go to h2" in succeed(minova("server", "migrate", "--live-migration", "one", "--dry-run")).out
+    assert "one: would go to h2" in succeed(minova("server", "migrate", "one", "--dry-run")).out
+    assert host_of(minova, "one") == "h1"
+    succeed(minova("server", "migrate", "--live-migration", "one", "--wait"))
+    assert host_of(minova, "one") == "h2"
+    (migration,) = json_output(minova("server", "migration", "list", "--server", "one", "-f", "json"))
+    number = str(migration["Id"])
+    shown = json_output(minova("server", "migration", "show", "one", number, "--watch", "-f", "json"))
+    assert (shown["status"], shown["migration_type"]) == ("completed", "live-migration")
+    late = minova("server", "migration", "abort", "one", number)
+    assert (late.code, "Cannot 'abort live migration'" in late.err) == (1, True)
+    late = minova("server", "migration", "force", "complete", "one", number)
+    assert (late.code, "Cannot 'force_complete'" in late.err) == (1, True)
+    answer = minova("host", "evacuate", "live", "h1", "-f", "json")
+    rows = {row["Name"]: row for row in json.loads(answer.out)}
+    assert (rows["two"]["Host"], rows["two"]["Outcome"]) == ("h2", "migrated")
+    assert (answer.code, rows["off"]["Host"], "os-migrateLive" in rows["off"]["Outcome"]) == (1, "h1", True)
+    alone = minova("server", "migrate", "--shared-migration", "one")
+    assert (alone.code, "need --live-migration" in alone.err) == (1, True)

@@ -1,4 +1,4 @@
-"""`minova host evacuate|servers migrate`: move all servers of a host, a few at a time, with a table of what
+"""`minova host evacuate|evacuate live|servers migrate`: move all servers of a host, a few at a time, with a table of what
 became of each. One that cannot be moved stops no other.
 """
 
@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 from minova.cli.base import Lister
 from minova.cli.client import COMPUTE, Client, Json, part
 from minova.cli.commands.server.actions.evacuate import VERSION, add_destination, preview
+from minova.cli.commands.server.actions.moves import LIVE, live_arguments
 from minova.cli.errors import CliError
 from minova.cli.output.columns import printable
 from minova.cli.output.servers import HOST
@@ -39,7 +40,7 @@ class HostMove(Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument("of_host", metavar="HOST", help="the host that they leave")
-        add_destination(parser, "--target-host", dry_run=self.key == HostEvacuate.key)
+        add_destination(parser, "--target-host")
         parser.add_argument(
             "--max-servers", type=int, metavar="COUNT", help="move so many of them at most (default: all)"
         )
@@ -102,6 +103,19 @@ class HostEvacuate(HostMove):
     """
 
     key, moved = "evacuate", "evacuated"
+
+
+class HostEvacuateLive(HostMove):
+    """Migrate all servers of a host while they run.
+
+    A host takes part in [DEFAULT] max_concurrent_live_migrations at once; the others wait for their turn. A server that is
+    off, or cannot be migrated, stays.
+    """
+
+    key, moved = LIVE, "migrated"
+
+    def arguments(self, parsed_args: argparse.Namespace) -> Any:
+        return live_arguments(parsed_args.host)
 
 
 class HostServersMigrate(HostMove):

@@ -1,16 +1,24 @@
-"""`minova server migration list|show`: the moves of servers."""
+"""`minova server migration list|show|abort|force complete`: the moves of servers."""
 
 import argparse
+import sys
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from minova.cli import find
-from minova.cli.base import Lister, ShowOne
-from minova.cli.client import COMPUTE, Json
+from minova.cli.base import Command, Lister, ShowOne
+from minova.cli.client import COMPUTE, Client, Json, part
 from minova.cli.errors import CliError
 from minova.cli.parser import add_paging
 
 MIGRATIONS = f"{COMPUTE}/os-migrations"
+# The first one in which migrations that wait can be aborted, too.
+VERSION = "2.65"
+ENDED = frozenset({"completed", "confirmed", "reverted", "error", "failed", "cancelled", "done", "deleted"})
+BAR = 20
+# The beginnings of the fields of the progress.
+_SHOWN = ("memory_", "disk_", "phase", "bytes_", "seconds", "downtime_")
 COLUMNS = ("Id", "UUID", "Server UUID", "Type", "Status", "Source Compute", "Dest Compute", "Created At", "Updated At")
 _KEYS = (
     "id",
@@ -63,20 +71,110 @@ class MigrationList(Lister):
 
 
 class MigrationShow(ShowOne):
-    """Show a move of a server (for administrators)."""
+    """Show a move of a server (for administrators). Of a live migration in progress also how far it is."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        parser.add_argument("server", metavar="SERVER", help="name or ID")
-        parser.add_argument("migration", metavar="MIGRATION", help="ID or UUID, as migration list shows it")
+        parser = _of_server(super().get_parser(prog_name))
+        parser.add_argument("--watch", action="store_true", help="show the progress until the move has ended")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], Iterable[Any]]:
-        server = find.server(self.client, parsed_args.server, every=True)
-        for migration in self.client.pages(MIGRATIONS, "migrations", limit=None, instance_uuid=server["id"]):
-            if parsed_args.migration in (str(migration["id"]), migration["uuid"]):
-                return self.dict2columns(_without_links(migration))
-        raise CliError(f"Server {server['name']} has no migration {parsed_args.migration}.")
+        client = self.client.at(VERSION)
+        server, migration = _find(client, parsed_args)
+        if parsed_args.watch:
+            migration = _watched(client, server, migration)
+        shown = _without_links(migration) | (_progress(client, server, migration) or {})
+        return self.dict2columns(shown)
+
+
+class MigrationAbort(Command):
+    """Abort a live migration: the server stays on its host. Also cancels a resize or a migration that has not ended yet."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        return _of_server(super().get_parser(prog_name))
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        client = self.client.at(VERSION)
+        server, migration = _find(client, parsed_args)
+        client.delete(_path(server, migration))
+
+
+class MigrationForceComplete(Command):
+    """Let a live migration end soon: its guest stands still, or runs at its destination before its memory is there."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        return _of_server(super().get_parser(prog_name))
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        client = self.client.at(VERSION)
+        server, migration = _find(client, parsed_args)
+        client.post(f"{_path(server, migration)}/action", {"force_complete": None})
+
+
+def _of_server(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    parser.add_argument("server", metavar="SERVER", help="name or ID")
+    parser.add_argument("migration", metavar="MIGRATION", help="ID or UUID, as migration list shows it")
+    return parser
+
+
+def _find(client: Client, parsed_args: argparse.Namespace) -> tuple[Json, Json]:
+    """Returns the server and its migration."""
+    server = find.server(client, parsed_args.server, every=True)
+    for migration in client.pages(MIGRATIONS, "migrations", limit=None, instance_uuid=server["id"]):
+        if parsed_args.migration in (str(migration["id"]), migration["uuid"]):
+            return server, migration
+    raise CliError(f"Server {server['name']} has no migration {parsed_args.migration}.")
+
+
+def _path(server: Json, migration: Json) -> str:
+    return f"{COMPUTE}/servers/{part(server['id'])}/migrations/{migration['id']}"
+
+
+def _progress(client: Client, server: Json, migration: Json) -> Json | None:
+    """Returns how far a live migration in progress is; None: it is not in progress."""
+    if migration["migration_type"] != "live-migration" or migration["status"] in ENDED:
+        return None
+    for shown in client.get(f"{COMPUTE}/servers/{part(server['id'])}/migrations")["migrations"]:
+        if shown["id"] == migration["id"]:
+            return {key: value for key, value in shown.items() if key.startswith(_SHOWN)}
+    return None
+
+
+def _watched(client: Client, server: Json, migration: Json) -> Json:
+    """Shows the progress until the migration has ended, and returns it then."""
+    shows_bar, last = sys.stderr.isatty(), ""
+    while migration["status"] not in ENDED | {"finished"}:
+        line = progress_line(migration["status"], _progress(client, server, migration) or {})
+        if shows_bar:
+            print(f"\r\x1b[2K{line}", end="", file=sys.stderr, flush=True)
+        elif line != last:
+            print(line, file=sys.stderr, flush=True)
+        last = line
+        time.sleep(1.0)
+        listed = client.pages(MIGRATIONS, "migrations", limit=None, instance_uuid=server["id"])
+        migration = next((one for one in listed if one["id"] == migration["id"]), migration | {"status": "deleted"})
+    if shows_bar and last:
+        print(file=sys.stderr)
+    return migration
+
+
+def progress_line(status: str, progress: Json) -> str:
+    """Returns one line: a bar, what remains, the speed, and the time for which the guest stands still."""
+    total = (progress.get("memory_total_bytes") or 0) + (progress.get("disk_total_bytes") or 0)
+    if not total:
+        return status
+    left = progress["memory_remaining_bytes"] + progress["disk_remaining_bytes"]
+    done = max(total - left, 0) / total
+    words = [
+        f"{status}  [{'#' * round(done * BAR):.<{BAR}}] {done:4.0%}",
+        f"memory {progress['memory_remaining_bytes'] >> 20} MiB left",
+        f"{(progress.get('bytes_per_second') or 0) >> 20} MiB/s",
+    ]
+    if progress["disk_total_bytes"]:
+        words.insert(1, f"disks {progress['disk_remaining_bytes'] >> 20} MiB left")
+    if progress.get("downtime_ms") is not None:
+        words.append(f"downtime {progress['downtime_ms']} ms")
+    return "  ".join(words)
 
 
 def _without_links(migration: Json) -> Json:

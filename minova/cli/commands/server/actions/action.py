@@ -13,6 +13,9 @@ from minova.cli.errors import ApiError, CliError
 from minova.cli.parser import add_wait
 from minova.cli.wait import Gone, Progress, TimedOut, failed_action, wait_for_status
 
+# The names of records that differ from those of the actions.
+_RECORDED = {"os-migrateLive": "live-migration"}
+
 
 class Goal(NamedTuple):
     """What --wait waits for: the action by its key, the statuses that the server may have then, None: any, and what messages say of it."""
@@ -99,7 +102,11 @@ class ServerAction(Command):
             return None
         newest: Json = listed[0] if listed else {}
         has_failed = newest.get("result", "Error") == "Error"
-        return newest.get("message") if has_failed and newest.get("action") == key.removeprefix("os-") else None
+        return (
+            newest.get("message")
+            if has_failed and newest.get("action") == _RECORDED.get(key, key.removeprefix("os-"))
+            else None
+        )
 
 
 def add_all_projects(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""`minova server evacuate`: build servers of a host that is down again on other hosts."""
+"""`minova server evacuate`: build servers of a host that is down again on other hosts. And what moves have in common."""
 
 import argparse
 from typing import Any
@@ -10,7 +10,20 @@ from minova.cli.commands.server.actions.action import ServerAction
 VERSION = "2.68"
 
 
-class ServerEvacuate(ServerAction):
+class PreviewedAction(ServerAction):
+    """An action that moves servers: with --dry-run it shows where they would go."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        if not parsed_args.dry_run:
+            super().take_action(parsed_args)
+            return
+        for uuid, server in self.find_each(parsed_args).items():
+            place, reason = preview(self.client, uuid, {self.key: self.arguments_for(server, parsed_args)})
+            print(f"{server['name']}: would go to {place}" if place else f"{server['name']}: {reason}")
+            self.exit_code |= not place
+
+
+class ServerEvacuate(PreviewedAction):
     """Build servers of a host that is down again on another one.
 
     The host must be forced down: 'minova service set HOST --down'. On shared storage the servers keep their disks. Else
@@ -28,16 +41,6 @@ class ServerEvacuate(ServerAction):
         parser.add_argument("--password", metavar="PASSWORD", help="for guests whose disks are made anew")
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> None:
-        if not parsed_args.dry_run:
-            super().take_action(parsed_args)
-            return
-        for uuid, server in self.find_each(parsed_args).items():
-            body = {self.key: self.arguments_for(server, parsed_args)}
-            place, reason = preview(self.client, uuid, body)
-            print(f"{server['name']}: would go to {place}" if place else f"{server['name']}: {reason}")
-            self.exit_code |= not place
-
     def arguments(self, parsed_args: argparse.Namespace) -> Any:
         chosen = {"host": parsed_args.host, "adminPass": parsed_args.password}
         return {name: value for name, value in chosen.items() if value is not None}
@@ -53,7 +56,11 @@ def add_destination(parser: argparse.ArgumentParser, option: str, *, dry_run: bo
     )
     parser.set_defaults(dry_run=False)
     if dry_run:
-        parser.add_argument("--dry-run", action="store_true", help="show where they would go; nothing is done")
+        add_dry_run(parser)
+
+
+def add_dry_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="show where they would go; nothing is done")
 
 
 def preview(client: Client, uuid: str, body: Json) -> tuple[str | None, str]:
