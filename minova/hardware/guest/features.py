@@ -31,7 +31,7 @@ _ALIKE = (
     "tpm_version",
 )
 _NO_USB = "none"
-MEMORY_ENCRYPTION = "HW_CPU_X86_AMD_SEV"
+MEMORY_ENCRYPTION, STATELESS_FIRMWARE = "HW_CPU_X86_AMD_SEV", "COMPUTE_SECURITY_STATELESS_FIRMWARE"
 
 
 class GuestFeatures(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +56,7 @@ class GuestFeatures(msgspec.Struct, frozen=True, kw_only=True):
     input_bus: str | None = None
     pointer_model: str | None = None
     encrypted_memory: bool = False
+    stateless_firmware: bool = False
 
 
 def guest_features(flavor: Flavor, properties: Mapping[str, str]) -> GuestFeatures:
@@ -79,6 +80,7 @@ def guest_features(flavor: Flavor, properties: Mapping[str, str]) -> GuestFeatur
         input_bus=image.get("hw_input_bus"),
         pointer_model=image.get("hw_pointer_model"),
         encrypted_memory=encrypts_memory(flavor),
+        stateless_firmware=bool(image.get("hw_firmware_stateless")),
     )
 
 
@@ -101,6 +103,8 @@ def require_agreement(flavor: Flavor, properties: Mapping[str, str]) -> None:
     features = guest_features(flavor, properties)
     _require_possible(features, image)
     _require_address_bits(features, specs)
+    if features.stateless_firmware:
+        _require_firmware(specs, image)
 
 
 def traits_of_features(features: GuestFeatures) -> frozenset[str]:
@@ -113,6 +117,8 @@ def traits_of_features(features: GuestFeatures) -> frozenset[str]:
     needed = {f"{prefix}_{model}".upper().replace("-", "_") for prefix, model in named.items() if model}
     if features.packed_ring:
         needed.add("COMPUTE_NET_VIRTIO_PACKED")
+    if features.stateless_firmware:
+        needed.add(STATELESS_FIRMWARE)
     if features.encrypted_memory:
         needed.add(MEMORY_ENCRYPTION)
     if features.address_mode is not None:
@@ -143,6 +149,15 @@ def _require_possible(features: GuestFeatures, image: Mapping[str, Any]) -> None
     if features.iommu_model == "intel" and machine and "q35" not in machine:
         raise errors.InvalidVIOMMUMachineType(
             f"hw_machine_type={machine} of the image: hw:viommu_model=intel needs q35"
+        )
+
+
+def _require_firmware(specs: Mapping[str, str], image: Mapping[str, Any]) -> None:
+    if image.get("hw_firmware_type") != "uefi":
+        raise errors.Invalid("hw_firmware_stateless of the image needs hw_firmware_type=uefi")
+    if "required" in {specs.get("os:secure_boot"), image.get("os_secure_boot")}:
+        raise errors.Invalid(
+            "hw_firmware_stateless of the image: firmware without variables has no keys for os_secure_boot=required"
         )
 
 

@@ -103,6 +103,7 @@ def settings_from(
         rng_device=conf.libvirt.rng_dev_path,
         uefi=offer.uefi,
         secure_boot=offer.secure_boot,
+        stateless_loader=offer.loader if offer.uefi else None,
         encryption=offer.encryption if virt_type == "kvm" else None,
     )
 

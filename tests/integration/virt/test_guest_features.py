@@ -116,3 +116,12 @@ def test_a_fault_of_libvirt_names_the_key(tmp_path: Path, libvirtd: Libvirtd, gu
         guest(tmp_path / "2", libvirtd, guest_image, {}, flavor),
     ):
         pass
+
+
+def test_firmware_without_variables_boots(tmp_path: Path, libvirtd: Libvirtd, guest_image: Path) -> None:
+    properties = {"hw_firmware_type": "uefi", "hw_firmware_stateless": "true"}
+    flavor = msgspec.structs.replace(FLAVOR, vcpus=1, memory_mb=192, extra_specs={})
+    with guest(tmp_path, libvirtd, guest_image, properties, flavor) as vm:
+        vm.ready(1)
+        assert vm.ask("test -d /sys/firmware/efi && echo uefi") == "uefi"
+        assert vm.xml().find("os/nvram") is None

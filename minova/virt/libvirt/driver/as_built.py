@@ -14,6 +14,7 @@ LOG = logging.getLogger(__name__)
 # The element that a guest with the key has, by the key's name without hw: or hw_.
 _ELEMENTS = {
     "mem_encryption": "launchSecurity",
+    "firmware_stateless": "os/loader[@stateless='yes']",
     "viommu_model": "devices/iommu",
     "sound_model": "devices/sound",
     "maxphysaddr_mode": "cpu/maxphysaddr",

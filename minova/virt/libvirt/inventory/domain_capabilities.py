@@ -1,7 +1,8 @@
 """The devices and firmware that libvirt's hypervisor offers to guests (its domain capabilities)."""
 
 import logging
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -16,13 +17,21 @@ LOG = logging.getLogger(__name__)
 _UNKNOWN = {libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_CONFIG_UNSUPPORTED}
 
 
+# Words in the names of firmware files with secure boot, or with keys of someone.
+_SECURE = re.compile(r"secboot|secure|enrolled|snakeoil|\.ms\b|amdsev|inteltdx", re.IGNORECASE)
+
+
 class GuestOffer(msgspec.Struct, frozen=True, kw_only=True):
-    """What the host offers to guests of its architecture, with its usual machine or with q35."""
+    """What the host offers to guests of its architecture, with its usual machine or with q35.
+
+    `loader`: the file of its UEFI firmware without secure boot.
+    """
 
     disk_buses: frozenset[str] = frozenset(DISK_BUSES)
     video_models: frozenset[str] = frozenset()
     uefi: bool = False
     secure_boot: bool = False
+    loader: str | None = None
     encryption: MemoryEncryption | None = None
 
 
@@ -55,8 +64,15 @@ def parse(texts: Iterable[str]) -> GuestOffer:
         video_models=frozenset(text for name, text in offered if name == "modelType" and text),
         uefi=("firmware", "efi") in offered,
         secure_boot=("secure", "yes") in offered,
+        loader=next((path for root in roots for path in _loaders(root)), None),
         encryption=next((found for root in roots if (found := _encryption(root)) is not None), None),
     )
+
+
+def _loaders(root: ET.Element) -> Iterator[str]:
+    for value in root.findall("os/loader[@supported='yes']/value"):
+        if value.text and not _SECURE.search(value.text.rpartition("/")[2]):
+            yield value.text
 
 
 def _encryption(root: ET.Element) -> MemoryEncryption | None:

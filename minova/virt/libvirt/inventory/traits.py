@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from minova.hardware.guest.features import MEMORY_ENCRYPTION
+from minova.hardware.guest.features import MEMORY_ENCRYPTION, STATELESS_FIRMWARE
 from minova.objects.catalogue.guest_hardware import SECURE_BOOT, UEFI, VIF_MODELS
 from minova.objects.hosts.numa import NUMATopology
 from minova.virt.libvirt.inventory.cpu_traits import standard_traits, traits_of_features
@@ -20,6 +20,7 @@ _IGB_SINCE = 8_000_000
 _NO_PC_SPEAKER_SINCE = 7_001_000
 _VIRTIO_SOUND_SINCE, _QEMU_WITH_VIRTIO_SOUND = 10_004_000, 8_002_000
 _VIRTIO_IOMMU_SINCE, _ADDRESS_BITS_SINCE = 8_003_000, 8_007_000
+STATELESS_SINCE = 8_006_000
 _SOUND_MODELS = ("ES1370", "AC97", "ICH6", "ICH9", "USB")
 
 
@@ -66,6 +67,8 @@ def offer_traits(
         traits.add(UEFI)
     if offer.secure_boot:
         traits.add(SECURE_BOOT)
+    if offer.uefi and offer.loader and libvirt_version >= STATELESS_SINCE:
+        traits.add(STATELESS_FIRMWARE)
     if offer.encryption is not None and kvm:
         traits.add(MEMORY_ENCRYPTION)
     return tuple(sorted(traits & standard_traits()))

@@ -82,6 +82,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     - `rx_queue_size`, `tx_queue_size`: packets in a queue of a virtio interface; 0: QEMU's own.
     - `serial_number`: of every guest; None: each guest's UUID; empty: none.
     - `pointer_model`: of guests with a screen; usbtablet or ps2mouse.
+    - `stateless_loader`: the file of UEFI firmware for guests without variables; None: this host has none.
     - `encryption`: how the host encrypts the memory of guests, if it does.
     """
 
@@ -112,6 +113,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     pointer_model: str = "usbtablet"
     uefi: bool = False
     secure_boot: bool = False
+    stateless_loader: str | None = None
     encryption: MemoryEncryption | None = None
 
 
@@ -250,7 +252,8 @@ def chosen_of(xml: str) -> ChosenHardware | None:
     if not machine:
         return None
     secure = loader is not None and loader.get("secure") == "yes"
-    return ChosenHardware(machine_type=machine, uefi=has_variables(xml), secure_boot=secure)
+    stateless = loader is not None and loader.get("stateless") == "yes"
+    return ChosenHardware(machine_type=machine, uefi=has_variables(xml) or stateless, secure_boot=secure)
 
 
 def disk_formats_of(xml: str, instance_uuid: str) -> dict[str, str]:
@@ -373,6 +376,8 @@ def _require_offered(guest: _Guest) -> None:
         raise HardwareNotOffered(f"hw_machine_type {machine} of the image: this host has no such machine for {arch}")
     if guest.features.encrypted_memory and settings.encryption is None:
         raise HardwareNotOffered("hw:mem_encryption of the flavor: this host cannot encrypt the memory of guests")
+    if guest.features.stateless_firmware and settings.stateless_loader is None:
+        raise HardwareNotOffered("hw_firmware_stateless of the image: this host has no such firmware")
     of_host = arch == canonical_arch(settings.arch)
     if hardware.uefi and not (settings.uefi and of_host):
         raise HardwareNotOffered(
@@ -413,7 +418,11 @@ def _os(domain: ET.Element, guest: _Guest, *, smbios: bool) -> None:
     # Without these attributes libvirt takes the host's architecture and its own default machine.
     attributes = {"arch": guest.arch, "machine": guest.machine}
     _text(element, "type", "hvm", **{name: value for name, value in attributes.items() if value})
-    if guest.hardware.uefi:
+    if guest.hardware.uefi and guest.features.stateless_firmware:
+        # libvirt chooses such firmware only where it is packed for that. Any UEFI firmware works without its variables.
+        loader = ET.SubElement(element, "loader", type="pflash", readonly="yes", stateless="yes")
+        loader.text = guest.settings.stateless_loader
+    elif guest.hardware.uefi:
         _firmware(element, secure=guest.secure_boot)
     ET.SubElement(element, "boot", dev="hd")
     if guest.hardware.boot_menu:

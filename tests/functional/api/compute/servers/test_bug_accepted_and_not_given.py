@@ -21,7 +21,8 @@ FLAVORS: list[dict[str, str]] = [
 IMAGES: list[dict[str, Any]] = [
     {"hw_mem_encryption": "true", **UEFI},
     {"hw_ephemeral_encryption": "true"},
-    {"hw_firmware_stateless": "true", **UEFI},
+    {"hw_firmware_stateless": "true"},
+    {"hw_firmware_stateless": "true", "os_secure_boot": "required", **UEFI},
     {"img_signature": "c2lnbmF0dXJl"},
     {"img_signature_certificate_uuid": "4711"},
     {"img_block_device_mapping": '[{"volume_id": "1"}]'},

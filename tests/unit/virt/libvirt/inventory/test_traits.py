@@ -1,5 +1,6 @@
 from minova.objects.hosts.numa import NUMACell, NUMATopology
 from minova.virt.libvirt.inventory.domain_capabilities import GuestOffer
+from minova.virt.libvirt.inventory.memory_encryption import MemoryEncryption
 from minova.virt.libvirt.inventory.traits import ALWAYS, offer_traits, traits_of
 
 SMT = NUMATopology((NUMACell(id=0, memory=1, siblings=(frozenset({0, 1}),)),))
@@ -57,6 +58,19 @@ def test_what_newer_versions_and_kvm_add() -> None:
     assert "COMPUTE_SOUND_MODEL_PCSPK" in of("x86_64", 7_000_000, 8_000_000)
     assert "COMPUTE_VIOMMU_MODEL_SMMUV3" in of("aarch64", 7_002_000, 9_000_000)
     assert not {"COMPUTE_SOUND_MODEL_SB16", "COMPUTE_VIOMMU_MODEL_INTEL"} & of("aarch64", 7_002_000, 9_000_000)
+
+
+def test_firmware_without_variables_needs_uefi_and_a_libvirt_that_knows_it() -> None:
+    trait, offer = "COMPUTE_SECURITY_STATELESS_FIRMWARE", GuestOffer(uefi=True, loader="/ovmf.fd")
+    assert trait in offer_traits("x86_64", offer, 7_002_000, libvirt_version=8_006_000)
+    assert trait not in offer_traits("x86_64", offer, 7_002_000, libvirt_version=8_005_000)
+    assert trait not in offer_traits("x86_64", GuestOffer(uefi=True), 7_002_000, libvirt_version=9_000_000)
+
+
+def test_memory_is_encrypted_by_kvm_alone() -> None:
+    trait, offer = "HW_CPU_X86_AMD_SEV", GuestOffer(encryption=MemoryEncryption(cbitpos=47, reduced_bits=1))
+    assert trait in offer_traits("x86_64", offer, 7_002_000, kvm=True)
+    assert trait not in offer_traits("x86_64", offer, 7_002_000)
 
 
 def test_newer_qemu_has_igb_and_a_host_without_firmware_no_uefi() -> None:

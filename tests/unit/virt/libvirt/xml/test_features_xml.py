@@ -6,8 +6,10 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
+from minova.errors import HardwareNotOffered
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.network.vif import Vif
+from minova.virt.libvirt.xml.guest_xml import chosen_of, has_variables
 from tests.unit.virt.libvirt.xml.test_guest_xml import FLAVOR, MACHINES, QEMU, attribute, xml_of
 
 KVM = msgspec.structs.replace(QEMU, virt_type="kvm")
@@ -207,3 +209,19 @@ def test_the_serial_number(number: str | None, shown: bool) -> None:
 def test_a_machine_without_iommu_keeps_its_type() -> None:
     settings = msgspec.structs.replace(QEMU, machine_types={"x86_64": "pc"}, machines=MACHINES)
     assert attribute(xml_of(settings), "os/type", "machine") == "pc"
+
+
+def test_firmware_without_variables() -> None:
+    settings = msgspec.structs.replace(QEMU, uefi=True, stateless_loader="/ovmf.fd")
+    properties = {"hw_firmware_type": "uefi", "hw_firmware_stateless": "true"}
+    domain = xml_of(settings, properties)
+    loader = domain.find("os/loader")
+    assert loader is not None
+    assert (loader.text, loader.attrib) == ("/ovmf.fd", {"type": "pflash", "readonly": "yes", "stateless": "yes"})
+    text = ET.tostring(domain, encoding="unicode")
+    assert not has_variables(text)
+    chosen = chosen_of(text.replace('<type arch="x86_64">', '<type arch="x86_64" machine="pc">'))
+    assert chosen is not None
+    assert chosen.uefi
+    with pytest.raises(HardwareNotOffered, match="hw_firmware_stateless"):
+        xml_of(msgspec.structs.replace(settings, stateless_loader=None), properties)
