@@ -1,7 +1,7 @@
 """The certificates that the configuration names, and when they end."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import msgspec
@@ -34,10 +34,15 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
 
 def named(conf: cfg.ConfigOpts) -> dict[str, str]:
     """Returns the files of certificates that the options name, by option."""
+    return files(conf, (*OWN, *AUTHORITIES))
+
+
+def files(conf: cfg.ConfigOpts, names: Collection[str]) -> dict[str, str]:
+    """Returns the values of the options with these names that are set, of all groups."""
     found = {}
     for group in (None, *sorted(conf._groups)):
         options = conf._opts if group is None else conf._groups[group]._opts
-        for name in sorted(set(options).intersection((*OWN, *AUTHORITIES))):
+        for name in sorted(set(options).intersection(names)):
             value = conf[name] if group is None else conf[group][name]
             if value:
                 found[f"[{group or 'DEFAULT'}] {name}"] = str(value)

@@ -6,6 +6,7 @@ a group: minova-compute shares the folders of disks with QEMU's group.
 
 import logging
 import os
+import re
 import stat
 import threading
 from collections.abc import Iterable
@@ -15,6 +16,8 @@ LOG = logging.getLogger(__name__)
 UMASK = 0o077
 FOLDER_MODE = 0o750
 _OTHERS = stat.S_IRWXO
+# Matches a line of a configuration file that contains a password, either alone or in a URL.
+_PASSWORD = re.compile(r"^\s*(?:\w*password\s*=\s*\S|\w+\s*=\s*\S+://[^\s/]*:[^\s/]+@)", re.MULTILINE)
 
 
 def set_umask() -> None:
@@ -83,3 +86,8 @@ def readable_by_others(path: Path) -> bool:
         return bool(path.stat().st_mode & stat.S_IROTH)
     except OSError:
         return False
+
+
+def holds_password(path: Path) -> bool:
+    """Returns whether a line of this configuration file contains a password. Raises OSError."""
+    return _PASSWORD.search(path.read_text(errors="replace")) is not None

@@ -4,7 +4,6 @@ import contextlib
 import gc
 import logging
 import os
-import re
 import signal
 import sys
 import threading
@@ -41,8 +40,6 @@ METRICS_PORTS = {
     "minova-consoleproxy": 9796,
     "minova-metadata": 9797,
 }
-# Matches a line of a configuration file that contains a password, either alone or in a URL.
-_PASSWORD = re.compile(r"^\s*(?:\w*password\s*=\s*\S|\w+\s*=\s*\S+://[^\s/]*:[^\s/]+@)", re.MULTILINE)
 Compose = Callable[[cfg.ConfigOpts, threading.Event], Sequence[service.Running]]
 
 
@@ -116,7 +113,7 @@ def _close_files(conf: cfg.ConfigOpts) -> None:
     folders = [Path(name) for name in (conf.state_path, conf.instances_path, conf.api.images_path)]
     private_files.close_to_others([*folders, *_database_files(conf.database.connection)])
     for file in configuration.files(conf):
-        if private_files.readable_by_others(file) and _PASSWORD.search(file.read_text(errors="replace")):
+        if private_files.readable_by_others(file) and private_files.holds_password(file):
             LOG.warning("All users of this machine can read the passwords in %s: chmod 640 it", file)
 
 

@@ -98,6 +98,7 @@ def _add_commands(subparsers: "argparse._SubParsersAction[Any]") -> None:
     _add_machine_type(subparsers)
     _add_unexpected(subparsers)
     _add_recovery(subparsers)
+    _add_doctor(subparsers)
     _add_policies(subparsers)
     _add_broker(subparsers)
     text = "What the scheduler would answer to a scenario: hosts, a configuration and requests in one file."
@@ -273,6 +274,18 @@ def _add_recovery(subparsers: "argparse._SubParsersAction[Any]") -> None:
         help="end safe mode although some can neither be adopted nor are removed: they stay as they are",
     )
     parser.set_defaults(work=_in_module("commands.recovery", "run"))
+
+
+def _add_doctor(subparsers: "argparse._SubParsersAction[Any]") -> None:
+    text = (
+        "Look for all that is wrong with the cloud: schema, clocks, services, releases, tasks past their time, guests and servers, "
+        "allocations, addresses, images, queues, space; and with this machine: certificates, modes of files, unknown options. Prints each "
+        "finding with the command that mends it, and nothing if all is well. Changes nothing. Exit code 0 if all is well, 1 for warnings "
+        "alone, 2 for errors."
+    )
+    parser = subparsers.add_parser("doctor", help="Say what is wrong, and which command mends it.", description=text)
+    parser.add_argument("--json", action="store_true", help="the findings as JSON")
+    parser.set_defaults(work=_in_module("commands.doctor", "run"))
 
 
 def _add_policies(subparsers: "argparse._SubParsersAction[Any]") -> None:

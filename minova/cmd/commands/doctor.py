@@ -1,0 +1,64 @@
+"""`minova-manage doctor`: reads everything, and says what is wrong and which command mends it. It changes nothing."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import msgspec
+from oslo_config import cfg
+
+from minova.cmd import database, gauges
+from minova.db.engine import Database
+from minova.health.doctor import broker, guests, images, machine, networks, services, space, tasks
+from minova.health.doctor import database as of_database
+from minova.health.doctor.findings import Finding, Patient, exit_code, in_both, text_of
+
+# Seconds between the two readings of the rows.
+BETWEEN = 1.0
+CHECKS: tuple[Callable[[Patient], Iterator[Finding]], ...] = (
+    of_database.check,
+    services.check,
+    tasks.check,
+    guests.check,
+    guests.check_allocations,
+    networks.check,
+    images.check,
+    space.check,
+)
+
+
+def run(conf: cfg.ConfigOpts) -> int:
+    """Prints the findings. Returns the exit code: 0 for none, 1 for warnings alone, 2 for errors."""
+    db = database.opened(conf, readonly=True)
+    try:
+        findings = examine(conf, db)
+    finally:
+        db.close()
+    if conf.command.json:
+        print(msgspec.json.format(msgspec.json.encode(findings), indent=2).decode())
+    elif findings:
+        print(text_of(findings))
+    return exit_code(findings)
+
+
+def examine(conf: cfg.ConfigOpts, db: Database) -> list[Finding]:
+    found = list(of_database.check_schema(conf, db))
+    if not found:
+        found = _rows(conf, db)
+        queues = list(gauges.queue_names(db, float(conf.service_down_time)))
+        found += broker.check(conf, queues)
+    # After the broker: its library registers options.
+    return [*found, *machine.check(conf, time.time())]
+
+
+def _rows(conf: cfg.ConfigOpts, db: Database) -> list[Finding]:
+    first = _read(conf, db)
+    if not first:
+        return []
+    time.sleep(BETWEEN)
+    return in_both(first, _read(conf, db))
+
+
+def _read(conf: cfg.ConfigOpts, db: Database) -> list[Finding]:
+    with db.read() as session:
+        patient = Patient(conf=conf, db=db, session=session, now=time.time())
+        return [finding for check in CHECKS for finding in check(patient)]

@@ -1,0 +1,66 @@
+"""The broker, and what waits in its queues."""
+
+from collections.abc import Iterator, Sequence
+
+from oslo_config import cfg
+
+from minova import errors
+from minova.health.doctor.findings import Finding, Severity
+from minova.messaging.queue_depths import Depth, depths
+from minova.messaging.rpc import Rpc
+
+AREA = "queues"
+# Messages that wait in a queue whose readers keep up.
+MANY = 1000
+
+
+def check(conf: cfg.ConfigOpts, queues: Sequence[str]) -> Iterator[Finding]:
+    """Checks nothing if no broker is configured: minova-standalone has none."""
+    try:
+        rpc = Rpc(conf)
+    except errors.InvalidConfiguration as error:
+        yield Finding(
+            area="broker", subject="transport_url", problem="cannot be used", detail=str(error), mend="correct it"
+        )
+        return
+    try:
+        if is_configured(conf):
+            yield from judge(queues, depths(rpc, queues))
+    except errors.MinovaError as error:
+        yield Finding(
+            area="broker",
+            subject="the message broker",
+            problem="does not answer",
+            detail=errors.explained(error),
+            mend="start RabbitMQ, or correct [DEFAULT] transport_url (docs/operators/broker.md)",
+        )
+    finally:
+        rpc.close()
+
+
+def is_configured(conf: cfg.ConfigOpts) -> bool:
+    where = conf.get_location("transport_url")
+    return where is not None and where.location not in {cfg.Locations.opt_default, cfg.Locations.set_default}
+
+
+def judge(queues: Sequence[str], found: dict[str, Depth]) -> Iterator[Finding]:
+    for name in queues:
+        depth = found.get(name, Depth(0, 0))
+        service = f"minova-{name.partition('.')[0].partition('_')[0]}"
+        if depth.consumers == 0:
+            yield Finding(
+                area=AREA,
+                subject=name,
+                problem="is read by no service",
+                detail=f"{depth.messages} messages wait",
+                mend=f"systemctl start {service}",
+            )
+        elif depth.messages > MANY:
+            yield Finding(
+                area=AREA,
+                subject=name,
+                problem="grows",
+                detail=f"{depth.messages} messages wait for {depth.consumers} readers",
+                mend=f"start more of {service}, or look at its log",
+                severity=Severity.WARNING,
+            )

@@ -1,0 +1,69 @@
+"""What a check has found."""
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+
+import msgspec
+from oslo_config import cfg
+from sqlalchemy.orm import Session
+
+from minova.db.engine import Database
+
+
+class Severity(StrEnum):
+    """`error`: something does not work. `warning`: it will not work soon, or nobody has decided about it."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """`subject`: what is concerned, such as a service or a server. `problem`: what is wrong, in the same words each time.
+    `detail`: figures and reasons. `mend`: the command that mends it, or that shows more.
+    """
+
+    area: str
+    subject: str
+    problem: str
+    detail: str = ""
+    mend: str
+    severity: Severity = Severity.ERROR
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """The same for two findings of one fault: details may change meanwhile."""
+        return (self.area, self.subject, self.problem)
+
+
+class Patient(msgspec.Struct, frozen=True, kw_only=True):
+    """What checks of the database read. `now`: the wall clock of this machine, seconds since the epoch."""
+
+    conf: cfg.ConfigOpts
+    db: Database
+    session: Session
+    now: float
+
+
+def in_both(first: Iterable[Finding], second: Iterable[Finding]) -> list[Finding]:
+    """Returns the findings of the second reading that the first one has, too. Work in progress is found at most once: its rows
+    are read one after the other while they change.
+    """
+    known = {finding.key for finding in first}
+    return [finding for finding in second if finding.key in known]
+
+
+def exit_code(findings: Sequence[Finding]) -> int:
+    """Returns 0 if there are none, 1 for warnings alone and 2 for errors, as monitoring plugins do."""
+    if any(finding.severity is Severity.ERROR for finding in findings):
+        return 2
+    return 1 if findings else 0
+
+
+def text_of(findings: Sequence[Finding]) -> str:
+    """Returns two lines for each: what is wrong, and the command."""
+    lines = []
+    for one in findings:
+        detail = f": {one.detail}" if one.detail else ""
+        lines.append(f"{one.severity.upper():7}  {one.area}: {one.subject} {one.problem}{detail}")
+        lines.append(f"         mend: {one.mend}")
+    return "\n".join(lines)

@@ -1,0 +1,65 @@
+"""Records of images against the bytes in the image store of this machine, and what other stores have reported."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from sqlalchemy import select
+
+from minova.db.models import Image, UnexpectedImage
+from minova.health.doctor.findings import Finding, Patient, Severity
+
+AREA = "images"
+WITH_BYTES = ("active", "deactivated")
+
+
+def check(patient: Patient) -> Iterator[Finding]:
+    for row in patient.session.scalars(select(UnexpectedImage).where(UnexpectedImage.remove_at.is_(None))):
+        yield Finding(
+            area=AREA,
+            subject=f"the bytes of {row.id} in the store of {row.store}",
+            problem="have no record, or an older one",
+            detail=f"{row.size} bytes",
+            mend=f"minova-manage unexpected list, then adopt or remove {row.id}",
+        )
+    store = Path(patient.conf.api.images_path)
+    if patient.conf.glance.backend != "glance" and store.is_dir():
+        yield from _store(patient, store)
+
+
+def _store(patient: Patient, store: Path) -> Iterator[Finding]:
+    rows = {row.id: row for row in patient.session.scalars(select(Image))}
+    for row in rows.values():
+        if row.status in WITH_BYTES and row.value.service != "glance":
+            yield from _bytes(row, store / row.id)
+    reported = set(patient.session.scalars(select(UnexpectedImage.id)))
+    for path in sorted(store.iterdir()):
+        if path.is_file() and path.suffix != ".part" and path.name not in {*rows, *reported}:
+            yield Finding(
+                area=AREA,
+                subject=f"the file {path}",
+                problem="has no record of an image",
+                mend=f"minova-api removes or reports it within a minute; else look at it, and: rm {path}",
+                severity=Severity.WARNING,
+            )
+
+
+def _bytes(row: Image, path: Path) -> Iterator[Finding]:
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        yield Finding(
+            area=AREA,
+            subject=f"image {row.id} ({row.name})",
+            problem="has a record and no bytes",
+            detail=f"{path} is not there",
+            mend=f"restore the file from a backup, or minova image delete {row.id}",
+        )
+        return
+    if row.value.size is not None and size != row.value.size:
+        yield Finding(
+            area=AREA,
+            subject=f"image {row.id} ({row.name})",
+            problem="has not the bytes of its record",
+            detail=f"{size} bytes, and {row.value.size} are recorded",
+            mend=f"restore {path} from a backup, or minova image delete {row.id}",
+        )

@@ -1,0 +1,75 @@
+"""The configuration of this machine: certificates, modes of files, unknown options."""
+
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from oslo_config import cfg
+
+from minova import certificates, private_files
+from minova import conf as configuration
+from minova.health.certificate_watch import SOON
+from minova.health.doctor.findings import Finding, Severity
+from minova.health.doctor.options import unknown
+
+KEYS = ("ssl_key_file", "keyfile", "key_file")
+
+
+def check(conf: cfg.ConfigOpts, now: float) -> Iterator[Finding]:
+    yield from _certificates(conf, now)
+    yield from _modes(conf)
+    for file, group, name in unknown(conf):
+        yield Finding(
+            area="options",
+            subject=f"[{group}] {name} in {file}",
+            problem="is no option that minova reads",
+            mend="remove it, or correct its name: etc/minova/minova.conf.sample has all",
+            severity=Severity.WARNING,
+        )
+
+
+def _certificates(conf: cfg.ConfigOpts, now: float) -> Iterator[Finding]:
+    for option, file in certificates.named(conf).items():
+        try:
+            found = certificates.read(option, file)
+        except PermissionError:
+            continue
+        except (OSError, ValueError) as error:
+            yield Finding(
+                area="certificates",
+                subject=f"{file} ({option})",
+                problem="cannot be used",
+                detail=str(error),
+                mend=f"correct {option}, or put a certificate there",
+            )
+            continue
+        if found.days(now) <= SOON:
+            has_ended = found.days(now) <= 0
+            yield Finding(
+                area="certificates",
+                subject=f"{file} ({option})",
+                problem="has ended" if has_ended else "ends soon",
+                detail=f"{found.days(now):.1f} days",
+                mend="put a new one there, and reload the services (docs/operators/configure.md#certificates)",
+                severity=Severity.ERROR if has_ended else Severity.WARNING,
+            )
+
+
+def _modes(conf: cfg.ConfigOpts) -> Iterator[Finding]:
+    for file in configuration.files(conf):
+        if private_files.readable_by_others(file) and private_files.holds_password(file):
+            yield _open(file, "can be read by all users, and holds passwords", f"chmod 640 {file}")
+    for option, name in certificates.files(conf, KEYS).items():
+        if private_files.readable_by_others(Path(name)):
+            yield _open(Path(name), f"can be read by all users, and is a key ({option})", f"chmod 640 {name}")
+    for folder in (Path(name) for name in (conf.state_path, conf.instances_path, conf.api.images_path)):
+        try:
+            mode = folder.stat().st_mode
+        except OSError:
+            continue
+        if mode & stat.S_IRWXO and not mode & stat.S_ISVTX:
+            yield _open(folder, "is open to all users", f"chmod o= {folder}")
+
+
+def _open(path: Path, problem: str, mend: str) -> Finding:
+    return Finding(area="files", subject=str(path), problem=problem, mend=mend)
