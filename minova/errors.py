@@ -397,12 +397,30 @@ class SegmentInUse(Conflict):
     """Another network has this physical network, or this VLAN of it."""
 
 
+class TagResourceNotFound(NotFound):
+    """There is no resource to tag."""
+
+
+class TagNotFound(NotFound):
+    """The resource does not have the tag."""
+
+
+class PreconditionFailed(MinovaError):
+    """The resource has another revision than the request requires."""
+
+    code = 412
+
+
 class DuplicateSecurityGroupRuleInPost(Conflict):
     """One request makes the same rule twice."""
 
 
 class RevisionNumberConstraintFailed(Conflict):
     """The record has changed since it was read."""
+
+
+class IpAddressGenerationFailureNoMatchingSubnet(Conflict):
+    """All subnets of the network are for ports with other device owners."""
 
 
 class IpAddressGenerationFailure(MinovaError):

@@ -232,6 +232,7 @@ _LOOKS: Mapping[str, Look] = {
     "update_network": _never,
     "update_subnet": _never,
     "update_port": _never,
+    "update_network_tags": _never,
     "create_console_token": _never,  # a token that did not arrive expires
     "ensure_default_security_group": _never,
     "update_security_group": _never,

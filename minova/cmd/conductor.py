@@ -53,6 +53,7 @@ from minova.conductor.network.neutron_interfaces import NeutronInterfaces
 from minova.conductor.network.ports import Ports
 from minova.conductor.network.security_groups import SecurityGroups
 from minova.conductor.network.servers import ServerPorts
+from minova.conductor.network.tags import NetworkTags
 from minova.conductor.notifications.instances import Notifications
 from minova.conductor.purge import Purge
 from minova.conductor.quotas import Quotas
@@ -280,6 +281,7 @@ def make_manager(
         networks=Networks(worker, quotas, ranges, hints),
         subnets=Subnets(worker, quotas, ranges, hints),
         ports=ports,
+        network_tags=NetworkTags(worker),
         neutron=neutron,
         neutron_interfaces=NeutronInterfaces(worker, neutron, computes),
         security_groups=security_groups,

@@ -34,6 +34,7 @@ from minova.conductor.network.networks import Networks, Subnets
 from minova.conductor.network.neutron_interfaces import NeutronInterfaces
 from minova.conductor.network.ports import Ports
 from minova.conductor.network.security_groups import SecurityGroups
+from minova.conductor.network.tags import NetworkTags
 from minova.conductor.purge import HISTORY_INTERVAL, PURGE_INTERVAL, TRIM_INTERVAL, Purge
 from minova.conductor.quotas import Quotas
 from minova.conductor.reconcile import Reconcile
@@ -106,6 +107,7 @@ class ConductorCollaborators(msgspec.Struct, frozen=True, kw_only=True):
     security_groups: SecurityGroups
     subnets: Subnets
     ports: Ports
+    network_tags: NetworkTags
     neutron: "NeutronPorts | None"
     neutron_interfaces: NeutronInterfaces
     reconcile: Reconcile

@@ -21,6 +21,7 @@ ONCE = frozenset(
         *("update_quota_set", "delete_quota_set", "update_quota_class_set"),
         *("create_networks", "update_network", "create_subnets", "update_subnet", "create_ports", "update_port"),
         *("create_security_groups", "update_security_group", "create_security_group_rules"),
+        "update_network_tags",
         *("add_image_member", "update_image_member", "remove_image_member"),
         "update_service",
     }

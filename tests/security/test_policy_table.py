@@ -277,6 +277,34 @@ GET /v2.0/quotas/{project_id}/default                     200 403 403 403 403 40
 GET /v2.0/quotas/{project_id}/details                     200 403 403 403 403 403 401
 PUT /v2.0/quotas/{project_id}                             200 403 403 403 403 403 401
 DELETE /v2.0/quotas/{project_id}                          204 403 403 403 403 403 401
+GET /v2.0/networks/{network_id}/tags                      200 200 200 404 404 403 401
+PUT /v2.0/networks/{network_id}/tags                      200 200 403 404 403 403 401
+POST /v2.0/networks/{network_id}/tags                     200 200 403 404 403 403 401
+DELETE /v2.0/networks/{network_id}/tags                   204 204 403 404 403 403 401
+GET /v2.0/networks/{network_id}/tags/{tag}                404 404 404 404 404 403 401
+PUT /v2.0/networks/{network_id}/tags/{tag}                201 201 403 404 403 403 401
+DELETE /v2.0/networks/{network_id}/tags/{tag}             404 404 403 404 403 403 401
+GET /v2.0/subnets/{subnet_id}/tags                        200 200 200 404 404 403 401
+PUT /v2.0/subnets/{subnet_id}/tags                        200 200 403 404 403 403 401
+POST /v2.0/subnets/{subnet_id}/tags                       200 200 403 404 403 403 401
+DELETE /v2.0/subnets/{subnet_id}/tags                     204 204 403 404 403 403 401
+GET /v2.0/subnets/{subnet_id}/tags/{tag}                  404 404 404 404 404 403 401
+PUT /v2.0/subnets/{subnet_id}/tags/{tag}                  201 201 403 404 403 403 401
+DELETE /v2.0/subnets/{subnet_id}/tags/{tag}               404 404 403 404 403 403 401
+GET /v2.0/ports/{port_id}/tags                            200 200 200 404 404 403 401
+PUT /v2.0/ports/{port_id}/tags                            200 200 403 404 403 403 401
+POST /v2.0/ports/{port_id}/tags                           200 200 403 404 403 403 401
+DELETE /v2.0/ports/{port_id}/tags                         204 204 403 404 403 403 401
+GET /v2.0/ports/{port_id}/tags/{tag}                      404 404 404 404 404 403 401
+PUT /v2.0/ports/{port_id}/tags/{tag}                      201 201 403 404 403 403 401
+DELETE /v2.0/ports/{port_id}/tags/{tag}                   404 404 403 404 403 403 401
+GET /v2.0/security-groups/{security_group_id}/tags        200 200 200 404 404 403 401
+PUT /v2.0/security-groups/{security_group_id}/tags        200 200 403 404 403 403 401
+POST /v2.0/security-groups/{security_group_id}/tags       200 200 403 404 403 403 401
+DELETE /v2.0/security-groups/{security_group_id}/tags     204 204 403 404 403 403 401
+GET /v2.0/security-groups/{security_group_id}/tags/{tag}  404 404 404 404 404 403 401
+PUT /v2.0/security-groups/{security_group_id}/tags/{tag}  201 201 403 404 403 403 401
+DELETE /v2.0/security-groups/{security_group_id}/tags/{tag} 404 404 403 404 403 403 401
 GET /v2.0/security-groups                                 200 200 200 200 200 403 401
 POST /v2.0/security-groups                                201 201 403 201 403 403 401
 GET /v2.0/security-groups/{security_group_id}             200 200 200 404 404 403 401
@@ -659,6 +687,14 @@ BODIES: dict[str, Callable[[Site], Any]] = {
     "POST /v2.1/servers/{server_id}/os-interface": lambda _: {
         "interfaceAttachment": {"net_id": "00000000-0000-4000-8000-000000000000"}
     },
+    "PUT /v2.0/networks/{network_id}/tags": lambda _: {"tags": ["red"]},
+    "POST /v2.0/networks/{network_id}/tags": lambda _: {"tags": ["red"]},
+    "PUT /v2.0/subnets/{subnet_id}/tags": lambda _: {"tags": ["red"]},
+    "POST /v2.0/subnets/{subnet_id}/tags": lambda _: {"tags": ["red"]},
+    "PUT /v2.0/ports/{port_id}/tags": lambda _: {"tags": ["red"]},
+    "POST /v2.0/ports/{port_id}/tags": lambda _: {"tags": ["red"]},
+    "PUT /v2.0/security-groups/{security_group_id}/tags": lambda _: {"tags": ["red"]},
+    "POST /v2.0/security-groups/{security_group_id}/tags": lambda _: {"tags": ["red"]},
     "PUT /v2.0/ports/{port_id}": lambda _: {"port": {"name": "q"}},
     "POST /resource_classes": lambda site: {"name": f"CUSTOM_{next(site.numbers)}"},
     "PUT /resource_classes/{name} until 1.6": lambda site: {"name": f"CUSTOM_N{next(site.numbers)}"},

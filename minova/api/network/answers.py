@@ -32,11 +32,17 @@ class NetworkAnswer(Standard, frozen=True, kw_only=True):
     """`mtu` in bytes."""
 
     name: Text = UNSET
+    tags: Texts = UNSET
     admin_state_up: Truth = UNSET
     status: Text = UNSET
     shared: Truth = UNSET
     external: Truth = msgspec.field(name="router:external", default=UNSET)
     mtu: Number = UNSET
+    port_security_enabled: Truth = UNSET
+    availability_zone_hints: Texts = UNSET
+    availability_zones: Texts = UNSET
+    ipv4_address_scope: Nullable = UNSET
+    ipv6_address_scope: Nullable = UNSET
     subnets: Texts = UNSET
     network_type: Text = msgspec.field(name="provider:network_type", default=UNSET)
     physical_network: Nullable = msgspec.field(name="provider:physical_network", default=UNSET)
@@ -56,6 +62,7 @@ class HostRouteAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 class SubnetAnswer(Standard, frozen=True, kw_only=True):
     name: Text = UNSET
+    tags: Texts = UNSET
     network_id: Text = UNSET
     ip_version: Number = UNSET
     cidr: Text = UNSET
@@ -66,6 +73,7 @@ class SubnetAnswer(Standard, frozen=True, kw_only=True):
     host_routes: tuple[HostRouteAnswer, ...] | msgspec.UnsetType = UNSET
     ipv6_address_mode: Nullable = UNSET
     ipv6_ra_mode: Nullable = UNSET
+    service_types: Texts = UNSET
     subnetpool_id: Nullable = UNSET
 
 
@@ -79,8 +87,15 @@ class PairAnswer(msgspec.Struct, frozen=True, kw_only=True):
     mac_address: str
 
 
+class DhcpOptionAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    opt_name: str
+    opt_value: str
+    ip_version: int
+
+
 class PortAnswer(Standard, frozen=True, kw_only=True):
     name: Text = UNSET
+    tags: Texts = UNSET
     network_id: Text = UNSET
     admin_state_up: Truth = UNSET
     status: Text = UNSET
@@ -91,7 +106,12 @@ class PortAnswer(Standard, frozen=True, kw_only=True):
     security_groups: Texts = UNSET
     port_security_enabled: Truth = UNSET
     allowed_address_pairs: tuple[PairAnswer, ...] | msgspec.UnsetType = UNSET
+    extra_dhcp_opts: tuple[DhcpOptionAnswer, ...] | msgspec.UnsetType = UNSET
+    vnic_type: Text = msgspec.field(name="binding:vnic_type", default=UNSET)
     host_id: Nullable = msgspec.field(name="binding:host_id", default=UNSET)
+    profile: dict[str, Any] | msgspec.UnsetType = msgspec.field(name="binding:profile", default=UNSET)
+    vif_type: Text = msgspec.field(name="binding:vif_type", default=UNSET)
+    vif_details: dict[str, Any] | msgspec.UnsetType = msgspec.field(name="binding:vif_details", default=UNSET)
 
 
 class SecurityGroupRuleAnswer(Standard, frozen=True, kw_only=True):
@@ -109,6 +129,7 @@ class SecurityGroupRuleAnswer(Standard, frozen=True, kw_only=True):
 
 class SecurityGroupAnswer(Standard, frozen=True, kw_only=True):
     name: Text = UNSET
+    tags: Texts = UNSET
     stateful: Truth = UNSET
     shared: Truth = UNSET
     security_group_rules: tuple[SecurityGroupRuleAnswer, ...] | msgspec.UnsetType = UNSET

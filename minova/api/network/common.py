@@ -13,7 +13,8 @@ from minova.api.http.structs import Int64, page_size
 from minova.api.network.collaborators import Collaborators
 from minova.api.policies.enforcer import Target
 from minova.db.networks.pages import Page
-from minova.objects.network.network import Network, Port, SecurityGroup, SecurityGroupRule, Subnet
+from minova.db.networks.tags import TABLES, TagFilter, of_resources
+from minova.objects.network.network import MAX_TAGS, Network, Port, SecurityGroup, SecurityGroupRule, Subnet
 from minova.uuids import canonical_uuid
 
 Resource = TypeVar("Resource", Network, Subnet, Port, SecurityGroup, SecurityGroupRule)
@@ -38,6 +39,11 @@ class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
     project_id: tuple[str, ...] = ()
     tenant_id: tuple[str, ...] = ()
     admin_state_up: bool | None = None
+    revision_number: tuple[Int64, ...] = ()
+    tags: tuple[str, ...] = ()
+    tags_any: tuple[str, ...] = msgspec.field(name="tags-any", default=())
+    not_tags: tuple[str, ...] = msgspec.field(name="not-tags", default=())
+    not_tags_any: tuple[str, ...] = msgspec.field(name="not-tags-any", default=())
 
 
 class FieldsQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +61,7 @@ def filters_of(query: ListQuery, **more: Any) -> dict[str, Sequence[Any]]:
         "description": query.description,
         "project_id": (*query.project_id, *query.tenant_id),
         "admin_state_up": query.admin_state_up,
+        "revision_number": query.revision_number,
         **more,
     }
     filters: dict[str, Sequence[Any]] = {}
@@ -76,14 +83,16 @@ def listing(
 ) -> dict[str, Any]:
     """Returns a page of `name`, with links to the next and previous pages if they exist."""
     query: ListQuery = call.query
+    wanted = _tag_filter(query) if isinstance(query, ListQuery) else TagFilter()
     size = page_size(query.limit, api.conf.api.max_limit) or int(api.conf.api.max_limit)
     try:
-        found = list(read(Page(limit=size + 1, marker=query.marker, reverse=query.page_reverse)))
+        found = list(read(Page(limit=size + 1, marker=query.marker, reverse=query.page_reverse, tags=wanted)))
     except LookupError:
         raise errors.BadRequest(f"Invalid input for marker. Reason: {str(query.marker)[:64]} does not exist.") from None
     more = len(found) > size
     page = found[-size:] if query.page_reverse else found[:size]
-    answer: dict[str, Any] = {name: [_only(view(each), query.fields) for each in page]}
+    documents = tagged(api, name.removesuffix("s"), [view(each) for each in page])
+    answer: dict[str, Any] = {name: [_only(each, query.fields) for each in documents]}
     links = _links(call, name, page, query, more=more)
     if links:
         answer[f"{name}_links"] = links
@@ -112,9 +121,53 @@ def _page_url(call: Call, name: str, marker: str, *, reverse: bool) -> str:
     return call.url(f"/v2.0/{name}?{urlencode(pairs)}")
 
 
-def shown(call: Call, name: str, document: dict[str, Any]) -> dict[str, Any]:
+def _tag_filter(query: ListQuery) -> TagFilter:
+    """Raises BadRequest for more tags than a resource can have."""
+    tags = [_split(each) for each in (query.tags, query.tags_any, query.not_tags, query.not_tags_any)]
+    if any(len(each) > MAX_TAGS for each in tags):
+        raise errors.BadRequest(f"A filter takes {MAX_TAGS} tags at most.")
+    every, some, not_every, not_some = tags
+    return TagFilter(every=every, some=some, not_every=not_every, not_some=not_some)
+
+
+def _split(values: Sequence[str]) -> tuple[str, ...]:
+    """Tags are separated by commas, as in Neutron."""
+    return tuple(tag for value in values for tag in value.split(",") if tag)
+
+
+def tagged(api: Collaborators, kind: str, documents: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+    """Adds the tags, if resources of this kind have any."""
+    if kind not in TABLES:
+        return documents
+    with api.db.read() as session:
+        found = of_resources(session, [each["id"] for each in documents])
+    return [{**each, "tags": found.get(each["id"], [])} for each in documents]
+
+
+def shown(api: Collaborators, call: Call, name: str, document: dict[str, Any]) -> dict[str, Any]:
     """Returns one resource, with the fields that the query selects."""
-    return {name: _only(document, call.query.fields)}
+    (found,) = tagged(api, name, [document])
+    return {name: _only(found, () if call.query is None else call.query.fields)}
+
+
+def require_revision(call: Call, resource: Network | Subnet | Port | SecurityGroup) -> None:
+    """Raises PreconditionFailed if the request requires another revision of the resource: `If-Match: revision_number=N`."""
+    header = call.request.get_header("If-Match")
+    if header is None:
+        return
+    key, _, number = header.strip().partition("=")
+    if key != "revision_number" or not (number.isascii() and number.isdigit() and len(number) < 19):
+        raise errors.BadRequest("Invalid input for If-Match. Reason: only revision_number=N is allowed.")
+    if int(number) != resource.revision_number:
+        raise errors.PreconditionFailed(
+            f"Constrained to {int(number)}, but current revision is {resource.revision_number}"
+        )
+
+
+def only_default(field: str, is_default: bool, reason: str) -> None:
+    """Raises BadRequest if a field that clients send has another value than its default."""
+    if not is_default:
+        raise errors.BadRequest(f"Invalid input for {field}. Reason: {reason}.")
 
 
 def _only(document: dict[str, Any], fields: Sequence[str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from minova.api.http.definition import ApiDefinition
 from minova.api.http.faults import Content, Fault, classify
 from minova.api.http.microversions import LOWEST, Version
 from minova.api.http.structs import StructValidation
-from minova.api.network.not_served import refusal
+from minova.api.network.overview.not_served import refusal
 from minova.api.network.routes import ROUTES
 
 # Neutron's names of errors that have no class of their own here.
@@ -19,9 +19,17 @@ _TYPES = {
     404: "HTTPNotFound",
     405: "HTTPMethodNotAllowed",
     409: "HTTPConflict",
+    412: "RevisionNumberConstraintFailed",
     503: "HTTPServiceUnavailable",
 }
-_GENERAL = (errors.BadRequest, errors.Forbidden, errors.NotFound, errors.Conflict, errors.ServiceUnavailable)
+_GENERAL = (
+    errors.BadRequest,
+    errors.Forbidden,
+    errors.NotFound,
+    errors.Conflict,
+    errors.PreconditionFailed,
+    errors.ServiceUnavailable,
+)
 
 
 class NetworkDefinition(ApiDefinition):

@@ -39,6 +39,13 @@ class NewNetwork(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     physical_network: Physical | Unset | None = msgspec.field(name=_PHYSICAL, default=msgspec.UNSET)
     segmentation_id: Vlan | Unset | None = msgspec.field(name=_SEGMENT, default=msgspec.UNSET)
     reachable: bool = msgspec.field(name=_REACHABLE, default=False)
+    port_security_enabled: bool = True
+    # Attributes that clients send with their defaults.
+    availability_zone_hints: tuple[str, ...] | None = None
+    is_default: bool | None = None
+    vlan_transparent: bool | None = None
+    qos_policy_id: Text | None = None
+    dns_domain: Text | None = None
     project_id: Text | None = None
     tenant_id: Text | None = None
 
@@ -51,6 +58,7 @@ class NetworkChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     external: bool | Unset = msgspec.field(name=_EXTERNAL, default=msgspec.UNSET)
     mtu: Mtu | Unset = msgspec.UNSET
     reachable: bool | Unset = msgspec.field(name=_REACHABLE, default=msgspec.UNSET)
+    port_security_enabled: bool | Unset = msgspec.UNSET
 
 
 class UpdateNetwork(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -93,7 +101,7 @@ def list_networks(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def show(api: Collaborators, call: Call) -> dict[str, Any]:
-    return common.shown(call, "network", view(call, find(api, call, call.path["network_id"])))
+    return common.shown(api, call, "network", view(call, find(api, call, call.path["network_id"])))
 
 
 def new(api: Collaborators, call: Call, body: NewNetwork) -> Network:
@@ -109,6 +117,14 @@ def new(api: Collaborators, call: Call, body: NewNetwork) -> Network:
         | {f"provider:{name}": True for name in provider},
     )
     _refuse_external(body.external)
+    for field, value, reason in (
+        ("availability_zone_hints", body.availability_zone_hints, "networks are in all availability zones"),
+        ("is_default", body.is_default, "no network is external"),
+        ("vlan_transparent", body.vlan_transparent, "guests have no VLANs of their own"),
+        ("qos_policy_id", body.qos_policy_id, "QoS policies are not served"),
+        ("dns_domain", body.dns_domain, "names of guests are in openstacklocal"),
+    ):
+        common.only_default(field, not value, reason)
     network = Network(
         id=str(uuid.uuid4()),
         name=common.checked_name("network's", body.name),
@@ -118,6 +134,7 @@ def new(api: Collaborators, call: Call, body: NewNetwork) -> Network:
         shared=body.shared,
         mtu=DEFAULT_MTU if body.mtu is None else body.mtu,
         reachable=body.reachable,
+        port_security_enabled=body.port_security_enabled,
         **provider,
     )
     check_segment(network)
@@ -167,15 +184,19 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
     _refuse_external(changes.get("external", False))
 
     def attempt() -> Network:
-        changed = msgspec.structs.replace(_owned(api, call), **changes)
+        network = _owned(api, call)
+        common.require_revision(call, network)
+        changed = msgspec.structs.replace(network, **changes)
         check_segment(changed)
         return api.conductor.update_network(call.ctx, network=changed)
 
-    return {"network": view(call, common.change(attempt))}
+    return common.shown(api, call, "network", view(call, common.change(attempt)))
 
 
 def delete(api: Collaborators, call: Call) -> None:
-    network_id = _owned(api, call).id
+    network = _owned(api, call)
+    common.require_revision(call, network)
+    network_id = network.id
     delete_once_free(
         api,
         call,
@@ -217,6 +238,11 @@ def view(call: Call, network: Network) -> dict[str, Any]:
         "shared": network.shared or network.external,
         _EXTERNAL: False,
         "mtu": network.mtu,
+        "port_security_enabled": network.port_security_enabled,
+        "availability_zone_hints": (),
+        "availability_zones": (),
+        "ipv4_address_scope": None,
+        "ipv6_address_scope": None,
         "subnets": network.subnets,
         **{name: value for name, value in limited.items() if call.permits(f"get_network:{name}")},
     }

@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -17,19 +17,24 @@ from minova.api.network.resource import Creation, Resource
 from minova.api.policies.enforcer import Target
 from minova.db.networks import networks as stored_networks
 from minova.db.networks import ports
-from minova.objects.network import addresses
+from minova.objects.network import addresses, dhcp_options
+from minova.objects.network.dhcp_options import OptionChange
 from minova.objects.network.network import (
     MAX_ADDRESSES,
     MAX_GROUPS,
+    MAX_TAG,
+    MAX_TAGS,
     AddressPair,
     AddressRequest,
     Network,
     NewPort,
     Port,
 )
+from minova.objects.network.port_features import NORMAL
 
 MAX_PAIRS = 10
-_HOST = "binding:host_id"
+_HOST, _VNIC_TYPE, _PROFILE = "binding:host_id", "binding:vnic_type", "binding:profile"
+Tags = tuple[Annotated[str, msgspec.Meta(max_length=MAX_TAG)], ...]
 
 
 class FixedIpBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -40,6 +45,12 @@ class FixedIpBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class PairBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ip_address: Text
     mac_address: Text | None = None
+
+
+class OptionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    opt_name: Text
+    opt_value: Text | None
+    ip_version: Literal[4, 6] = 4
 
 
 class NewPortBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -57,6 +68,17 @@ class NewPortBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     security_groups: tuple[Text, ...] | Unset | None = msgspec.UNSET
     port_security_enabled: bool | Unset = msgspec.UNSET
     allowed_address_pairs: tuple[PairBody, ...] | Unset | None = msgspec.UNSET
+    extra_dhcp_opts: tuple[OptionBody, ...] | None = None
+    tags: Tags = ()
+    vnic_type: Text = msgspec.field(name=_VNIC_TYPE, default=NORMAL)
+    profile: dict[str, Any] | Unset | None = msgspec.field(name=_PROFILE, default=msgspec.UNSET)
+    dns_name: Text | None = None
+    qos_policy_id: Text | None = None
+    trusted: bool | None = None
+    propagate_uplink_status: bool | None = None
+    numa_affinity_policy: Text | None = None
+    device_profile: Text | None = None
+    hints: dict[str, Any] | None = None
     project_id: Text | None = None
     tenant_id: Text | None = None
 
@@ -73,6 +95,34 @@ class PortChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     security_groups: tuple[Text, ...] | Unset | None = msgspec.UNSET
     port_security_enabled: bool | Unset = msgspec.UNSET
     allowed_address_pairs: tuple[PairBody, ...] | Unset | None = msgspec.UNSET
+    extra_dhcp_opts: tuple[OptionBody, ...] | Unset | None = msgspec.UNSET
+    vnic_type: Text = msgspec.field(name=_VNIC_TYPE, default=NORMAL)
+    profile: dict[str, Any] | Unset | None = msgspec.field(name=_PROFILE, default=msgspec.UNSET)
+    dns_name: Text | None = None
+    qos_policy_id: Text | None = None
+    trusted: bool | None = None
+    numa_affinity_policy: Text | None = None
+    hints: dict[str, Any] | None = None
+
+
+# Attributes that clients send, of which only the default is served.
+_DEFAULTS: tuple[tuple[str, str, tuple[Any, ...], str], ...] = (
+    ("vnic_type", _VNIC_TYPE, (NORMAL,), "only normal is served: SR-IOV and other hardware is not"),
+    ("profile", _PROFILE, (msgspec.UNSET, None, {}), "it describes hardware, such as SR-IOV, that is not served"),
+    ("dns_name", "dns_name", (None, ""), "guests have the names of their servers"),
+    ("qos_policy_id", "qos_policy_id", (None,), "QoS policies are not served"),
+    ("trusted", "trusted", (None,), "it is of SR-IOV, which is not served"),
+    ("propagate_uplink_status", "propagate_uplink_status", (None, True), "it is of SR-IOV, which is not served"),
+    ("numa_affinity_policy", "numa_affinity_policy", (None,), "interfaces have no NUMA affinity"),
+    ("device_profile", "device_profile", (None, ""), "accelerators are not served"),
+    ("hints", "hints", (None, {}), "they are of Open vSwitch, which is not served"),
+)
+
+
+def _require_defaults(body: msgspec.Struct) -> None:
+    """Raises BadRequest for a value that is not served, with the reason."""
+    for attribute, name, served, reason in _DEFAULTS:
+        common.only_default(name, getattr(body, attribute, served[0]) in served, reason)
 
 
 class UpdatePort(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -127,7 +177,7 @@ def _address_filters(values: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
 
 
 def show(api: Collaborators, call: Call) -> dict[str, Any]:
-    return common.shown(call, "port", view(call, find(api, call)))
+    return common.shown(api, call, "port", view(call, find(api, call)))
 
 
 def new(api: Collaborators, call: Call, body: NewPortBody) -> NewPort:
@@ -136,8 +186,12 @@ def new(api: Collaborators, call: Call, body: NewPortBody) -> NewPort:
         # As for a server that names the network itself: all projects see an external network, but only its own uses it.
         raise errors.Forbidden(f"It is not allowed to create an interface on external network {network.id}.")
     fixed_ips = _requests(body.fixed_ips)
+    _require_defaults(body)
     _require_choices(call, "create_port", network, body, fixed_ips)
     _require_security_choices(call, "create_port", network, body.port_security_enabled, body.allowed_address_pairs)
+    if len(set(body.tags)) < len(body.tags) or len(body.tags) > MAX_TAGS:
+        raise errors.BadRequest(f"Invalid input for tags. Reason: there may be {MAX_TAGS}, each once.")
+    secured = body.port_security_enabled
     port = Port(
         id=str(uuid.uuid4()),
         network_id=network.id,
@@ -149,25 +203,41 @@ def new(api: Collaborators, call: Call, body: NewPortBody) -> NewPort:
         device_id=common.checked_text("device_id", body.device_id),
         device_owner=common.checked_text("device_owner", body.device_owner),
         host="" if isinstance(body.host, Unset) else common.checked_text(_HOST, body.host or ""),
-        port_security_enabled=body.port_security_enabled is not False,
+        port_security_enabled=network.port_security_enabled if isinstance(secured, Unset) else secured,
         allowed_address_pairs=_pairs(body.allowed_address_pairs),
         security_groups=_groups(api, call, body.security_groups),
+        extra_dhcp_opts=dhcp_options.changed((), _options(body.extra_dhcp_opts)),
     )
-    return NewPort(port=port, fixed_ips=fixed_ips)
+    return NewPort(port=port, fixed_ips=fixed_ips, tags=body.tags)
+
+
+def _options(bodies: tuple[OptionBody, ...] | Unset | None) -> tuple[OptionChange, ...]:
+    if isinstance(bodies, Unset) or bodies is None:
+        return ()
+    return tuple(OptionChange(**msgspec.structs.asdict(body)) for body in bodies)
 
 
 def add(api: Collaborators, call: Call, new: Sequence[NewPort]) -> list[dict[str, Any]]:
-    if len(new) == 1:  # Simultaneous calls share a transaction.
+    if len(new) == 1 and not new[0].tags:  # Simultaneous calls share a transaction.
         made: Sequence[Port] = [api.conductor.create_port(call.ctx, port=new[0].port, fixed_ips=new[0].fixed_ips)]
     else:
         made = api.conductor.create_ports(call.ctx, ports=tuple(new))
     return [view(call, port) for port in made]
 
 
+# The attributes of `PortChanges` that a port keeps as they are given or parsed.
+_CHANGING = frozenset(
+    {
+        *("name", "description", "admin_state_up", "mac_address", "device_id", "device_owner", "host"),
+        *("security_groups", "port_security_enabled", "allowed_address_pairs"),
+    }
+)
+
+
 def update(api: Collaborators, call: Call) -> dict[str, Any]:
     body: PortChanges = call.body.port
-    changes = common.given(body)
-    changes.pop("fixed_ips", None)
+    _require_defaults(body)
+    changes = {name: value for name, value in common.given(body).items() if name in _CHANGING}
     if "security_groups" in changes:
         changes["security_groups"] = _groups(api, call, body.security_groups or ())
     if "allowed_address_pairs" in changes:
@@ -192,10 +262,12 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
             raise errors.PortNotFound(f"Port {port.id} could not be found.")
         _require_choices(call, "update_port", network, body, fixed_ips)
         _require_security_choices(call, "update_port", network, body.port_security_enabled, body.allowed_address_pairs)
-        changed = msgspec.structs.replace(port, **changes)
+        common.require_revision(call, port)
+        options = dhcp_options.changed(port.extra_dhcp_opts, _options(body.extra_dhcp_opts))
+        changed = msgspec.structs.replace(port, **changes, extra_dhcp_opts=options)
         return api.conductor.update_port(call.ctx, port=changed, fixed_ips=fixed_ips)
 
-    return {"port": view(call, common.change(attempt))}
+    return common.shown(api, call, "port", view(call, common.change(attempt)))
 
 
 def delete(api: Collaborators, call: Call) -> None:
@@ -203,6 +275,7 @@ def delete(api: Collaborators, call: Call) -> None:
     port = find(api, call)
     if port.network_owner != call.ctx.project_id:
         call.require_for(Target(project_id=port.project_id))
+    common.require_revision(call, port)
     api.conductor.delete_port(call.ctx, port_id=port.id)
 
 
@@ -238,7 +311,8 @@ def _require_choices(
         "fixed_ips:subnet_id": names,
     }
     common.require_each(call, rule, attributes, Target(project_id=network.project_id))
-    common.require_each(call, rule, {_HOST: not isinstance(body.host, Unset)})
+    limited = {_HOST: body.host, _PROFILE: body.profile}
+    common.require_each(call, rule, {name: not isinstance(value, Unset) for name, value in limited.items()})
 
 
 def _require_security_choices(
@@ -314,7 +388,19 @@ def view(call: Call, port: Port) -> dict[str, Any]:
             {"ip_address": pair.ip_address, "mac_address": pair.mac_address or port.mac_address}
             for pair in port.allowed_address_pairs
         ],
-        **({_HOST: port.host} if call.permits(f"get_port:{_HOST}") else {}),
+        "extra_dhcp_opts": port.extra_dhcp_opts,
+        _VNIC_TYPE: NORMAL,
+        **{name: value for name, value in _binding(port).items() if call.permits(f"get_port:{name}")},
+    }
+
+
+def _binding(port: Port) -> dict[str, Any]:
+    """Returns what administrators see of the port on its host."""
+    return {
+        _HOST: port.host,
+        _PROFILE: {},
+        "binding:vif_type": "bridge" if port.host else "unbound",
+        "binding:vif_details": {"port_filter": True} if port.host else {},
     }
 
 

@@ -1,6 +1,6 @@
 """The routes that each resource of Neutron has, and the creation of one or several."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -10,7 +10,7 @@ from minova.api.http.call import Call
 from minova.api.http.definition import Handler, Route
 from minova.api.network import answers
 from minova.api.network.collaborators import Collaborators
-from minova.api.network.common import FieldsQuery
+from minova.api.network.common import FieldsQuery, tagged
 
 
 class Creation(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,7 +23,7 @@ class Creation(msgspec.Struct, frozen=True, kw_only=True):
 
     fields: type[msgspec.Struct]
     new: Callable[[Collaborators, Call, Any], Any]
-    add: Callable[[Collaborators, Call, Sequence[Any]], Sequence[Mapping[str, Any]]]
+    add: Callable[[Collaborators, Call, Sequence[Any]], Sequence[dict[str, Any]]]
 
 
 class Resource(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,5 +106,7 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
             raise errors.BadRequest("Resources required")
         return {self.plural: self._made(api, call, several)}
 
-    def _made(self, api: Collaborators, call: Call, bodies: Sequence[Any]) -> Sequence[Mapping[str, Any]]:
-        return self.creation.add(api, call, [self.creation.new(api, call, body) for body in bodies])
+    def _made(self, api: Collaborators, call: Call, bodies: Sequence[Any]) -> Sequence[dict[str, Any]]:
+        return tagged(
+            api, self.name, self.creation.add(api, call, [self.creation.new(api, call, body) for body in bodies])
+        )

@@ -1,16 +1,8 @@
 """The route table of the Network API."""
 
 from minova.api.http.definition import Route
-from minova.api.network import (
-    networks,
-    not_served,
-    ports,
-    quotas,
-    security_group_rules,
-    security_groups,
-    subnets,
-    versions,
-)
+from minova.api.network import networks, ports, security_group_rules, security_groups, subnets, tags
+from minova.api.network.overview import not_served, quotas, versions
 
 ROUTES: tuple[Route, ...] = (
     *versions.ROUTES,
@@ -19,6 +11,7 @@ ROUTES: tuple[Route, ...] = (
     *ports.ROUTES,
     *security_groups.ROUTES,
     *security_group_rules.ROUTES,
+    *tags.ROUTES,
     *quotas.ROUTES,
     *not_served.ROUTES,
 )

@@ -74,7 +74,7 @@ def list_rules(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def show(api: Collaborators, call: Call) -> dict[str, Any]:
-    return common.shown(call, "security_group_rule", rule_view(_find(api, call)))
+    return common.shown(api, call, "security_group_rule", rule_view(_find(api, call)))
 
 
 def new(api: Collaborators, call: Call, body: NewSecurityGroupRule) -> SecurityGroupRule:

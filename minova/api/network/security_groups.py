@@ -19,6 +19,8 @@ from minova.api.policies.enforcer import Target
 from minova.db.networks import ports, security_groups
 from minova.objects.network.network import DEFAULT_GROUP, SecurityGroup, SecurityGroupRule
 
+_STATEFUL = "connections are always followed"
+
 
 class NewSecurityGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`stateful`: connections are always tracked."""
@@ -30,9 +32,14 @@ class NewSecurityGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     tenant_id: Text | None = None
 
 
+class SecurityGroupsQuery(ListQuery, frozen=True, kw_only=True):
+    stateful: bool | None = None
+
+
 class SecurityGroupChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: Text | Unset = msgspec.UNSET
     description: Text | Unset = msgspec.UNSET
+    stateful: bool | Unset = msgspec.UNSET
 
 
 class UpdateSecurityGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -43,6 +50,8 @@ def list_groups(api: Collaborators, call: Call) -> dict[str, Any]:
     """Lists the groups. The first listing of a project makes its default group."""
     filters = common.filters_of(call.query)
     filters.pop("admin_state_up", None)
+    if call.query.stateful is False:
+        filters["uuid"] = ("",)
     seen_by = None if call.ctx.is_admin else call.ctx.project_id
     ensure_default(api, call)
     with api.db.read() as session:
@@ -59,14 +68,13 @@ def ensure_default(api: Collaborators, call: Call) -> None:
 
 
 def show(api: Collaborators, call: Call) -> dict[str, Any]:
-    return common.shown(call, "security_group", view(find(api, call, call.path["security_group_id"])))
+    return common.shown(api, call, "security_group", view(find(api, call, call.path["security_group_id"])))
 
 
 def new(api: Collaborators, call: Call, body: NewSecurityGroup) -> SecurityGroup:
     if body.name == DEFAULT_GROUP:
         raise errors.Conflict("Default security group already exists.")
-    if not body.stateful:
-        raise errors.BadRequest("Invalid input for stateful. Reason: connections are always followed.")
+    common.only_default("stateful", body.stateful, _STATEFUL)
     return SecurityGroup(
         id=str(uuid.uuid4()),
         name=common.checked_name("security group's", body.name),
@@ -84,14 +92,16 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
     if "name" in changes:
         common.checked_name("security group's", changes["name"])
     common.checked_text("description", changes.get("description", ""))
+    common.only_default("stateful", changes.pop("stateful", True), _STATEFUL)
 
     def attempt() -> SecurityGroup:
         group = _owned(api, call)
+        common.require_revision(call, group)
         if group.is_default and changes.get("name", group.name) != group.name:
             raise errors.Conflict("Updating default security group not allowed.")
         return api.conductor.update_security_group(call.ctx, group=msgspec.structs.replace(group, **changes))
 
-    return {"security_group": view(common.change(attempt))}
+    return common.shown(api, call, "security_group", view(common.change(attempt)))
 
 
 def delete(api: Collaborators, call: Call) -> None:
@@ -99,6 +109,7 @@ def delete(api: Collaborators, call: Call) -> None:
     port makes it again.
     """
     group = _owned(api, call)
+    common.require_revision(call, group)
     if group.is_default and not call.ctx.is_admin:
         raise errors.SecurityGroupCannotRemoveDefault("Insufficient rights for removing default security group.")
     delete_once_free(
@@ -153,7 +164,7 @@ ROUTES: tuple[Route, ...] = Resource(
     name="security_group",
     answer=SecurityGroupAnswer,
     index=list_groups,
-    query=ListQuery,
+    query=SecurityGroupsQuery,
     creation=Creation(fields=NewSecurityGroup, new=new, add=add),
     show=show,
     update=update,

@@ -26,6 +26,8 @@ from minova.objects.network.network import HostRoute, Pool, Subnet
 
 # Neutron's limits.
 MAX_NAMESERVERS, MAX_ROUTES = 5, 20
+# The beginnings of device owners.
+_OWNERS = ("compute:", "network:", "baremetal:", "neutron:", "trunk:", "Octavia", "magnum:")
 AddressText = Annotated[str, msgspec.Meta(max_length=64)]
 # The only mode in which guests get the addresses that the database assigns to them.
 Mode = Literal["dhcpv6-stateful"]
@@ -56,6 +58,9 @@ class NewSubnet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     host_routes: tuple[RouteBody, ...] | None = None
     ipv6_address_mode: Mode | None = None
     ipv6_ra_mode: Mode | None = None
+    service_types: tuple[Text, ...] = ()
+    segment_id: Text | None = None
+    dns_publish_fixed_ip: bool | None = None
     project_id: Text | None = None
     tenant_id: Text | None = None
 
@@ -68,6 +73,7 @@ class SubnetChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     enable_dhcp: bool | Unset = msgspec.UNSET
     dns_nameservers: tuple[AddressText, ...] | Unset = msgspec.UNSET
     host_routes: tuple[RouteBody, ...] | Unset = msgspec.UNSET
+    service_types: tuple[Text, ...] | Unset = msgspec.UNSET
 
 
 class UpdateSubnet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -99,7 +105,7 @@ def list_subnets(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def show(api: Collaborators, call: Call) -> dict[str, Any]:
-    return common.shown(call, "subnet", view(find(api, call)))
+    return common.shown(api, call, "subnet", view(find(api, call)))
 
 
 def new(api: Collaborators, call: Call, body: NewSubnet) -> Subnet:
@@ -114,6 +120,8 @@ def new(api: Collaborators, call: Call, body: NewSubnet) -> Subnet:
     if body.ip_version == 4 and (body.ipv6_address_mode or body.ipv6_ra_mode):
         raise errors.BadRequest("Invalid input for ipv6_address_mode. Reason: ip_version is 4.")
     gateway = _gateway(block, body.gateway_ip)
+    common.only_default("segment_id", body.segment_id is None, "networks have no segments")
+    common.only_default("dns_publish_fixed_ip", not body.dns_publish_fixed_ip, "no DNS service outside knows guests")
     return Subnet(
         id=str(uuid.uuid4()),
         network_id=network.id,
@@ -129,6 +137,7 @@ def new(api: Collaborators, call: Call, body: NewSubnet) -> Subnet:
         host_routes=_routes(body.host_routes or (), body.ip_version),
         ipv6_address_mode=body.ipv6_address_mode,
         ipv6_ra_mode=body.ipv6_ra_mode,
+        service_types=_service_types(body.service_types),
     )
 
 
@@ -146,9 +155,10 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
 
     def attempt() -> Subnet:
         subnet = _owned(api, call)
+        common.require_revision(call, subnet)
         return api.conductor.update_subnet(call.ctx, subnet=_changed(api, subnet, changes))
 
-    return {"subnet": view(common.change(attempt))}
+    return common.shown(api, call, "subnet", view(common.change(attempt)))
 
 
 def _changed(api: Collaborators, subnet: Subnet, changes: dict[str, Any]) -> Subnet:
@@ -164,11 +174,15 @@ def _changed(api: Collaborators, subnet: Subnet, changes: dict[str, Any]) -> Sub
         values["dns_nameservers"] = _servers(api, changes["dns_nameservers"])
     if "host_routes" in changes:
         values["host_routes"] = _routes(changes["host_routes"], subnet.ip_version)
+    if "service_types" in changes:
+        values["service_types"] = _service_types(changes["service_types"])
     return msgspec.structs.replace(subnet, **values)
 
 
 def delete(api: Collaborators, call: Call) -> None:
-    subnet_id = _owned(api, call).id
+    subnet = _owned(api, call)
+    common.require_revision(call, subnet)
+    subnet_id = subnet.id
     delete_once_free(
         api,
         call,
@@ -223,6 +237,18 @@ def _route(route: RouteBody, ip_version: int) -> HostRoute:
     return HostRoute(destination=str(destination), nexthop=str(nexthop))
 
 
+def _service_types(requested: tuple[str, ...]) -> tuple[str, ...]:
+    """Raises BadRequest if one is no value of `device_owner` that Neutron knows, or stands there twice."""
+    for text in requested:
+        if not text.startswith(_OWNERS):
+            raise errors.BadRequest(
+                f"Invalid input for service_types. Reason: Service type {text} does not correspond to a valid device owner."
+            )
+    if len(set(requested)) < len(requested):
+        raise errors.BadRequest("Invalid input for service_types. Reason: one stands there twice.")
+    return requested
+
+
 def _owned(api: Collaborators, call: Call) -> Subnet:
     subnet = find(api, call)
     call.require_for(Target(project_id=subnet.project_id))
@@ -257,6 +283,7 @@ def view(subnet: Subnet) -> dict[str, Any]:
         "host_routes": subnet.host_routes,
         "ipv6_address_mode": subnet.ipv6_address_mode,
         "ipv6_ra_mode": subnet.ipv6_ra_mode,
+        "service_types": subnet.service_types,
         "subnetpool_id": None,
     }
 

@@ -8,6 +8,9 @@ from minova.api.policies.base import ADMIN, EVERY_USER, MEMBER, READER, Rule, ru
 
 _PROVIDER = ("provider:network_type", "provider:physical_network", "provider:segmentation_id")
 
+_BINDING = ("host_id", "profile", "vif_type", "vif_details")
+_TAGGED = ("network", "subnet", "port", "security_group")
+
 RULES: tuple[Rule, ...] = rules(
     "",
     ("get_extension", EVERY_USER, "List the extensions of the Network API."),
@@ -40,19 +43,27 @@ RULES: tuple[Rule, ...] = rules(
     ("create_port:fixed_ips:ip_address", MEMBER, "Choose the addresses of a new port, on an own network."),
     ("create_port:fixed_ips:subnet_id", MEMBER, "Choose the subnets of a new port, on an own network."),
     ("create_port:binding:host_id", ADMIN, "Name the host of a new port."),
+    ("create_port:binding:profile", ADMIN, "Give a new port a profile of its hardware: only an empty one is served."),
     ("get_port", READER, "Show and list ports."),
-    ("get_port:binding:host_id", ADMIN, "See the hosts of ports."),
+    *((f"get_port:binding:{name}", ADMIN, f"See binding:{name} of ports.") for name in _BINDING),
     ("update_port", MEMBER, "Change a port."),
     ("update_port:mac_address", ADMIN, "Change the MAC address of a port."),
     ("update_port:device_owner", MEMBER, "Name a device owner `network:...` of a port, on an own network."),
     ("update_port:fixed_ips:ip_address", MEMBER, "Choose other addresses of a port, on an own network."),
     ("update_port:fixed_ips:subnet_id", MEMBER, "Choose other subnets of a port, on an own network."),
     ("update_port:binding:host_id", ADMIN, "Name another host of a port."),
+    ("update_port:binding:profile", ADMIN, "Give a port a profile of its hardware: only an empty one is served."),
     ("delete_port", MEMBER, "Delete a port."),
     ("create_port:port_security_enabled", MEMBER, "Choose whether a new port is secured, on an own network."),
     ("create_port:allowed_address_pairs", MEMBER, "Let a new port send from other addresses, on an own network."),
     ("update_port:port_security_enabled", MEMBER, "Choose whether a port is secured, on an own network."),
     ("update_port:allowed_address_pairs", MEMBER, "Let a port send from other addresses, on an own network."),
+    *((f"get_{kind}:tags", READER, f"See the tags of a {kind}.") for kind in _TAGGED),
+    *(
+        (f"{verb}_{kind}:tags", MEMBER, f"{verb.capitalize()} tags of a {kind}.")
+        for kind in _TAGGED
+        for verb in ("create", "update", "delete")
+    ),
     ("create_security_group", MEMBER, "Create a security group."),
     ("get_security_group", READER, "Show and list security groups."),
     ("update_security_group", MEMBER, "Change a security group."),

@@ -32,7 +32,7 @@ from minova.db.models import Port as PortRow
 from minova.db.models import SecurityGroup as GroupRow
 from minova.db.models import Subnet as SubnetRow
 from minova.db.models.networks import PENDING_DELETE
-from minova.db.networks import networks, ports, security_groups, subnets, vifs
+from minova.db.networks import networks, ports, security_groups, subnets, tags, vifs
 from minova.db.networks.networks import LockedNetwork
 from minova.db.networks.vif_rules import pairs_of
 from minova.db.quotas import OverQuota, give
@@ -59,12 +59,22 @@ class PortCreation(NamedTuple):
     `ctx`: the context of the request.
     `fixed_ips`: None: the next free addresses.
     `nic`: the number of the interface, if the port is made for the server that is its device.
+    `tags`: of the port.
     """
 
     ctx: RequestContext
     port: Port
     fixed_ips: Requests | None = None
     nic: int | None = None
+    tags: tuple[str, ...] = ()
+
+    def is_secured(self, network: NetworkRow) -> bool:
+        """Whether the port has port security. The port of a server has it unless its network has it not."""
+        return self.port.port_security_enabled and (self.nic is None or network.port_security_enabled)
+
+    def has_default(self, network: NetworkRow) -> bool:
+        """Whether the port gets the default group of its project."""
+        return self.port.security_groups is None and self.is_secured(network)
 
 
 class LockedForPorts(NamedTuple):
@@ -73,16 +83,15 @@ class LockedForPorts(NamedTuple):
     networks: Mapping[str, LockedNetwork]
     groups: Mapping[str, GroupRow]
 
-    def groups_of(self, port: Port) -> list[GroupRow]:
+    def network_of(self, new: PortCreation) -> NetworkRow:
+        return self.networks[new.port.network_id].row
+
+    def groups_of(self, new: PortCreation) -> list[GroupRow]:
         """Returns the groups of a new port."""
-        if _has_default(port):
+        port = new.port
+        if new.has_default(self.network_of(new)):
             return [row for row in self.groups.values() if row.default_of == port.project_id]
         return sorted((self.groups[uuid] for uuid in set(_named_groups(port))), key=lambda row: row.id)
-
-
-def _has_default(port: Port) -> bool:
-    """Returns whether the port gets the default group of its project."""
-    return port.security_groups is None and port.port_security_enabled
 
 
 def _named_groups(port: Port) -> tuple[str, ...]:
@@ -125,7 +134,7 @@ class Ports(PortsApi, HostInterfacesApi):
         return self._create([new], lambda: [self._creations.run(new)])[0]
 
     def create_ports(self, ctx: RequestContext, ports: tuple[NewPort, ...]) -> tuple[Port, ...]:
-        new = [PortCreation(ctx, each.port, each.fixed_ips) for each in ports]
+        new = [PortCreation(ctx, each.port, each.fixed_ips, tags=each.tags) for each in ports]
         return tuple(self._create(new, lambda: self._worker.run(lambda session: self._create_all(session, new))))
 
     def _create(self, new: Sequence[PortCreation], write: Callable[[], list[Port]]) -> list[Port]:
@@ -159,7 +168,9 @@ class Ports(PortsApi, HostInterfacesApi):
         locked = networks.lock_several(session, network_uuids)
         for missing in sorted(network_uuids - locked.keys()):
             raise not_found_network(missing)
-        projects = {each.port.project_id for each in new if _has_default(each.port)}
+        for each in new:
+            _check_groups(each, locked[each.port.network_id].row)
+        projects = {each.port.project_id for each in new if each.has_default(locked[each.port.network_id].row)}
         named = {group for each in new for group in _named_groups(each.port)}
         return LockedForPorts(locked, lock_for_ports(session, named, projects))
 
@@ -169,7 +180,7 @@ class Ports(PortsApi, HostInterfacesApi):
         """
         given = _choose_all(session, new, locked)
         macs = self._macs(session, [each.port.mac_address for each in new])
-        groups = [locked.groups_of(each.port) for each in new]
+        groups = [locked.groups_of(each) for each in new]
         names = {row.id: row.uuid for network in locked.networks.values() for row in network.subnets}
         at = self._worker.at()
         created = [
@@ -180,15 +191,17 @@ class Ports(PortsApi, HostInterfacesApi):
                     FixedIp(subnet_id=names[subnet_id], ip_address=address) for subnet_id, address in sorted(addresses)
                 ),
                 security_groups=tuple(row.uuid for row in rows),
-                network_owner=locked.networks[each.port.network_id].row.project_id,
+                port_security_enabled=each.is_secured(locked.network_of(each)),
+                network_owner=locked.network_of(each).project_id,
                 revision_number=1,
                 created_at=at,
                 updated_at=at,
             )
             for each, mac, addresses, rows in zip(new, macs, given, groups, strict=True)
         ]
-        rows_of_networks = [locked.networks[each.port.network_id].row.id for each in new]
+        rows_of_networks = [locked.network_of(each).id for each in new]
         ids = ports.add_several(session, created, rows_of_networks, [each.nic for each in new])
+        tags.add(session, {each.port.id: each.tags for each in new})
         ports.allocate_several(session, dict(zip(ids, given, strict=True)))
         security_groups.give_to_ports(
             session, {port_id: [row.id for row in rows] for port_id, rows in zip(ids, groups, strict=True)}
@@ -298,6 +311,14 @@ def _check_security(port: Port) -> None:
         )
 
 
+def _check_groups(new: PortCreation, network: NetworkRow) -> None:
+    """Raises BadRequest if a server wants security groups on a network whose ports have no port security."""
+    if new.port.security_groups and not new.is_secured(network) and new.port.port_security_enabled:
+        raise errors.BadRequest(
+            "Network requires port_security_enabled and subnet associated in order to apply security groups."
+        )
+
+
 def not_found(port_id: str) -> errors.PortNotFound:
     return errors.PortNotFound(f"Port {port_id} could not be found.")
 
@@ -332,13 +353,28 @@ def _choose_all(session: Session, new: Sequence[PortCreation], locked: LockedFor
             network = locked.networks[each.port.network_id]
             given[number] = choose(session, network.row, network.subnets, each.fixed_ips, others=taken)
             taken += given[number]
-    for network_id, network in locked.networks.items():
-        numbers = [
-            number for number, each in enumerate(new) if each.port.network_id == network_id and each.fixed_ips is None
-        ]
-        chosen = _choose_several(session, network, len(numbers), taken)
+    alike: dict[tuple[str, str], list[int]] = {}
+    for number, each in enumerate(new):
+        if each.fixed_ips is None:
+            alike.setdefault((each.port.network_id, each.port.device_owner), []).append(number)
+    for (network_id, owner), numbers in alike.items():
+        chosen = _choose_several(session, _serving(locked.networks[network_id], owner), len(numbers), taken)
+        taken += [address for of_port in chosen for address in of_port]
         given.update(zip(numbers, chosen, strict=True))
     return [given[number] for number in range(len(new))]
+
+
+def _serving(network: LockedNetwork, owner: str) -> LockedNetwork:
+    """Returns the network with the subnets for ports of this owner, those first that name it.
+
+    Raises IpAddressGenerationFailureNoMatchingSubnet if all subnets are for others.
+    """
+    serving = [row for row in network.subnets if not row.service_types or owner in row.service_types]
+    if network.subnets and not serving:
+        raise errors.IpAddressGenerationFailureNoMatchingSubnet(
+            f"No valid service subnet for the given device owner, network {network.row.uuid}, service type {owner}."
+        )
+    return LockedNetwork(network.row, sorted(serving, key=lambda row: not row.service_types))
 
 
 def _choose_several(

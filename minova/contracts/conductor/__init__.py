@@ -13,7 +13,14 @@ from minova.contracts.conductor.api.catalogue import AggregatesApi, FlavorsApi, 
 from minova.contracts.conductor.api.evacuation import EvacuationsApi
 from minova.contracts.conductor.api.images import ImageReportsApi, ImagesApi
 from minova.contracts.conductor.api.moves import MoveOrdersApi, MovePreviewsApi
-from minova.contracts.conductor.api.networks import DeletePortsApi, NetworksApi, PortsApi, SecurityGroupsApi, SubnetsApi
+from minova.contracts.conductor.api.networks import (
+    DeletePortsApi,
+    NetworksApi,
+    NetworkTagsApi,
+    PortsApi,
+    SecurityGroupsApi,
+    SubnetsApi,
+)
 from minova.contracts.conductor.api.neutron import NeutronEventsApi
 from minova.contracts.conductor.api.quotas import QuotasApi
 from minova.contracts.conductor.api.servers import (
@@ -59,6 +66,7 @@ class ConductorApi(
     PortsApi,
     DeletePortsApi,
     SecurityGroupsApi,
+    NetworkTagsApi,
     NeutronEventsApi,
     ImagesApi,
     ImageReportsApi,
@@ -96,5 +104,5 @@ class ConductorApi(
         "1.6": "versions of services; hosts of instances; the end of a process; failed removals; several claims; removing services",
         "1.7": "server actions; changes of servers and flavors; kinds of failures; the topic conductor_api; quotas; key pairs; tokens, changes and members of images; networks, subnets, ports and security groups; consoles; config drives; metadata of guests; what services have seen of their cloud",
         "1.8": "reports of all guests and images that hosts and image stores hold; reasons of power states",
-        "1.9": "evacuations; phases of moves; live migrations; several networks, subnets, ports, security groups or rules in one call",
+        "1.9": "evacuations; phases of moves; live migrations; several networks, subnets, ports, security groups or rules in one call; tags of these",
     }

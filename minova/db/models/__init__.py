@@ -19,7 +19,7 @@ from minova.db.models.images import DeletedImage, Image, ImageMember
 from minova.db.models.instances import Instance, InstanceFault, InstanceTag, PurgedInstance
 from minova.db.models.key_pairs import KeyPair
 from minova.db.models.migrations import Migration
-from minova.db.models.networks import IpAllocation, Network, Port, Subnet
+from minova.db.models.networks import IpAllocation, Network, NetworkTag, Port, Subnet
 from minova.db.models.neutron_ports import NeutronPort
 from minova.db.models.pci_devices import PciDevice
 from minova.db.models.placement import (
@@ -77,6 +77,7 @@ __all__ = [
     "KeyPair",
     "Migration",
     "Network",
+    "NetworkTag",
     "NeutronPort",
     "NodeAudit",
     "PciDevice",

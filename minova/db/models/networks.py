@@ -30,6 +30,7 @@ class Network(Lockable, Base):
     segmentation_id: Mapped[int | None]
     segment: Mapped[str | None] = mapped_column(String(80), unique=True)
     reachable: Mapped[bool] = mapped_column(default=False, server_default=false())
+    port_security_enabled: Mapped[bool] = mapped_column(default=True, server_default=true())
     revision_number: Mapped[int]
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
@@ -55,6 +56,7 @@ class Subnet(Base):
     ipv6_address_mode: Mapped[str | None] = mapped_column(String(16))
     ipv6_ra_mode: Mapped[str | None] = mapped_column(String(16))
     last_address: Mapped[str | None] = mapped_column(String(45))
+    service_types: Mapped[list[Any] | None]
     revision_number: Mapped[int]
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
@@ -100,6 +102,7 @@ class Port(Lockable, Base):
     port_security_enabled: Mapped[bool] = mapped_column(default=True, server_default=true())
     allowed_address_pairs: Mapped[list[Any] | None]
     has_address_pairs: Mapped[bool] = mapped_column(default=False, server_default=false())
+    extra_dhcp_opts: Mapped[list[Any] | None]
     revision_number: Mapped[int]
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
@@ -112,3 +115,12 @@ class IpAllocation(Base):
     subnet_id: Mapped[int] = mapped_column(ForeignKey("subnets.id"), primary_key=True)
     address: Mapped[str] = mapped_column(String(45), primary_key=True)
     port_id: Mapped[int] = mapped_column(ForeignKey("ports.id"), index=True)
+
+
+class NetworkTag(Base):
+    """`resource_id`: of a network, subnet, port or security group. Tags are removed with it."""
+
+    __tablename__ = "network_tags"
+    __table_args__ = (Index("network_tags_tag", "tag"),)
+    resource_id: Mapped[str] = mapped_column(Uuid, primary_key=True)
+    tag: Mapped[str] = mapped_column(primary_key=True)

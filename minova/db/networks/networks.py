@@ -10,6 +10,7 @@ from sqlalchemy import bindparam, delete, exists, insert, not_, or_, select, upd
 from sqlalchemy.orm import Session
 
 from minova.db import models
+from minova.db.networks import tags
 from minova.db.networks.pages import Page, rows_of
 from minova.db.sql import chunked, in_list
 from minova.objects.network.network import FLAT, LOCAL, VLAN, Network
@@ -17,7 +18,7 @@ from minova.objects.network.network import FLAT, LOCAL, VLAN, Network
 Row = models.Network
 _COLUMNS = tuple(name for name in Network.__struct_fields__ if name not in ("id", "subnets"))
 # The columns that a change may set.
-_CHANGING = ("name", "description", "admin_state_up", "shared", "external", "mtu", "reachable")
+_CHANGING = ("name", "description", "admin_state_up", "shared", "external", "mtu", "reachable", "port_security_enabled")
 # Built once: every server with interfaces reads its networks, and every new port locks one.
 _FIND = (
     select(Row, models.Subnet.uuid)
@@ -144,6 +145,8 @@ def remove(session: Session, network_id: int) -> Mapping[str, int]:
     owners: dict[str, int] = {}
     for project_id in session.scalars(select(models.Subnet.project_id).where(models.Subnet.network_id == network_id)):
         owners[project_id] = owners.get(project_id, 0) + 1
+    tags.remove(session, select(models.Subnet.uuid).where(models.Subnet.network_id == network_id))
+    tags.remove(session, select(Row.uuid).where(Row.id == network_id))
     session.connection().execute(delete(models.Subnet).where(models.Subnet.network_id == network_id))
     session.connection().execute(delete(Row).where(Row.id == network_id))
     return owners

@@ -7,6 +7,9 @@ import msgspec
 from sqlalchemy import Select
 from sqlalchemy.orm import Session
 
+from minova.db.networks.tags import TagFilter
+from minova.db.networks.tags import conditions as tag_conditions
+
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
     """`marker`: the uuid of the last item of the previous page.
@@ -16,6 +19,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     limit: int
     marker: str | None = None
     reverse: bool = False
+    tags: TagFilter = TagFilter()
 
 
 def rows_of(
@@ -29,6 +33,7 @@ def rows_of(
     query = seen
     for column, values in filters.items():
         query = query.where(getattr(table, column).in_(values))
+    query = query.where(*tag_conditions(page.tags, table.uuid))
     if page.marker is not None:
         at = session.scalar(seen.with_only_columns(table.id).where(table.uuid == page.marker))
         if at is None:

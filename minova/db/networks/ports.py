@@ -11,10 +11,10 @@ from sqlalchemy.orm import Session
 
 from minova.db import models
 from minova.db.models.networks import PENDING_DELETE
-from minova.db.networks import security_groups
+from minova.db.networks import security_groups, tags
 from minova.db.networks.pages import Page, rows_of
 from minova.db.networks.subnets import by_row
-from minova.db.networks.vif_rules import pairs_of
+from minova.db.networks.vif_rules import OPTIONS, pairs_of
 from minova.db.sql import chunked, in_list
 from minova.objects.network.network import FixedIp, Port
 from minova.objects.servers.states import VmState
@@ -101,14 +101,15 @@ def _of_addresses(addresses: Mapping[str, Sequence[str]]) -> list[ColumnElement[
     return conditions
 
 
-def _pairs(port: Port) -> dict[str, Any]:
+def _lists(port: Port) -> dict[str, Any]:
     pairs = [msgspec.to_builtins(pair) for pair in port.allowed_address_pairs]
-    return {"allowed_address_pairs": pairs, "has_address_pairs": bool(pairs)}
+    options = [msgspec.to_builtins(option) for option in port.extra_dhcp_opts]
+    return {"allowed_address_pairs": pairs, "has_address_pairs": bool(pairs), "extra_dhcp_opts": options or None}
 
 
 def replace(session: Session, port: Port, at: datetime) -> bool:
     """Returns False if the port's revision is no longer `port.revision_number`."""
-    values = {name: getattr(port, name) for name in _CHANGING} | _pairs(port)
+    values = {name: getattr(port, name) for name in _CHANGING} | _lists(port)
     statement = update(Row).where(Row.uuid == port.id, Row.revision_number == port.revision_number)
     changed = statement.values(revision_number=port.revision_number + 1, updated_at=at, **values)
     result: Any = session.connection().execute(changed)
@@ -145,7 +146,7 @@ def add_several(
     """
     rows = [
         {name: getattr(port, name) for name in _PLAIN}
-        | _pairs(port)
+        | _lists(port)
         | {"uuid": port.id, "network_id": network_id, "nic": nic, "made_for_instance": nic is not None}
         | {"instance_uuid": port.device_id if nic is not None else None}
         for port, network_id, nic in zip(ports, network_ids, nics, strict=True)
@@ -272,6 +273,7 @@ def remove(session: Session, port_id: int) -> None:
 
 def _remove_all(session: Session, port_ids: Sequence[int]) -> None:
     for chunk in chunked(port_ids):
+        tags.remove(session, select(Row.uuid).where(Row.id.in_(chunk)))
         security_groups.take_from_ports(session, chunk)
         session.connection().execute(delete(Allocation).where(Allocation.port_id.in_(chunk)))
         session.connection().execute(delete(Row).where(Row.id.in_(chunk)))
@@ -344,6 +346,7 @@ def _to_objects(session: Session, rows: Sequence[models.Port]) -> list[Port]:
             fixed_ips=tuple(fixed.get(row.id, ())),
             security_groups=tuple(uuid for _, uuid in groups.get(row.id, ())),
             allowed_address_pairs=pairs_of(row),
+            extra_dhcp_opts=OPTIONS.from_builtins(row.extra_dhcp_opts or []),
             **{name: getattr(row, name) for name in _PLAIN} | servers.get(row.instance_uuid or "", {}),
         )
         for row in rows

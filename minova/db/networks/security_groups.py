@@ -8,6 +8,7 @@ from sqlalchemy import Select, delete, exists, func, insert, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
 from minova.db import models
+from minova.db.networks import tags
 from minova.db.networks.pages import Page, rows_of
 from minova.db.sql import chunked, in_list
 from minova.objects.network.network import SecurityGroup, SecurityGroupRule
@@ -201,6 +202,7 @@ def remove(session: Session, group_id: int) -> dict[str, int]:
     count = select(Rule.project_id, func.count(Rule.id)).where(goes).group_by(Rule.project_id)
     gone = {project_id: int(number) for project_id, number in session.execute(count)}
     session.connection().execute(delete(Rule).where(goes))
+    tags.remove(session, select(Row.uuid).where(Row.id == group_id))
     session.connection().execute(delete(Row).where(Row.id == group_id))
     return gone
 

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from minova.codecs import Decoder
 from minova.db import models
+from minova.db.networks import tags
 from minova.db.networks.pages import Page, rows_of
 from minova.objects.network.network import LOCAL, HostRoute, Pool, Subnet
 
@@ -103,6 +104,7 @@ def has_address(session: Session, uuid: str, address: str) -> bool:
 
 
 def remove(session: Session, uuid: str) -> None:
+    tags.remove(session, [uuid])
     session.connection().execute(delete(Row).where(Row.uuid == uuid))
 
 
@@ -115,6 +117,7 @@ def _lists(subnet: Subnet) -> dict[str, Any]:
         "allocation_pools": [msgspec.to_builtins(pool) for pool in subnet.allocation_pools],
         "dns_nameservers": list(subnet.dns_nameservers),
         "host_routes": [msgspec.to_builtins(route) for route in subnet.host_routes],
+        "service_types": list(subnet.service_types),
     }
 
 
@@ -129,6 +132,7 @@ def _to_objects(session: Session, rows: Sequence[models.Subnet]) -> list[Subnet]
             allocation_pools=pools_of(row),
             dns_nameservers=tuple(row.dns_nameservers),
             host_routes=_ROUTES.from_builtins(row.host_routes),
+            service_types=tuple(row.service_types or ()),
             **{name: getattr(row, name) for name in _PLAIN},
         )
         for row in rows

@@ -7,12 +7,15 @@ from typing import Any, NamedTuple
 import msgspec
 from sqlalchemy.orm import Session
 
+from minova.codecs import Decoder
 from minova.db.models import Port
 from minova.db.networks import group_members, security_groups
 from minova.db.networks.security_groups import RuleWithRemote
+from minova.objects.network.dhcp_options import DhcpOption
 from minova.objects.network.network import IP_VERSIONS, AddressPair
 from minova.objects.network.vif import MAX_RANGES, GroupMembers, VifRule, reaching, within_bound
 
+OPTIONS = Decoder(tuple[DhcpOption, ...])
 LOG = logging.getLogger(__name__)
 
 
@@ -29,6 +32,7 @@ class ServerPort(NamedTuple):
     admin_state_up: bool
     port_security_enabled: bool
     allowed_address_pairs: list[Any] | None
+    extra_dhcp_opts: list[Any] | None
     project_id: str
     network_id: int
     network_uuid: str

@@ -4,6 +4,8 @@ from datetime import datetime
 
 import msgspec
 
+from minova.objects.network.dhcp_options import DhcpOption
+
 # A network that exists on each host separately: the host's minova-compute sets it up and translates its addresses.
 LOCAL = "local"
 FLAT = "flat"
@@ -18,6 +20,8 @@ AUTOMATIC = ("slaac", "dhcpv6-stateless")
 MODES = (STATEFUL, *AUTOMATIC)
 # The name of the group that each project gets with its first port.
 DEFAULT_GROUP = "default"
+# Neutron's limits of tags: their number on one resource, and the length of each.
+MAX_TAGS, MAX_TAG = 50, 255
 # The maximum number of security groups of a port.
 MAX_GROUPS = 16
 # The maximum number of addresses of a port: Neutron's max_fixed_ips_per_port.
@@ -30,6 +34,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
 
     `reachable`: of a `local` network: its hosts have routes to its subnets, so no other reachable network may have
     addresses of their ranges.
+    `port_security_enabled`: of new ports that do not choose it.
     """
 
     id: str
@@ -44,6 +49,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     physical_network: str | None = None
     segmentation_id: int | None = None
     reachable: bool = False
+    port_security_enabled: bool = True
     subnets: tuple[str, ...] = ()
     revision_number: int = 1
     created_at: datetime | None = None
@@ -70,7 +76,10 @@ class HostRoute(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Subnet(msgspec.Struct, frozen=True, kw_only=True):
-    """`gateway_ip` None: there is none. `shared`: whether its network is shared."""
+    """`gateway_ip` None: there is none. `shared`: whether its network is shared.
+
+    `service_types`: values of `device_owner` of the ports that get addresses of it; empty: all ports.
+    """
 
     id: str
     network_id: str
@@ -87,9 +96,14 @@ class Subnet(msgspec.Struct, frozen=True, kw_only=True):
     ipv6_address_mode: str | None = None
     ipv6_ra_mode: str | None = None
     shared: bool = False
+    service_types: tuple[str, ...] = ()
     revision_number: int = 1
     created_at: datetime | None = None
     updated_at: datetime | None = None
+
+    def serves(self, device_owner: str) -> bool:
+        """Whether a port with this owner gets addresses of the subnet."""
+        return not self.service_types or device_owner in self.service_types
 
 
 class FixedIp(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,13 +190,15 @@ class Port(msgspec.Struct, frozen=True, kw_only=True):
     port_security_enabled: bool = True
     allowed_address_pairs: tuple[AddressPair, ...] = ()
     security_groups: tuple[str, ...] | None = None
+    extra_dhcp_opts: tuple[DhcpOption, ...] = ()
     revision_number: int = 1
     created_at: datetime | None = None
     updated_at: datetime | None = None
 
 
 class NewPort(msgspec.Struct, frozen=True, kw_only=True):
-    """A port to be made. `fixed_ips` None: the next free address of each IP version."""
+    """A port to be made. `fixed_ips` None: the next free address of each IP version. `tags`: its tags."""
 
     port: Port
     fixed_ips: tuple[AddressRequest, ...] | None = None
+    tags: tuple[str, ...] = ()

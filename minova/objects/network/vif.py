@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from minova.objects.network.addresses import is_servable
+from minova.objects.network.dhcp_options import DhcpOption
 from minova.objects.network.network import AUTOMATIC, LOCAL, AddressPair, HostRoute
 from minova.objects.network.physical_networks import segment_of
 
@@ -134,6 +135,7 @@ class Vif(msgspec.Struct, frozen=True, kw_only=True):
     `vif_type`, `vif_details`, `active`: of a port in Neutron, as Neutron has bound it. `active`: its agent has wired it
     on the host.
     `tag`: by which the guest finds it in its metadata.
+    `extra_dhcp_opts`: for its guest, beside those of the subnets.
     """
 
     port_id: str
@@ -158,6 +160,7 @@ class Vif(msgspec.Struct, frozen=True, kw_only=True):
     vif_details: dict[str, Any] = {}
     active: bool = True
     tag: str | None = None
+    extra_dhcp_opts: tuple[DhcpOption, ...] = ()
 
     @property
     def served_addresses(self) -> tuple[tuple[VifAddress, str], ...]:

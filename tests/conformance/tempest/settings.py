@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from minova.api.network.versions import EXTENSIONS
+from minova.api.network.overview.versions import EXTENSIONS
 from tests.conformance.tempest.cloud import FILTERS, HOSTS, NETWORK, Cloud
 from tests.servers.keystone import PASSWORD, REGION
 

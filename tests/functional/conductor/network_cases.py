@@ -18,11 +18,14 @@ from minova.conductor.network.ports import PortCreation
 from minova.db import models
 from minova.db.networks import group_members, networks, subnets, vifs
 from minova.db.networks import ports as stored_ports
+from minova.db.networks.pages import Page
+from minova.db.networks.tags import TagFilter, of_resources
 from minova.objects.network.addresses import default_pools, parse_cidr
 from minova.objects.network.network import (
     AddressPair,
     AddressRequest,
     Network,
+    NewPort,
     Pool,
     Port,
     SecurityGroup,
@@ -74,6 +77,51 @@ def addresses_of(ports: Sequence[Port]) -> list[str]:
 
 
 class NetworkCases:
+    def test_tags_are_compared_letter_by_letter_and_go_with_their_resource(self, harness: ConductorHarness) -> None:
+        blue, green = network(harness, name="blue"), network(harness, name="green")
+        conductor = harness.conductor
+
+        def tag(one: Network, **more: Any) -> tuple[str, ...]:
+            return conductor.update_network_tags(CTX, kind="network", resource_id=one.id, **more)
+
+        assert tag(blue, add=("Red", "red", "é")) == ("Red", "red", "é")
+        assert tag(green, add=("red ", "e")) == ("e", "red ")
+
+        def found(**wanted: tuple[str, ...]) -> list[str]:
+            page = Page(limit=10, tags=TagFilter(**wanted))
+            with harness.db.read() as session:
+                return [one.name for one in networks.visible(session, PROJECT, {}, page)]
+
+        assert (found(every=("red",)), found(every=("Red",)), found(every=("red ",))) == (["blue"], ["blue"], ["green"])
+        assert (found(some=("é", "RED")), found(not_some=("red", "RED"))) == (["blue"], ["green"])
+        assert found(not_every=("red", "e")) == ["blue", "green"]
+        assert tag(blue, add=("red", "new"), remove=None) == ("new", "red")
+        assert tag(blue, remove=("absent", "new")) == ("red",)
+        conductor.delete_network(CTX, network_id=blue.id)
+        with harness.db.read() as session:
+            assert session.scalars(select(models.NetworkTag.resource_id).distinct()).all() == [green.id]
+
+    def test_tags_that_come_at_the_same_time_all_stay(self, harness: ConductorHarness) -> None:
+        blue = network(harness)
+        add = harness.conductor.update_network_tags
+        at_once(lambda number: add(CTX, kind="network", resource_id=blue.id, add=("abcdefgh"[number],)))
+        with harness.db.read() as session:
+            assert of_resources(session, [blue.id]) == {blue.id: list("abcdefgh")}
+
+    def test_several_are_made_all_or_none(self, harness: ConductorHarness) -> None:
+        blue, green = network(harness), network(harness)
+        wrong = (new_subnet(blue, "10.1.0.0/24"), new_subnet(green, "10.2.0.0/24"), new_subnet(blue, "10.1.0.0/25"))
+        with pytest.raises(errors.OverlappingSubnets):
+            harness.conductor.create_subnets(CTX, subnets=wrong)
+        assert used(harness).get("subnets", 0) == 0
+        harness.conductor.create_subnets(CTX, subnets=wrong[:2])
+        new = tuple(
+            NewPort(port=Port(id=str(uuid.uuid4()), network_id=on.id, project_id=PROJECT)) for on in (blue, green, blue)
+        )
+        made = harness.conductor.create_ports(CTX, ports=new)
+        assert addresses_of(made) == ["10.1.0.2", "10.2.0.2", "10.1.0.3"]
+        assert (used(harness)["subnets"], used(harness)["ports"]) == (2, 3)
+
     def test_local_networks_have_addresses_of_their_ranges_alone(self, harness: ConductorHarness) -> None:
         """Hosts have routes to them: 192.0.2.8/30 would take the traffic to a broker there."""
         harness.options["networks__local_ranges"] = ["10.128.0.0/9", "fd00::/8"]

@@ -237,6 +237,10 @@ CASES: list[Case] = [
         [*NET_AND_SUBNET, call("create_ports", ports=(NewPort(port=PORT),))],
         [call("delete_port", port_id=PORT.id)],
     ),
+    (
+        [*WEB, call("update_network_tags", kind="security_group", resource_id=GROUP.id, add=("a",))],
+        [call("update_network_tags", kind="security_group", resource_id=GROUP.id, remove=("a",))],
+    ),
     (WEB, [call("delete_security_group", group_id=GROUP.id)]),
     (
         [*WEB, call("update_security_group", group=msgspec.structs.replace(GROUP, name="a"))],

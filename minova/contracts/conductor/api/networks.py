@@ -131,3 +131,23 @@ class SecurityGroupsApi(Protocol):
     def delete_security_group_rule(self, ctx: RequestContext, *, rule_id: str) -> None:
         """The change applies at once to ports in use."""
         ...
+
+
+@BY_API
+class NetworkTagsApi(Protocol):
+    @call(since="1.9", refused_when_disk_full=True)
+    def update_network_tags(
+        self,
+        ctx: RequestContext,
+        *,
+        kind: str,
+        resource_id: str,
+        add: tuple[str, ...] = (),
+        remove: tuple[str, ...] | None = (),
+    ) -> tuple[str, ...]:
+        """Change the tags of a network, subnet, port or security group, and return them. `remove` None: all others than
+        `add`. Idempotent.
+
+        Raises TagResourceNotFound, or BadRequest if there would be too many.
+        """
+        ...

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.functional.api.conftest import Cloud
+from tests.functional.api.network.overview.test_quotas import put
 from tests.functional.api.network.test_networks import listed, make, network, port, subnet
-from tests.functional.api.network.test_quotas import put
 
 Json = dict[str, Any]
 ROOT = "/network/v2.0"

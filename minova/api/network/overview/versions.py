@@ -11,16 +11,27 @@ RESOURCES = ("network", "subnet", "port", "security_group", "security_group_rule
 # (alias, name, what it adds). Only extensions that are served completely.
 EXTENSIONS = (
     ("allowed-address-pairs", "Allowed Address Pairs", "Adds addresses from which a port may send beside its own."),
+    ("binding", "Port Binding", "Shows administrators the host of a port."),
+    ("extra_dhcp_opt", "Neutron Extra DHCP options", "Adds options for the guest of a port to DHCP."),
     ("minova-reachable", "Networks reachable from their hosts", "Adds minova:reachable to networks: not of Neutron."),
     ("net-mtu", "Network MTU", "Shows the MTU of networks."),
     ("net-mtu-writable", "Network MTU (writable)", "The MTU of a network can be set."),
     ("pagination", "Pagination support", "Listings take limit, marker and page_reverse."),
+    ("port-security", "Port Security", "Lets a network or port do without checks of addresses."),
     ("project-id", "project_id field enabled", "Resources have project_id beside tenant_id."),
     ("provider", "Provider Network", "Administrators choose how a network is made on hosts."),
+    ("quota_details", "Quota details management support", "Shows limits with their usage."),
+    ("quotas", "Quota management support", "Shows and sets limits of projects."),
+    ("revision-if-match", "If-Match constraints based on revision_number", "Refuses a change of another revision."),
     ("security-group", "security-group", "Security groups and their rules."),
+    ("security-groups-normalized-cidr", "Normalized CIDR field for security group rules", "Adds normalized_cidr."),
     ("standard-attr-description", "standard-attr-description", "Adds descriptions."),
     ("standard-attr-revisions", "Resource revision numbers", "Adds a number that grows with each change."),
+    ("standard-attr-tag", "Tag support for resources with standard attribute", "Adds tags."),
     ("standard-attr-timestamp", "Resource timestamps", "Adds created_at and updated_at."),
+    ("subnet-service-types", "Subnet service types", "Reserves a subnet for ports of certain owners."),
+    ("tag-creation", "Tag creation extension", "Adds several tags in one request."),
+    ("tag-ports-during-bulk-creation", "Tag Ports During Bulk Creation", "Makes ports with tags."),
 )
 _UPDATED = "2026-11-22T00:00:00-00:00"
 

@@ -63,8 +63,8 @@ def test_every_path_has_a_second_name(cloud: Cloud) -> None:
 
 def test_unknown_fields_and_values_say_what_is_allowed(cloud: Cloud) -> None:
     made = network(cloud)
-    status, _, message = refused(cloud, "port", network_id=made["id"], trusted=True)
-    assert (status, "unknown field `trusted` - at `$.port`; allowed are: admin_state_up, " in message) == (400, True)
+    status, _, message = refused(cloud, "port", network_id=made["id"], elephant=True)
+    assert (status, "unknown field `elephant` - at `$.port`; allowed are: admin_state_up, " in message) == (400, True)
     status, answer = cloud.ask(
         "POST", f"{ROOT}/ports", {"ports": [{"network_id": made["id"], "fixed_ips": [{"x": 1}]}]}
     )
