@@ -39,11 +39,15 @@ MAX_TOGETHER = 32
 
 
 class BuildPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """A build task's payload: the limits of its host, the hosts left to try, and the hosts tried before."""
+    """A build task's payload: the limits of its host, the hosts left to try, and the hosts tried before.
+
+    `waits`: the kind of failure of a host that may run the guest, for which the build waits.
+    """
 
     limits: HostLimits = HostLimits()
     alternates: tuple[Selection, ...] = ()
     tried: tuple[tuple[str, str], ...] = ()
+    waits: str = ""
 
 
 class BuildExtras(msgspec.Struct, frozen=True, kw_only=True):

@@ -53,7 +53,9 @@ from minova.placement import changes
 from minova.placement.allocations import claims as allocations
 
 LOG = logging.getLogger(__name__)
-
+WAITS = "The host does not answer. The evacuation waits until it is back, or is forced down."
+# Seconds between two looks at a host for which an evacuation waits.
+AGAIN = 30.0
 
 _MINE = (Instance.attempt == bindparam("b_attempt"), Instance.host == bindparam("b_host"))
 _COMMITTED = (
@@ -295,7 +297,7 @@ class BuildReports(BuildReportsApi):
         """Start the build on the next alternate, or end it in ERROR. A stale report is ignored. A failure caused by the
         request itself is not retried.
 
-        Handles both the reports of hosts and the failures that the conductor itself detects: dead or slow hosts.
+        The host itself has reported the failure: it has nothing of the guest any more.
         """
         retriable = retriable and failure.kind not in CAUSED_BY_REQUEST
         down = self._liveness.down_hosts() if retriable else frozenset()
@@ -303,6 +305,40 @@ class BuildReports(BuildReportsApi):
             lambda session: self._failed(session, instance_uuid, attempt, host, failure, retriable, down)
         )
         self._computes.build(ctx, builds)
+
+    def give_up(
+        self, ctx: RequestContext, instance_uuid: str, attempt: int, host: str, failure: Failure, retriable: bool
+    ) -> None:
+        """End the attempt of a host that is lost or slow, as `fail_attempt` does. An evacuation that this host has claimed
+        waits for it until it is fenced: the guest may run there, and would run twice.
+        """
+        hosts = self._liveness.hosts()
+
+        def work(session: Session) -> list[Build]:
+            locked = instances.lock(session, [instance_uuid]).get(instance_uuid)
+            task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
+            may_run = (
+                locked is not None
+                and locked.evacuating
+                and task is not None
+                and (task.step, task.attempt, task.host) == ("build", attempt, host)
+                and locked.host == host in hosts.known - hosts.fenced
+            )
+            if task is not None and may_run:
+                return self._wait(session, task, is_present=host in hosts.present)
+            return self._failed(session, instance_uuid, attempt, host, failure, retriable, hosts.down)
+
+        self._computes.build(ctx, self._worker.run(work))
+
+    def _wait(self, session: Session, task: Task, *, is_present: bool) -> list[Build]:
+        """A host that is present is asked again. The record of the action says once that it waits for one that is not."""
+        plan, down = build_plan_of(task), Failure(kind="HostDown", details=f"Host {task.host} is down", text=WAITS)
+        waits, pause = ("", self._build_timeout) if is_present else (down.kind, AGAIN)
+        if waits != plan.waits and task.action_id is not None:
+            actions.explain_wait(session, task.action_id, None if is_present else down)
+        changed = {"payload": msgspec.to_builtins(msgspec.structs.replace(plan, waits=waits))}
+        tasks.change(session, [(task, changed)], pause, self._worker.now())
+        return builds_of(session, [task]) if is_present else []
 
     def _failed(
         self,
@@ -328,6 +364,8 @@ class BuildReports(BuildReportsApi):
         at, now = self._worker.at(), self._worker.now()
         if task.action_id is not None:
             actions.end_events(session, [task.action_id], at, error=failure)
+            if build_plan_of(task).waits:
+                actions.explain_wait(session, task.action_id, None)
         if retriable and tries_of(task) < self._max_attempts:
             builds = self._next(session, locked_instances[instance_uuid], task, down)
             if builds:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from oslo_config import cfg
 from sqlalchemy.orm import Session
 
-from minova.conductor.compute_messages import ComputeClient, builds_of
+from minova.conductor.compute_messages import ComputeClient, build_plan_of, builds_of
 from minova.conductor.servers.build import BuildInstances
 from minova.conductor.servers.build_reports import BuildReports
 from minova.conductor.servers.terminate import Terminate
@@ -92,11 +92,15 @@ class BuildTasks:
             self._worker.in_background(ctx, Kind.CAST, what, partial(self._computes.build, ctx, [build]))
 
     def resume(self, tasks: Sequence[Task]) -> None:
-        self.expire(tasks, Failure(kind="HostTooSlow", details=f"not built within {self._build_timeout:g} s"))
+        for task in tasks:
+            late = Failure(kind="HostTooSlow", details=f"not built within {self._build_timeout:g} s")
+            self._give_up(task, late, retriable=True)
 
     def expire(self, tasks: Sequence[Task], failure: Failure, *, final: bool = False) -> None:
+        """A build that waits for its host already is looked at when it is due."""
         for task in tasks:
-            self._give_up(task, failure, retriable=not final)
+            if not build_plan_of(task).waits:
+                self._give_up(task, failure, retriable=not final)
 
     def _give_up(self, task: Task, failure: Failure, *, retriable: bool) -> None:
         ctx = service_context(task.request_id)
@@ -105,7 +109,7 @@ class BuildTasks:
             ctx,
             Kind.BUILD,
             (uuid, attempt),
-            lambda: self._reports.fail_attempt(ctx, uuid, attempt, host, failure, retriable),
+            lambda: self._reports.give_up(ctx, uuid, attempt, host, failure, retriable),
         )
 
 
