@@ -117,8 +117,12 @@ def finish_delete(
     action_id: int | None,
     at: datetime,
     now: ColumnElement[float],
+    *,
+    owing: Collection[str] = (),
 ) -> None:
-    """Complete the deletion of a locked instance: release what it held, and end its task and its migrations."""
+    """Complete the deletion of a locked instance: release what it held, and end its task and its migrations. `owing`: hosts
+    that have not removed what they have of it.
+    """
     uuid = locked.uuid
     if locked.shelved_image_id is not None:
         remove_image(session, locked.shelved_image_id)
@@ -136,7 +140,10 @@ def finish_delete(
     tasks.remove(session, [uuid])
     moving = migrations.lock_open(session, uuid)
     for migration in moving:
-        migrations.write(session, msgspec.structs.replace(migration, status="error"), at, now)
+        # Audits find domains of deleted servers. The destination may have files alone.
+        left = next((host for host in (migration.dest_compute, migration.source_compute) if host in owing), None)
+        left = None if migration.is_evacuation else left
+        migrations.write(session, msgspec.structs.replace(migration, status="error", cleanup_host=left), at, now)
     touched = {host for one in moving for host in (one.source_compute, one.dest_compute)}
     announce_hosts(session, {locked.host, *touched}, now)
     claims.release(session, [uuid], now, claim_number=claim_number)

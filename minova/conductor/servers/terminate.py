@@ -43,6 +43,7 @@ class Removal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `asks` 0: the task was made by an older release.
     `others`: further hosts, each with its node, that have something of a server that moves; they are asked in turn.
+    `owing`: hosts that were asked in vain, or were absent.
     """
 
     asks: int = 0
@@ -50,6 +51,7 @@ class Removal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str = ""
     kind: str = ""
     others: tuple[tuple[str, str | None], ...] = ()
+    owing: tuple[str, ...] = ()
 
 
 _REMOVAL = Decoder(Removal)
@@ -123,7 +125,7 @@ class Terminate(RemovalReportsApi):
                 return None
             task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
             if task is not None and task.host == host:
-                return self._next(session, locked, task, present)
+                return self._next(session, locked, task, present, removed=True)
             return None
 
         groups = self._hints.groups_of(instance_uuid)
@@ -132,17 +134,22 @@ class Terminate(RemovalReportsApi):
             self._computes.terminate(ctx, ask.host, instance_uuid, ask.node)
         self._hints.members_changed(groups)
 
-    def _next(self, session: Session, locked: LockedInstance, task: Task, present: frozenset[str]) -> Ask | None:
-        """Returns the next host that has something of the server. Without one the deletion is completed: a host that is
-        absent removes what it has when it is back, because the server is deleted.
+    def _next(
+        self, session: Session, locked: LockedInstance, task: Task, present: frozenset[str], *, removed: bool
+    ) -> Ask | None:
+        """Returns the next host that has something of the server. Without one the deletion is completed: a host that has not
+        `removed` what it has is asked again later, because the server is deleted.
         """
         removal = removal_of(task)
         left = [other for other in removal.others if other[0] in present]
+        absent = (other[0] for other in removal.others if other[0] not in present)
+        owing = (*removal.owing, *absent, *(() if removed or task.host is None else (task.host,)))
         if not left:
-            self._finish(session, locked, task)
+            self._finish(session, locked, task, owing)
             return None
         (host, node), *others = left
-        asked = {"host": host, "node": node, "payload": msgspec.to_builtins(Removal(asks=1, others=tuple(others)))}
+        asked_first = msgspec.to_builtins(Removal(asks=1, others=tuple(others), owing=owing))
+        asked = {"host": host, "node": node, "payload": asked_first}
         tasks.change(session, [(task, asked)], BACKOFF.first, self._worker.now(), deadline_in=self._timeout)
         return Ask(host, node)
 
@@ -184,8 +191,8 @@ class Terminate(RemovalReportsApi):
                 return None
             if task.host is None or task.host not in present:
                 LOG.info("Instance %s is deleted without its host %s, which is absent", instance_uuid, task.host)
-                return self._next(session, locked, task, present)
-            return self._again(session, locked, task)
+                return self._next(session, locked, task, present, removed=False)
+            return self._again(session, locked, task, present)
 
         groups = self._hints.groups_of(instance_uuid)
         ask = self._worker.run(work)
@@ -194,9 +201,16 @@ class Terminate(RemovalReportsApi):
         else:
             self._computes.terminate(ctx, ask.host, instance_uuid, ask.node)
 
-    def _again(self, session: Session, locked: LockedInstance, task: Task) -> Ask | None:
+    def _again(self, session: Session, locked: LockedInstance, task: Task, present: frozenset[str]) -> Ask | None:
         removal, now = removal_of(task), self._worker.now()
         if removal.asks and tasks.past_deadline(session, [task.instance_uuid], now):
+            if locked.host not in {None, task.host}:
+                # The row's host has removed its copy, or is absent. The row cannot name the other host of the move, whose copy
+                # is of another attempt and size.
+                LOG.error(
+                    "Host %s could not remove its copy of instance %s: %s", task.host, locked.uuid, removal.reason
+                )
+                return self._next(session, locked, task, present, removed=False)
             self._give_up(session, locked, task, removal)
             return None
         counted = msgspec.structs.replace(removal, asks=removal.asks + 1)
@@ -259,14 +273,14 @@ class Terminate(RemovalReportsApi):
         host, node = locked.host, locked.node
         if host is None and task is not None:
             host, node = task.host, task.node
-        others = _other_places(session, instance_uuid, host)
-        if host not in present:
-            gone, others = host, tuple(other for other in others if other[0] in present)
-            (host, node), *rest = others or ((None, None),)
-            others = tuple(rest)
-            LOG.info("Instance %s is deleted without its host %s, which is absent", instance_uuid, gone)
+        places = ((host, node), *_other_places(session, instance_uuid, host))
+        owing = tuple(place[0] for place in places if place[0] is not None and place[0] not in present)
+        if owing:
+            LOG.info("Instance %s is deleted without %s, which are absent", instance_uuid, ", ".join(owing))
+        (host, node), *others = [place for place in places if place[0] in present] or [(None, None)]
         if host is None:
-            finish_delete(session, locked, task.claim_number if task is not None else 0, action_id, at, now)
+            claim_number = task.claim_number if task is not None else 0
+            finish_delete(session, locked, claim_number, action_id, at, now, owing=owing)
             return None
         turned: dict[str, Any] = {
             "kind": "delete",
@@ -276,7 +290,7 @@ class Terminate(RemovalReportsApi):
             "action_id": action_id,
             "request_id": ctx.request_id,
             "worker_id": self._worker.id,
-            "payload": msgspec.to_builtins(Removal(asks=1, others=others)),
+            "payload": msgspec.to_builtins(Removal(asks=1, others=tuple(others), owing=owing)),
         }
         if task is not None:
             change = (task, turned | {"epoch": task.epoch + 1})
@@ -295,9 +309,9 @@ class Terminate(RemovalReportsApi):
             # The restore has taken the quota at its start.
             quotas.give(session, locked.project_id, servers_quota(session, locked))
 
-    def _finish(self, session: Session, locked: LockedInstance, task: Task) -> None:
+    def _finish(self, session: Session, locked: LockedInstance, task: Task, owing: tuple[str, ...]) -> None:
         at, now = self._worker.at(), self._worker.now()
-        finish_delete(session, locked, task.claim_number, task.action_id, at, now)
+        finish_delete(session, locked, task.claim_number, task.action_id, at, now, owing=owing)
 
 
 def _other_places(session: Session, instance_uuid: str, host: str | None) -> tuple[tuple[str, str | None], ...]:
