@@ -38,6 +38,8 @@ class Check(Protocol):
 
 
 Phase = Callable[[RequestContext, MoveMessage, Check], PhaseResult]
+# Seconds of a guest's shutdown after which `check` is called: less than `[conductor] action_timeout` by far.
+SIGN_OF_LIFE = 20.0
 # With these statuses the row's host has proven its own copy, so another copy may be removed even if it runs.
 _PROVEN = frozenset({"confirming", "confirmed", "reverted", "completed"})
 
@@ -112,8 +114,7 @@ class ColdPhases:
         uuid = move.instance.uuid
         if self._driver.power_state(uuid) in ON:
             timeout = shutdown_timeout(move.instance, self._conf.shutdown_timeout)
-            if not (timeout > 0 and self._driver.shut_down(uuid, timeout, check.cancelled)):
-                check()
+            if not self._shut_down(uuid, timeout, check):
                 self._driver.power_off(uuid)
             check()
         if _is_local(move.migration):
@@ -121,6 +122,16 @@ class ColdPhases:
         assert move.key is not None
         export = self._driver.export_disks(move.instance, move.migration.uuid, move.key)
         return msgspec.structs.replace(self._result(uuid), export=export)
+
+    def _shut_down(self, instance_uuid: str, timeout: float, check: Check) -> bool:
+        """Returns whether the guest is off within `timeout` seconds. The move is told meanwhile that this host works."""
+        while timeout > 0:
+            part = min(timeout, SIGN_OF_LIFE)
+            if self._driver.shut_down(instance_uuid, part, check.cancelled):
+                return True
+            check()
+            timeout -= part
+        return False
 
     def _import(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
         migration = move.migration
@@ -180,14 +191,14 @@ class ColdPhases:
         return PhaseResult()
 
     def _leave(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
-        """Removes what is left of an ended move. Raises GuestStateUnexpected if a guest runs here and the row's host has
-        not proven its own.
+        """Removes what is left of an ended move. Raises GuestStateUnexpected if a guest runs here, and neither the row's host has
+        proven its own, nor the server is deleted.
         """
         uuid, migration = move.instance.uuid, move.migration
         self._driver.stop_export(migration.uuid)
-        if move.instance.host != self._host:
+        if move.instance.host != self._host or move.instance.deleted:
             state = self._driver.power_state(uuid)
-            if state in ON and not _is_proven(migration):
+            if state in ON and not _is_proven(migration) and not move.instance.deleted:
                 raise errors.GuestStateUnexpected(f"The guest of instance {uuid} runs here and at {move.instance.host}")
             self._records.remove(uuid, move.instance.host)
         ended = _ENDED.get(migration.status, migration.status)

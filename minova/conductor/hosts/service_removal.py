@@ -35,7 +35,7 @@ def remove_service(session: Session, service_uuid: str, at: datetime, now: Colum
         for name in names:
             remove_node(session, row.host, name, now)
         # Nothing will remove what moves have left there. Its allocations are gone with its nodes.
-        for migration in migrations.to_clean(session, [row.host], limit=None):
+        for migration in migrations.owed_by(session, row.host):
             status = "completed" if migration.is_evacuation else migration.status
             ended = msgspec.structs.replace(migration, status=status, cleanup_host=None)
             migrations.write(session, ended, at, now)

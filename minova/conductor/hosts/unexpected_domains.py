@@ -60,7 +60,8 @@ def _rows(session: Session, host: str, uuids: Iterable[str]) -> dict[str, Domain
             )
     away = [uuid for uuid, row in rows.items() if not row.is_here and not row.deleted]
     rows |= _away(session, host, {uuid: rows[uuid] for uuid in away}) if away else {}
-    leaving = {migration.instance_uuid for migration in migrations.evacuated_from(session, host)}
+    owed = (*migrations.evacuated_from(session, host), *migrations.owed_by(session, host))
+    leaving = {migration.instance_uuid for migration in owed}
     return rows | {uuid: msgspec.structs.replace(rows[uuid], is_leaving=True) for uuid in leaving & rows.keys()}
 
 

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from minova.backoff import Backoff
 from minova.conductor.compute_messages import zones_of_hosts
 from minova.conductor.moves.in_progress import LockedMove
-from minova.conductor.moves.plan import MoveEnd, MovePlan, host_of, is_local
+from minova.conductor.moves.plan import MoveEnd, MovePlan, host_of, is_in_doubt, is_local
 from minova.conductor.notifications.instances import note
 from minova.conductor.servers.finish import announce_hosts
 from minova.conductor.tasks.worker import Worker
@@ -21,7 +21,7 @@ from minova.db import quotas
 from minova.db.models import Task
 from minova.db.servers import actions, instances, migrations, tasks
 from minova.objects.servers.failures import Failure
-from minova.objects.servers.migration import BEGUN, Migration
+from minova.objects.servers.migration import BEGUN, Hold, Migration
 from minova.objects.servers.moves import MigrationOrder, MoveMessage, MovePhase
 from minova.objects.servers.states import PowerState, State, TaskState, VmState
 from minova.placement.allocations import claims
@@ -178,13 +178,9 @@ class MoveChanges:
         )
 
     def cleaning(self, session: Session, migration: Migration) -> MoveMessage | None:
-        """Returns the request to remove what an ended move has left; None: the instance is purged, or its move has failed and
-        it is still in ERROR, so that this may be the only copy that can be read.
-        """
+        """Returns the request to remove what an ended move has left; None: the instance is purged."""
         instance = instances.by_uuids(session, [migration.instance_uuid]).get(migration.instance_uuid)
         if instance is None:
-            return None
-        if migration.status in {"error", "cancelled"} and instance.vm_state is VmState.ERROR:
             return None
         return MoveMessage(migration=migration, instance=instance, phase=MovePhase.LEAVE)
 
@@ -250,14 +246,18 @@ class MoveChanges:
         """`failure`: of the last phase. `unclean`: its host has still to remove what it has."""
         at, now = self._worker.at(), self._worker.now()
         reason = move.plan.failure or failure
-        if end in _SUCCESSES or (end is MoveEnd.REVERTED and failure is None):
+        if end in _SUCCESSES or (end is MoveEnd.REVERTED and failure is None and not move.plan.fell_back):
             reason = None
         if end is MoveEnd.BROKEN and not move.migration.has_switched:
             # The guest's memory is lost on its way: it can only start again at the destination.
             move = replace(move, migration=replace(move.migration, has_switched=True))
             self._switch(session, move, move.migration)
         migration = self._ended(move, end, unclean=unclean)
+        if migration.cleanup_host is not None and is_in_doubt(end, move.plan, failure):
+            migration = replace(migration, hold=Hold.UNPROVEN)
         migrations.write(session, migration, at, now)
+        if end is MoveEnd.COMPLETED or (end is MoveEnd.FINISHED and power_state is PowerState.RUNNING):
+            migrations.change_holds(session, [move.uuid], Hold.NONE, at, now)
         self._settle(session, move.instance.project_id, migration, end)
         values: dict[str, Any] = {} if power_state is None else {"power_state": int(power_state)}
         if end is MoveEnd.FINISHED:

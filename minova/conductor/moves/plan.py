@@ -74,6 +74,11 @@ class MovePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     asks: int = 0
     waits: str = ""
 
+    @property
+    def fell_back(self) -> bool:
+        """Whether the move is taken back because its destination is lost, and not because its user wants it."""
+        return self.reverting and self.claimed
+
 
 def host_of(phase: MovePhase, migration: Migration) -> str | None:
     if phase in OF_NO_HOST:
@@ -128,6 +133,15 @@ def after_failure(plan: MovePlan, migration: Migration) -> MovePhase | MoveEnd:
     raise AssertionError(plan.phase)
 
 
+def is_in_doubt(end: MoveEnd, plan: MovePlan, failure: Failure | None) -> bool:
+    """Returns whether a move that ends now, with this failure of its last phase, leaves it open whether the row's host has a good
+    copy of the disks. Then the other host's copy may be the only one.
+    """
+    if end in {MoveEnd.BROKEN, MoveEnd.LOST} or plan.phase in {MovePhase.LOOK, MovePhase.LOOK_THERE}:
+        return True
+    return plan.phase is MovePhase.RESTORE and failure is not None
+
+
 class Loss(StrEnum):
     """How sure it is that a host does no work any more: see `conductor/hosts/liveness.py`."""
 
@@ -141,8 +155,12 @@ def after_loss(plan: MovePlan, migration: Migration, loss: Loss) -> MovePhase | 
     Before the switch the destination has nothing that counts. The source's guest is never given up: while it is silent,
     the guest may run there.
     """
-    if plan.phase in {MovePhase.SCHEDULE, MovePhase.START}:
-        return None  # a guest may run at the destination: only an evacuation takes it away
+    if plan.phase is MovePhase.SCHEDULE:
+        return None
+    if plan.phase is MovePhase.START:
+        # While the destination is silent, a guest may run there. The source has its copy still.
+        back = MoveEnd.BROKEN if is_local(migration) else MovePhase.RESTORE
+        return back if loss is Loss.FENCED else None
     if plan.phase is MovePhase.RELEASE:
         # The source has reported that its guest is off, but it may have been started since.
         return MovePhase.START if loss is Loss.FENCED else None

@@ -32,7 +32,7 @@ from minova.hardware.demands import demands_of
 from minova.objects.requests.request_spec import Selection
 from minova.objects.servers.failures import CAUSED_BY_REQUEST, Failure
 from minova.objects.servers.live_migration import LiveProgress
-from minova.objects.servers.migration import Migration, MigrationType
+from minova.objects.servers.migration import Hold, Migration
 from minova.objects.servers.moves import (
     BEFORE_SWITCH,
     MigrationOrder,
@@ -48,6 +48,8 @@ LOG = logging.getLogger(__name__)
 replace = msgspec.structs.replace
 # Nova's names in the records.
 CANCEL, FORCE_COMPLETE = "live_migration_cancel", "live_migration_force_complete"
+# The most requests in one round to remove what ended moves have left.
+LIMIT = 100
 WAITS = "The host does not answer. The move waits for it."
 # Phases that are given up if their host gives no sign of life in time.
 _TIMED = frozenset(
@@ -87,6 +89,8 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         self._liveness = liveness
         self._changes = changes
         self._queue = queue
+        # The id of the last migration that the last full round of `collect` has read.
+        self._collected = 0
 
     # -- reports of hosts ------------------------------------------------------------------------------------------
 
@@ -317,9 +321,12 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
             return self._fail(session, move, lost, hosts.down)
         if move.plan.phase in {MovePhase.LEAVE, MovePhase.DISCARD}:
             LOG.warning("Host %s is down: it has still to remove what move %s has left", host, move.migration.uuid)
-        owed = move.plan.phase is MovePhase.DISCARD and _has_copy(move)
+        # A destination that is lost after the switch: the source takes the server back, with its own disks.
+        falls_back = move.plan.phase is MovePhase.START and following is MovePhase.RESTORE
+        owed = falls_back or (move.plan.phase is MovePhase.DISCARD and _has_copy(move))
         doubted = move.plan.doubted or move.plan.phase is MovePhase.MIGRATE
-        return self._go(session, move, following, lost, owed=owed, doubted=doubted, guest=None)
+        reverting = falls_back or move.plan.reverting
+        return self._go(session, move, following, lost, owed=owed, doubted=doubted, reverting=reverting, guest=None)
 
     # -- orders of users ---------------------------------------------------------------------------------------------
 
@@ -382,18 +389,21 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         """Ask hosts that are back to remove what ended moves have left there."""
         hosts = self._liveness.hosts()
         with self._worker.db.read() as session:
-            owed = migrations.to_clean(session, hosts.present)
-            # The source of an evacuation asks by itself what it has to remove.
-            moves = [one for one in owed if one.migration_type is not MigrationType.EVACUATION]
-            messages = [self._changes.cleaning(session, migration) for migration in moves]
+            owed = migrations.to_clean(session, hosts.present, LIMIT, after=self._collected)
+            messages = [self._changes.cleaning(session, migration) for migration in owed.values()]
+        # The next round asks for others, because hosts may fail again and again.
+        self._collected = max(owed) if len(owed) == LIMIT else 0
         for message in messages:
             if message is not None:
                 self._send(Sent(service_context(), str(message.migration.cleanup_host), message))
 
     def _debt(self, session: Session, phase: PhaseKey, host: str) -> Migration | None:
         migration = migrations.lock(session, phase.migration_uuid)
-        owes = migration is not None and (migration.cleanup_host, migration.attempt) == (host, phase.attempt)
-        return migration if owes else None
+        if migration is None or (migration.cleanup_host, migration.attempt) != (host, phase.attempt):
+            return None
+        instance = instances.lock(session, [migration.instance_uuid]).get(migration.instance_uuid)
+        is_free = migration.hold is Hold.NONE or instance is None or instance.deleted
+        return migration if is_free else None
 
     def _pay(self, session: Session, phase: PhaseKey, host: str, result: PhaseResult) -> None:
         """The host has removed what an ended move has left there."""

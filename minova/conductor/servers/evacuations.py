@@ -19,7 +19,7 @@ from minova.db.servers import actions, instances, migrations, request_specs
 from minova.db.servers.instances import LockedInstance
 from minova.objects.requests.request_spec import Selection
 from minova.objects.servers.instance import Instance
-from minova.objects.servers.migration import Migration
+from minova.objects.servers.migration import Hold, Migration
 from minova.objects.servers.states import EVACUATION_STEPS, VmState
 from minova.placement.allocations import claims
 from minova.placement.allocations.transfers import transfer
@@ -63,6 +63,8 @@ def arrived(
     if not moving:
         return
     for uuid, migration in moving.items():
+        # Earlier moves may have left the last copy of what the disks had.
+        migrations.change_holds(session, [uuid], Hold.LAST if uuid in lost else Hold.NONE, at, now)
         made = replace(migration, status="done", cleanup_host=migration.source_compute)
         migrations.write(session, made, at, now)
         if migration.new_vm_state is VmState.STOPPED:

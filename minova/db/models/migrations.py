@@ -15,7 +15,7 @@ class Migration(Lockable, Base):
     """Searchable fields are columns besides `value`. Rows of ended migrations stay, as the history of the instance.
 
     `progress`: of a live migration, as its source has reported it last.
-    `cleanup_host`: see `objects/servers/migration.py`.
+    `cleanup_host`, `hold`: see `objects/servers/migration.py`.
     `changed_at`: as `updated_at`, but by the cloud clock; None in rows of the release before that clock.
     """
 
@@ -39,3 +39,4 @@ class Migration(Lockable, Base):
     changed_at: Mapped[float | None]
     cleanup_host: Mapped[str | None] = mapped_column(index=True)
     progress: Mapped[LiveProgress | None] = mapped_column(StructType(LiveProgress))
+    hold: Mapped[str] = mapped_column(String(10), server_default="")

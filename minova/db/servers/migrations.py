@@ -12,7 +12,7 @@ from minova.db.clock import for_insert
 from minova.db.models import ComputeNode, Instance, Migration, Task
 from minova.db.sql import chunked
 from minova.objects.servers.live_migration import LiveProgress
-from minova.objects.servers.migration import ENDED, NOT_IN_PROGRESS, UNTOUCHED, MigrationType
+from minova.objects.servers.migration import ENDED, NOT_IN_PROGRESS, UNTOUCHED, Hold, MigrationType
 from minova.objects.servers.migration import Migration as MigrationObject
 
 _SEARCHED = (
@@ -24,6 +24,7 @@ _SEARCHED = (
     "dest_compute",
     "dest_node",
     "cleanup_host",
+    "hold",
 )
 
 _IN_PROGRESS = Migration.status.not_in(sorted(NOT_IN_PROGRESS))
@@ -143,12 +144,36 @@ def unconfirmed(session: Session, before: ColumnElement[float], limit: int) -> l
     return list(session.scalars(query.order_by(Migration.id).limit(limit)))
 
 
-def to_clean(session: Session, hosts: Iterable[str] | None = None, limit: int | None = 100) -> list[MigrationObject]:
-    """Returns ended migrations that have left something on a host, the oldest first: on one of these hosts, or on any."""
-    query = select(Migration.value).where(Migration.cleanup_host.is_not(None))
-    if hosts is not None:
-        query = query.where(Migration.cleanup_host.in_(sorted(set(hosts))))
-    return list(session.scalars(query.order_by(Migration.id).limit(limit)))
+def to_clean(session: Session, hosts: Iterable[str], limit: int, *, after: int = 0) -> dict[int, MigrationObject]:
+    """Returns by id, in this order, moves that have left something on one of these hosts that may be removed. `after`:
+    only those with a higher id.
+
+    The source of an evacuation is not among them: it asks by itself what it has to remove.
+    """
+    exists_still = exists().where(Instance.uuid == Migration.instance_uuid, Instance.deleted_at.is_(None))
+    query = select(Migration.id, Migration.value).where(
+        Migration.id > after,
+        Migration.cleanup_host.in_(sorted(set(hosts))),
+        Migration.migration_type != MigrationType.EVACUATION,
+        or_(Migration.hold == Hold.NONE.value, ~exists_still),
+    )
+    return {row[0]: row[1] for row in session.execute(query.order_by(Migration.id).limit(limit))}
+
+
+def owed_by(session: Session, host: str) -> list[MigrationObject]:
+    """Returns the ended migrations that have left something on this host, the oldest first."""
+    query = select(Migration.value).where(Migration.cleanup_host == host)
+    return list(session.scalars(query.order_by(Migration.id)))
+
+
+def change_holds(
+    session: Session, instance_uuids: Iterable[str], after: Hold, at: datetime, now: ColumnElement[float]
+) -> None:
+    """Changes what holds the unproven copies of these locked instances."""
+    for chunk in chunked(sorted(set(instance_uuids))):
+        query = select(Migration.value).where(Migration.instance_uuid.in_(chunk), Migration.hold == Hold.UNPROVEN.value)
+        for held in session.scalars(query.order_by(Migration.id).with_for_update()).all():
+            write(session, msgspec.structs.replace(held, hold=after), at, now)
 
 
 def unclean_hosts(session: Session, instance_uuid: str) -> set[str]:

@@ -66,9 +66,9 @@ def transitions() -> dict[State, set[State]]:
             table.setdefault((vm_state, None), set()).add((vm_state, steps[0]))
             arrived = {(VmState.RESIZED, None), (VmState.ERROR, None), *((state, None) for state in _MOVED)}
             for number, step in enumerate(steps):
-                # The switch of a live migration does not change the task state.
-                first = number if kind is MigrationType.LIVE_MIGRATION else number + 1
-                later = {(vm_state, following) for following in steps[first:]}
+                # The last one may repeat: the switch of a live migration does not change it, and a cold move whose
+                # destination is lost after the switch goes back.
+                later = {(vm_state, following) for following in (*steps[number + 1 :], steps[-1])}
                 table.setdefault((vm_state, step), set()).update({(vm_state, None), *arrived, *later})
     # Confirmed or reverted.
     back: set[State] = {(VmState.ACTIVE, None), (VmState.STOPPED, None), (VmState.ERROR, None)}
@@ -88,6 +88,18 @@ ENDED = NOT_IN_PROGRESS - {"accepted", "queued"}
 UNTOUCHED = frozenset({"accepted", "queued", "pre-migrating"})
 # From these statuses on, the instance's row has the destination and the new flavor.
 SWITCHED = frozenset({"finished", "confirming", "reverting"})
+
+
+class Hold(StrEnum):
+    """Why what a migration has left on `cleanup_host` may not be removed yet, unless the server is deleted.
+
+    UNPROVEN: the row's host has not shown since that its own copy of the disks starts.
+    LAST: the row's host has made its disks anew from the image, so this is the last copy of what they had.
+    """
+
+    NONE = ""
+    UNPROVEN = "unproven"
+    LAST = "last"
 
 
 class Place(NamedTuple):
@@ -110,6 +122,7 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
     `has_switched`: the instance's row has the destination, whatever the status says.
     `cleanup_host`: the host that has still to remove what this move left there, after the end of the migration. Until
     then the migration keeps its allocation of that host.
+    `hold`: whether it may do so already.
     """
 
     uuid: str
@@ -131,6 +144,7 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
     stops: bool = False
     has_switched: bool = False
     cleanup_host: str | None = None
+    hold: Hold = Hold.NONE
     created_at: datetime | None = None
     updated_at: datetime | None = None
 

@@ -12,7 +12,7 @@ know it: the database may be older than the domain (a restored backup, a replica
     an ended migration took it from this host, by a later       an earlier attempt: remove
     attempt that the other host has confirmed
     an ended migration did not bring it to this host            the attempts that it gave up: remove
-    it is evacuated, or to be removed after its evacuation      EXPECTED: its host removes it when it may
+    it is evacuated, or to be removed after a move              EXPECTED: its host removes it when it may
     anything else                                               this attempt: MISPLACED, left as it is
     a later attempt, or that this one was given up, and its     MISPLACED, too
     host knows that the report of its success was accepted
@@ -58,8 +58,8 @@ class DomainRow(msgspec.Struct, frozen=True, kw_only=True):
     `is_here`: the row or the task names the domain's host, or a migration in progress does.
     `moves`: a migration in progress names the domain's host, so that the guest there may be of an earlier attempt.
     `schedules`: a task looks for a host now, so that every earlier attempt was given up.
-    `is_leaving`: an evacuation takes the instance from the domain's host, or has done so, and the host still has to
-    remove what it has.
+    `is_leaving`: an evacuation takes the instance from the domain's host, or the host has still to remove what a
+    migration has left there.
     `left_before`: ended migrations took every attempt below this one from the domain's host, and the other host has
     confirmed its own copy.
     `given_up`: attempts of ended migrations that did not bring the instance to their destinations.

@@ -20,10 +20,11 @@ from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.contracts.conductor.computes.actions import ActionReportsApi
 from minova.db.models import Task, TaskStep
-from minova.db.servers import actions, instances, tasks
+from minova.db.servers import actions, instances, migrations, tasks
 from minova.objects.actions.action import ServerAction
 from minova.objects.actions.table import ACTIONS, BY_KIND
 from minova.objects.servers.failures import Failure
+from minova.objects.servers.migration import Hold
 from minova.objects.servers.states import PowerState, TaskState
 
 LOG = logging.getLogger(__name__)
@@ -203,6 +204,9 @@ class ActionReports(ActionReportsApi):
             after = done.action.after_success(done.instance.state[0])
             endings[report.instance_uuid] = Ending(locked=done, after=after, values=values, kept=report.kept)
         self._ends.end_all(session, [*endings.values()])
+        started = [uuid for uuid, ending in endings.items() if _has_started(ending)]
+        if started:
+            migrations.change_holds(session, started, Hold.NONE, self._worker.at(), self._worker.now())
         return [None] * len(reports)
 
     def _reopened(self, session: Session, report: Success) -> LockedAction | None:
@@ -227,6 +231,12 @@ class ActionReports(ActionReportsApi):
         assert again is not None
         done = Task(kind=action.kind, instance_uuid=uuid, action_id=action_id, host=report.host, payload={})
         return LockedAction(action=action, instance=again, task=done)
+
+
+def _has_started(ending: Ending) -> bool:
+    """Whether the action has started the guest from its disks, which shows that they are there."""
+    opened = ending.locked.action.opens_disk and not ending.kept
+    return opened and ending.values["power_state"] == PowerState.RUNNING
 
 
 def _power_state(number: int | None) -> PowerState | None:

@@ -3,6 +3,7 @@ brought the server back, so that the only copy that ran was removed.
 """
 
 import itertools
+from typing import Any
 
 import pytest
 from sqlalchemy import update
@@ -16,12 +17,19 @@ NUMBERS = itertools.count()
 
 
 def moved(
-    harness: ConductorHarness, uuid: str, source: str, dest: str, attempt: int, status: str = "completed"
+    harness: ConductorHarness,
+    uuid: str,
+    source: str,
+    dest: str,
+    attempt: int,
+    status: str = "completed",
+    kind: MigrationType = MigrationType.LIVE_MIGRATION,
+    **values: Any,
 ) -> None:
     migration = Migration(
         uuid=f"00000000-0000-4000-8000-{next(NUMBERS):012d}",
         instance_uuid=uuid,
-        migration_type=MigrationType.LIVE_MIGRATION,
+        migration_type=kind,
         status=status,
         source_compute=source,
         source_node=f"{source}-node",
@@ -30,6 +38,7 @@ def moved(
         old_flavor=FLAVOR,
         new_flavor=FLAVOR,
         attempt=attempt,
+        **values,
     )
     with harness.db.write() as session:
         migrations.add(session, migration, migration.created_at or harness.conductor.worker.at(), harness.db.now())

@@ -1,0 +1,72 @@
+"""The phases of a cold move on a host whose guest takes its time."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from minova import errors
+from minova.compute.moves.phases import SIGN_OF_LIFE, ColdPhases
+from minova.objects.servers.migration import Migration, MigrationType
+from minova.objects.servers.moves import MoveMessage, MovePhase
+from minova.objects.servers.states import PowerState
+from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute
+
+TIMEOUT = 65
+
+
+class Check:
+    """`stale_after`: so many signs of life are accepted."""
+
+    def __init__(self, stale_after: int = 1000) -> None:
+        self.cancelled = threading.Event()
+        self.calls = 0
+        self._stale_after = stale_after
+
+    def __call__(self) -> None:
+        self.calls += 1
+        if self.calls > self._stale_after:
+            raise errors.StaleAttempt("the move has left this phase")
+
+
+@pytest.fixture
+def compute() -> Compute:
+    made = Compute(shutdown_timeout=TIMEOUT).start()
+    made.boot("i")
+    made.hypervisor.shuts_down = False
+    return made
+
+
+def export(compute: Compute, check: Check) -> None:
+    nothing: Any = None
+    phases = ColdPhases(compute.conf, HOST, compute.hypervisor, nothing, nothing, nothing, nothing, nothing).phases()
+    migration = Migration(
+        uuid="m",
+        instance_uuid="i",
+        migration_type=MigrationType.RESIZE,
+        source_compute=HOST,
+        source_node=NODE,
+        dest_compute=HOST,
+        dest_node=NODE,
+        old_flavor=FLAVOR,
+        new_flavor=FLAVOR,
+    )
+    move = MoveMessage(migration=migration, instance=compute.conductor.instances["i"], phase=MovePhase.EXPORT)
+    phases[MovePhase.EXPORT](CTX, move, check)
+
+
+def test_bug_a_long_shutdown_of_the_guest_ends_its_move(compute: Compute) -> None:
+    """It gave no sign of life until the guest was off: the move was taken for lost when that took longer than `action_timeout`."""
+    check = Check()
+    export(compute, check)
+    assert sum(compute.hypervisor.timeouts) == TIMEOUT
+    assert max(compute.hypervisor.timeouts) <= SIGN_OF_LIFE
+    assert check.calls >= len(compute.hypervisor.timeouts)
+    assert compute.domains() == {"i": PowerState.SHUTDOWN}
+
+
+def test_a_guest_of_a_move_that_was_taken_back_keeps_running(compute: Compute) -> None:
+    with pytest.raises(errors.StaleAttempt):
+        export(compute, Check(stale_after=1))
+    assert len(compute.hypervisor.timeouts) == 2
+    assert compute.domains() == {"i": PowerState.RUNNING}
