@@ -12,6 +12,7 @@ from minova.conductor.tasks import worker
 from minova.db.models import InstanceAction, Task
 from minova.objects.servers.states import PowerState
 from minova.virt.fake import FakeDriver
+from tests.faults.test_crash_table import state_of, wait_until
 from tests.faults.test_evacuation import (
     dead_host,
     evacuate,
@@ -20,10 +21,8 @@ from tests.faults.test_evacuation import (
     host_of,
     power_back,
     power_cut,
-    state_of,
-    wait_until,
 )
-from tests.faults.test_moves import LARGER, PROMPT, Mover
+from tests.faults.test_moves import LARGER, Mover
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -267,7 +266,7 @@ def test_bug_files_of_a_deleted_server_stay_on_a_destination_that_was_down(mover
         removed.append(uuid)
         return destroy(uuid, *args)
 
-    mover.cloud.drivers[destination].destroy = noted  # type: ignore[method-assign]
+    mover.cloud.drivers[destination].destroy = noted  # type: ignore[method-assign,assignment]
     power_back(mover.cloud, destination)
     force(mover.cloud, destination, down=False)
     mover.wait(lambda: mover.migration().cleanup_host is None, 90.0)
@@ -282,7 +281,7 @@ def test_bug_an_evacuation_takes_a_silent_host_for_dead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, then: str
 ) -> None:
     """Its new host falls silent when the guest runs: on the next host it would run twice."""
-    cloud, uuid, _ = dead_host(tmp_path, **PROMPT)
+    cloud, uuid, _ = dead_host(tmp_path)
     silent: list[str] = []
     power_on = FakeDriver.power_on
 

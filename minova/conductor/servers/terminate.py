@@ -277,7 +277,8 @@ class Terminate(RemovalReportsApi):
         owing = tuple(place[0] for place in places if place[0] is not None and place[0] not in present)
         if owing:
             LOG.info("Instance %s is deleted without %s, which are absent", instance_uuid, ", ".join(owing))
-        (host, node), *others = [place for place in places if place[0] in present] or [(None, None)]
+        left = [(at, on) for at, on in places if at is not None and at in present]
+        host, node = left[0] if left else (None, None)
         if host is None:
             claim_number = task.claim_number if task is not None else 0
             finish_delete(session, locked, claim_number, action_id, at, now, owing=owing)
@@ -290,7 +291,7 @@ class Terminate(RemovalReportsApi):
             "action_id": action_id,
             "request_id": ctx.request_id,
             "worker_id": self._worker.id,
-            "payload": msgspec.to_builtins(Removal(asks=1, others=tuple(others), owing=owing)),
+            "payload": msgspec.to_builtins(Removal(asks=1, others=tuple(left[1:]), owing=owing)),
         }
         if task is not None:
             change = (task, turned | {"epoch": task.epoch + 1})
