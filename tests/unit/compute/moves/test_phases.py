@@ -39,7 +39,7 @@ def compute() -> Compute:
 
 def export(compute: Compute, check: Check) -> None:
     nothing: Any = None
-    phases = ColdPhases(compute.conf, HOST, compute.hypervisor, nothing, nothing, nothing, nothing, nothing).phases()
+    phases = ColdPhases(compute.conf, HOST, compute.hypervisor, nothing, nothing, nothing, nothing).phases()
     migration = Migration(
         uuid="m",
         instance_uuid="i",
