@@ -53,8 +53,20 @@ def register(conf: cfg.ConfigOpts) -> None:
 
 
 def setup(conf: cfg.ConfigOpts) -> None:
-    log.setup(conf, "minova")
+    """Raises InvalidConfiguration with the option if the log cannot be written as it says."""
+    try:
+        log.setup(conf, "minova")
+    except (OSError, log.LogConfigError) as error:
+        names = [name for name in ("log_config_append", "log_file", "log_dir") if conf[name]]
+        options = ", ".join(f"[DEFAULT] {name} = {conf[name]}" for name in names)
+        raise errors.InvalidConfiguration(f"{options}{_files(conf, names)}: {error}") from None
     hide_noise()
+
+
+def _files(conf: cfg.ConfigOpts, names: list[str]) -> str:
+    """Returns the files that set these options."""
+    places = dict.fromkeys(place.detail for name in names if (place := conf.get_location(name)) is not None)
+    return f" in {', '.join(places)}" if places else ""
 
 
 def hide_noise() -> None:

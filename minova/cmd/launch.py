@@ -17,6 +17,7 @@ from oslo_config import cfg
 from minova import conf as configuration
 from minova import errors, log, metrics, private_files, service, threads
 from minova.cmd import systemd
+from minova.conf import foreign_options
 from minova.context import service_context
 from minova.health.certificate_watch import CertificateWatch
 from minova.health.storages import StorageWatch
@@ -84,10 +85,13 @@ def launch(
     try:
         conf = configuration.load(sys.argv[1:], prog, cli=cli)
         prepare(conf)
+        warning = foreign_options.warning_of(configuration.foreign(conf))
         log.setup(conf)
         _close_files(conf)
         with log.bound_request(service_context()):
             is_worker = metrics.WORKERS in os.environ
+            if warning is not None and not is_worker:
+                LOG.warning("%s", warning)
             services: list[service.Running] = [
                 *metrics.page(conf, METRICS_PORTS[prog]),
                 CertificateWatch(conf, stopping, warns=not is_worker),

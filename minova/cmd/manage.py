@@ -95,6 +95,7 @@ def _add_commands(subparsers: "argparse._SubParsersAction[Any]") -> None:
     _add_bench(subparsers)
     _add_placement(subparsers)
     _add_host(subparsers)
+    _add_config(subparsers)
     _add_machine_type(subparsers)
     _add_unexpected(subparsers)
     _add_recovery(subparsers)
@@ -185,6 +186,20 @@ def _add_host(subparsers: "argparse._SubParsersAction[Any]") -> None:
         help="its [vnc] server_proxyclient_address, and its [serial_console] proxyclient_address if that is another one",
     )
     command.set_defaults(work=_in_module("commands.host_console_addresses", "run"))
+
+
+def _add_config(subparsers: "argparse._SubParsersAction[Any]") -> None:
+    parser = subparsers.add_parser("config", help="Configuration files.")
+    below = parser.add_subparsers(dest="verb", metavar="COMMAND", required=True)
+    text = (
+        "Say what each option of a nova.conf or minova.conf does here: it is used; it has another name; it has no effect, and why; or it "
+        "is unknown, with the most similar name. Nothing is changed. Exit code 1 if one of them is not used."
+    )
+    command = below.add_parser(
+        "check", help="Say what each option of a nova.conf or minova.conf does.", description=text
+    )
+    command.add_argument("files", metavar="FILE", nargs="+")
+    command.set_defaults(work=_in_module("commands.config_check", "run"))
 
 
 def _add_machine_type(subparsers: "argparse._SubParsersAction[Any]") -> None:

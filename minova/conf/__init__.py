@@ -4,9 +4,8 @@ The object is made once per process by `load` and handed to the rooms that need 
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from oslo_config import cfg
@@ -22,6 +21,7 @@ from minova.conf import (
     cors,
     database,
     devices,
+    foreign_options,
     glance,
     host_cells,
     image_cache,
@@ -47,6 +47,7 @@ from minova.conf import (
     workarounds,
 )
 
+files = foreign_options.files
 # oslo.config's name for options without a group.
 DEFAULT = "DEFAULT"
 
@@ -130,10 +131,22 @@ def load(
     return conf
 
 
-def files(conf: cfg.ConfigOpts) -> list[Path]:
-    """Returns the configuration files that were read, the last one last."""
-    folders = [Path(folder) for folder in conf.config_dir or ()]
-    return [*map(Path, conf.config_file or ()), *(file for folder in folders for file in sorted(folder.glob("*.conf")))]
+def older_names() -> Iterator[tuple[str, str]]:
+    """Yields group and name of options under which minova reads them as well, as earlier releases of Nova called them."""
+    for module in MODULES:
+        for option in module.OPTS:
+            for old in option.deprecated_opts:
+                yield old.group or module.GROUP or DEFAULT, (old.name or option.dest).replace("-", "_")
+
+
+def foreign(conf: cfg.ConfigOpts) -> list[foreign_options.Finding]:
+    """Returns the options in the files that were read. Raises InvalidConfiguration if one of them protects something that is not
+    protected here.
+    """
+    registered = foreign_options.Registered(conf, tuple(older_names()))
+    found = foreign_options.findings(registered, files(conf))
+    foreign_options.require_served(found)
+    return found
 
 
 def override(conf: cfg.ConfigOpts, name: str, value: Any) -> None:
@@ -164,17 +177,21 @@ def _placed(name: str) -> tuple[str | None, str]:
 def check(conf: cfg.ConfigOpts) -> None:
     """Look at every value once, because oslo.config finds a wrong one only when it is read."""
     for name in conf:
-        value = _read(conf, name, name)
+        value = _read(conf, conf, name)
         if isinstance(value, cfg.ConfigOpts.GroupAttr):
             for option in value:
-                _read(value, option, f"[{name}] {option}")
+                _read(conf, value, option, name)
 
 
-def _read(options: Mapping[str, Any], name: str, shown: str) -> Any:
+def _read(conf: cfg.ConfigOpts, options: Mapping[str, Any], name: str, group: str = DEFAULT) -> Any:
+    shown = name if group == DEFAULT else f"[{group}] {name}"
     try:
         value = options[name]
     except (cfg.Error, ValueError) as error:
-        raise errors.InvalidConfiguration(f"{shown}: {error}") from None
+        written = foreign_options.written(conf, group, name)
+        # oslo.config's own text names neither the value nor the file for people.
+        why = error.__context__ if isinstance(error.__context__, ValueError) else error
+        raise errors.InvalidConfiguration(f"{written or shown}: {why}") from None
     if isinstance(value, float) and not math.isfinite(value):  # an option's minimum and maximum do not reject NaN
         raise errors.InvalidConfiguration(f"{shown}: {value} is no finite number")
     return value

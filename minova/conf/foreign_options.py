@@ -1,0 +1,167 @@
+"""What the options in configuration files mean here: used, known by another name, without effect, or unknown."""
+
+import difflib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import NamedTuple
+
+from oslo_config import cfg
+
+from minova import errors
+from minova.conf.nova_options import AUTH, ELSEWHERE, GROUPS, NO_EFFECT, PROTECTING
+
+DEFAULT = "DEFAULT"
+# Options that libraries register when they are used.
+_OF_MESSAGING = frozenset(
+    [
+        "transport_url",
+        "executor_thread_pool_size",
+        "control_exchange",
+        "rpc_response_timeout",
+        "rpc_ping_enabled",
+        "rpc_conn_pool_size",
+        "conn_pool_min_size",
+        "conn_pool_ttl",
+    ]
+)
+_OF_LIBRARIES = ("oslo_messaging_", "oslo_policy", "keystone_authtoken")
+_WITH_USER = {"neutron", "service_user", "keystone_authtoken"}
+
+
+class Meaning(StrEnum):
+    USED = "used"
+    OTHER_NAME = "other name"
+    PROTECTS = "not served"
+    NO_EFFECT = "no effect"
+    UNKNOWN = "unknown"
+
+
+class Finding(NamedTuple):
+    """`text`: the name here, the reason, or the nearest name."""
+
+    file: Path
+    group: str
+    name: str
+    value: str
+    meaning: Meaning
+    text: str = ""
+
+    @property
+    def option(self) -> str:
+        return f"[{self.group}] {self.name}"
+
+
+def read(path: Path) -> dict[str, dict[str, list[str]]]:
+    """Returns {group: {name: values}}. Raises InvalidConfiguration with the file."""
+    sections: dict[str, dict[str, list[str]]] = {}
+    try:
+        cfg.ConfigParser(str(path), sections).parse()
+    except (cfg.ParseError, OSError, UnicodeDecodeError) as error:
+        raise errors.InvalidConfiguration(f"{path}: {error}") from None
+    return sections
+
+
+def files(conf: cfg.ConfigOpts) -> list[Path]:
+    """Returns the configuration files that were read, the last one last."""
+    folders = [Path(folder) for folder in conf.config_dir or ()]
+    return [*map(Path, conf.config_file or ()), *(file for folder in folders for file in sorted(folder.glob("*.conf")))]
+
+
+def written(conf: cfg.ConfigOpts, group: str, name: str) -> str | None:
+    """Returns the option with its value and its file; None if no file has it."""
+    for path in reversed(files(conf)):
+        values = read(path).get(group, {}).get(name)
+        if values:
+            return f"[{group}] {name} = {values[-1]} in {path}"
+    return None
+
+
+class Registered:
+    """The options that this minova has. `conf` has every option registered."""
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        older_names: Collection[tuple[str, str]],
+        of_libraries: Collection[tuple[str, str]] | None = None,
+    ) -> None:
+        """`of_libraries`: options that libraries register when they are used. None: they are not known, and a group of a library is
+        assumed to have each option, because the import of the libraries would delay the start.
+        """
+        self._places = {*_places(conf), *older_names, *(of_libraries or ())}
+        self._trusts_groups = of_libraries is None
+
+    def has(self, group: str, name: str) -> bool:
+        if (group, name) in self._places or (group == DEFAULT and name in _OF_MESSAGING):
+            return True
+        if group in _WITH_USER and name in AUTH.split():
+            return True
+        known = (group, name) in NO_EFFECT or group in GROUPS
+        return self._trusts_groups and not known and group.startswith(_OF_LIBRARIES)
+
+    def nearest(self, group: str, name: str) -> str:
+        """Returns the option with the most similar name, in this group or in another one; empty if there is none."""
+        names = {own for place, own in self._places if place == group}
+        for choice in (names, {own for _, own in self._places}):
+            close = difflib.get_close_matches(name, sorted(choice), n=1, cutoff=0.75)
+            if close:
+                places = sorted(place for place, own in self._places if own == close[0])
+                return f"[{group if group in places else places[0]}] {close[0]}"
+        return ""
+
+
+def findings(registered: Registered, paths: Iterable[Path]) -> list[Finding]:
+    """Returns each option of the files, in their order."""
+    found = []
+    for path in paths:
+        for group, options in read(path).items():
+            for written, values in options.items():
+                name, value = written.replace("-", "_"), values[-1]
+                found.append(Finding(path, group, name, value, *_meaning(registered, group, name, value)))
+    return found
+
+
+def require_served(found: Sequence[Finding]) -> None:
+    """Raises InvalidConfiguration if an option protects something that minova does not protect."""
+    missing = [one for one in found if one.meaning is Meaning.PROTECTS]
+    if missing:
+        lines = "; ".join(f"{one.option} = {one.value} in {one.file}: {one.text}" for one in missing)
+        raise errors.InvalidConfiguration(f"Not served, so what it protects would be open: {lines}")
+
+
+def warning_of(found: Sequence[Finding]) -> str | None:
+    """Returns one line with all options that have no effect; None if there are none."""
+    parts = []
+    for meaning in (Meaning.OTHER_NAME, Meaning.NO_EFFECT, Meaning.UNKNOWN):
+        options = dict.fromkeys(one.option for one in found if one.meaning is meaning)
+        parts += [f"{meaning}: {', '.join(options)}"] if options else []
+    if not parts:
+        return None
+    return f"Options without effect ({'; '.join(parts)}). `minova-manage config check FILE` says why."
+
+
+def _meaning(registered: Registered, group: str, name: str, value: str) -> tuple[Meaning, str]:
+    if (group, name) in ELSEWHERE:
+        return Meaning.OTHER_NAME, "[{}] {}".format(*ELSEWHERE[group, name])
+    if registered.has(group, name):
+        return Meaning.USED, ""
+    protection = PROTECTING.get((group, name))
+    if protection is not None and protection.asks(value):
+        return Meaning.PROTECTS, protection.what
+    reason = NO_EFFECT.get((group, name)) or GROUPS.get(group)
+    if reason is None and protection is not None:
+        reason = "this value asks for nothing"
+    return (Meaning.UNKNOWN, registered.nearest(group, name)) if reason is None else (Meaning.NO_EFFECT, reason)
+
+
+def _places(conf: cfg.ConfigOpts) -> Iterator[tuple[str, str]]:
+    for name in conf:
+        try:
+            value = conf[name]
+        except (cfg.Error, ValueError):  # the option is there, and its value is wrong
+            value = None
+        if isinstance(value, cfg.ConfigOpts.GroupAttr):
+            yield from ((name, option) for option in value)
+        else:
+            yield DEFAULT, name
