@@ -33,6 +33,7 @@ class CannedHost:
         self.cpus = cpus
         self.memory_mb = memory_mb
         self.expands = expands
+        self.models: list[str] = []
 
     def getURI(self) -> str:  # noqa: N802
         return "canned:///system"
@@ -51,6 +52,9 @@ class CannedHost:
 
     def getVersion(self) -> int:  # noqa: N802
         return 7002000
+
+    def getCPUModelNames(self, arch: str, flags: int) -> list[str]:  # noqa: N802
+        return self.models
 
     def getLibVersion(self) -> int:  # noqa: N802
         return 9000000

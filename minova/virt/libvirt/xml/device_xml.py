@@ -20,6 +20,7 @@ _ON_PCIE_PORTS = (
     "controller",
     "channel",
     "watchdog",
+    "input[@bus='virtio']",
 )
 # Ports for devices that are attached while the guest runs; and the maximum for one guest, as in Nova.
 SPARE_PCIE_PORTS, MAX_PCIE_PORTS = 8, 28

@@ -340,3 +340,42 @@ def test_the_host_itself_and_what_it_can_give_up_at_once() -> None:
 )
 def test_xen_is_its_domains_and_of_dom0_what_is_not_free(domains: list[tuple[int, int]], used_mb: int) -> None:
     assert xen_used_mb(domains, read_meminfo(MEMINFO)) == used_mb
+
+
+SEV = """<domainCapabilities><features><sev supported='yes'><cbitpos>47</cbitpos><reducedPhysBits>1</reducedPhysBits>{}</sev></features>
+</domainCapabilities>"""
+
+
+class EncryptingHost(CannedHost):
+    most = "<maxGuests>15</maxGuests>"
+
+    def getDomainCapabilities(self, *arguments: Any) -> str:  # noqa: N802
+        return SEV.format(self.most)
+
+
+@pytest.mark.parametrize(
+    ("options", "most", "contexts"),
+    [
+        ({"libvirt__virt_type": "kvm"}, EncryptingHost.most, 15),
+        ({"libvirt__virt_type": "kvm", "libvirt__num_memory_encrypted_guests": 4}, EncryptingHost.most, 4),
+        ({"libvirt__virt_type": "kvm"}, "", 2**31 - 1),
+        ({"libvirt__virt_type": "qemu"}, EncryptingHost.most, 0),
+    ],
+)
+def test_guests_that_may_have_encrypted_memory(options: dict[str, Any], most: str, contexts: int) -> None:
+    connection = EncryptingHost(MACHINES / "desktop.xml", **SIZES["desktop"])
+    connection.most = most
+    facts = reader(**options).read(connection, ())
+    assert facts.memory_encryption_contexts == contexts
+    assert ("HW_CPU_X86_AMD_SEV" in facts.traits) == (contexts > 0)
+
+
+def test_features_of_the_models_of_guests() -> None:
+    one = reader(libvirt__cpu_mode="custom", libvirt__cpu_models=["Nehalem"])
+    connection = host("desktop")
+    connection.models = ["Nehalem", "Haswell"]
+    assert one.model_features(connection, "x86_64") == {"Nehalem": frozenset({"sse2", "avx2"})}
+    assert reader(libvirt__cpu_models=["Nehalem"]).model_features(connection, "x86_64") == {}
+    unknown = reader(libvirt__cpu_mode="custom", libvirt__cpu_models=["Pentium9"])
+    with pytest.raises(InvalidConfiguration, match=r"cpu_models = Pentium9: libvirt knows no such model for x86_64"):
+        unknown.model_features(connection, "x86_64")

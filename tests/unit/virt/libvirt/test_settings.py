@@ -1,13 +1,17 @@
 """Options that cannot work on a host stop the compute at its start, with their name."""
 
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from oslo_config import cfg
 
 from minova import conf as configuration
 from minova.errors import InvalidConfiguration
 from minova.virt.libvirt.inventory.capabilities import Capabilities
+from minova.virt.libvirt.inventory.domain_capabilities import GuestOffer
+from minova.virt.libvirt.inventory.memory_encryption import MemoryEncryption
 from minova.virt.libvirt.settings import settings_from, uri_of
 from minova.virt.libvirt.xml.guest_xml import HostSettings
 
@@ -34,6 +38,12 @@ def settings(*, direct_io: bool = True, **options: Any) -> HostSettings:
         ({"libvirt__hw_machine_type": ["q35"]}, "[libvirt] hw_machine_type = q35"),
         ({"libvirt__disk_cachemodes": ["file=fast"]}, "[libvirt] disk_cachemodes = file=fast"),
         ({"vcpu_pin_set": "0-7"}, "[DEFAULT] vcpu_pin_set = 0-7: the host has no CPU 4-7, only 0-3"),
+        ({"libvirt__cpu_model_extra_flags": ["pcid", "a/b"]}, "[libvirt] cpu_model_extra_flags = a/b"),
+        (
+            {"libvirt__cpu_mode": "none", "libvirt__cpu_model_extra_flags": ["pcid"]},
+            "[libvirt] cpu_model_extra_flags: cpu_mode = none",
+        ),
+        ({"libvirt__sysinfo_serial": "hardware"}, "[libvirt] sysinfo_serial = hardware: libvirt does not name"),
         ({"vcpu_pin_set": "a"}, "[DEFAULT] vcpu_pin_set = a: 'a' is neither"),
     ],
 )
@@ -80,3 +90,66 @@ def test_pins_and_screens() -> None:
     assert found.machine_types == {"x86_64": "q35"}
     assert found.vnc_listen == "127.0.0.1"
     assert settings().vnc_listen is None
+
+
+@pytest.mark.parametrize(
+    ("source", "of_system", "of_hardware", "number"),
+    [
+        ("unique", "4711", "0815", None),
+        ("none", "4711", "0815", ""),
+        ("os", "4711", "0815", "4711"),
+        ("hardware", "4711", "0815", "0815"),
+        ("auto", "4711", "0815", "4711"),
+        ("auto", None, "0815", "0815"),
+    ],
+)
+def test_the_serial_number_of_guests(
+    tmp_path: Path, source: str, of_system: str | None, of_hardware: str, number: str | None
+) -> None:
+    machine_id = tmp_path / "machine-id"
+    if of_system is not None:
+        machine_id.write_text(f"{of_system}\n")
+    host = msgspec.structs.replace(HOST, uuid=of_hardware)
+    made = settings_from(
+        conf(libvirt__sysinfo_serial=source), "hv1", host, frozenset(range(4)), direct_io=True, machine_id=machine_id
+    )
+    assert made.serial_number == number
+
+
+def test_a_missing_serial_number_of_the_system_is_named(tmp_path: Path) -> None:
+    with pytest.raises(
+        InvalidConfiguration, match=r"\[libvirt\] sysinfo_serial = os: .*machine-id is missing or empty"
+    ):
+        settings_from(
+            conf(libvirt__sysinfo_serial="os"),
+            "hv1",
+            HOST,
+            frozenset(range(4)),
+            direct_io=True,
+            machine_id=tmp_path / "machine-id",
+        )
+
+
+def test_options_of_every_guest() -> None:
+    made = settings(
+        libvirt__cpu_model_extra_flags=["PCID", "-mtrr"],
+        libvirt__rx_queue_size=512,
+        libvirt__tx_queue_size=1024,
+        libvirt__hw_disk_discard="unmap",
+        preallocate_images="space",
+        pointer_model="ps2mouse",
+    )
+    assert (made.cpu_flags, made.rx_queue_size, made.tx_queue_size) == (("pcid", "-mtrr"), 512, 1024)
+    assert (made.discard, made.native_io, made.pointer_model) == ("unmap", True, "ps2mouse")
+    usual = settings()
+    assert (usual.cpu_flags, usual.rx_queue_size, usual.discard, usual.native_io) == ((), 0, None, False)
+    assert usual.pointer_model == "usbtablet"
+
+
+def test_memory_is_encrypted_by_kvm_alone() -> None:
+    offer = GuestOffer(encryption=MemoryEncryption(cbitpos=47, reduced_bits=1))
+    for virt_type, encryption in (("kvm", offer.encryption), ("qemu", None)):
+        made = settings_from(
+            conf(libvirt__virt_type=virt_type), "hv1", HOST, frozenset(range(4)), direct_io=True, offer=offer
+        )
+        assert made.encryption == encryption
