@@ -1,24 +1,69 @@
 """The procedure of docs/operators/backup.md with separate processes: an older dump is restored, and nothing that runs dies."""
 
+import os
+import re
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import make_url
 
 from tests.cluster import wait_for
 from tests.integration import preloaded
 from tests.integration.deployment import Deployment
-from tests.servers.postgresql import client
+from tests.servers.postgresql import newest
 
 pytestmark = pytest.mark.timeout(900)
 HOST = "hv1"
+PAGE = Path(__file__).parents[2] / "docs/operators/backup.md"
+ALL = os.environ.get("MINOVA_RESTORES") == "all"
 CONTROLLERS = ("api", "scheduler", "conductor")
 
 
-@pytest.fixture
-def database_url(fresh_postgresql_url: Callable[[], str]) -> str:
-    return fresh_postgresql_url()
+class Shell:
+    """Runs commands of the page on a database that has another name and place than there."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self._folder = folder
+        parts = make_url(url)
+        self.kind = parts.get_backend_name()
+        self._database = str(parts.database)
+        self._environment = {**os.environ, "HOME": str(folder)}
+        if self.kind == "postgresql":
+            self._environment |= {"PGHOST": str(parts.host), "PGPORT": str(parts.port), "PGUSER": str(parts.username)}
+            self._environment |= {"PGPASSWORD": str(parts.password or "")}
+            self._environment["PATH"] = f"{Path(newest('pg_dump')).parent}:{os.environ['PATH']}"
+        if self.kind == "mysql":
+            login = f"[client]\nhost={parts.host}\nport={parts.port}\nuser={parts.username}\n"
+            (folder / ".my.cnf").write_text(login + (f"password={parts.password}\n" if parts.password else ""))
+
+    def run(self, heading: str) -> None:
+        """The command of this column, in the row of the database."""
+        row = {"postgresql": "PostgreSQL", "mysql": "MariaDB", "sqlite": "SQLite"}[self.kind]
+        table = PAGE.read_text().partition(f"| database | {heading}")[2]
+        command = re.findall(rf"^ *\| {row}[^|]*\| `(.*)` \|$", table, re.MULTILINE)[0]
+        if self.kind == "sqlite":
+            command = command.replace("/var/lib/minova/minova.sqlite", self._database)
+        else:
+            command = re.sub(r"(?<= )minova(?= |$)", self._database, command)
+        subprocess.run(command, shell=True, check=True, cwd=self._folder, env=self._environment, timeout=300)
+
+
+@pytest.fixture(
+    params=[
+        "postgresql",
+        pytest.param("mariadb", marks=pytest.mark.skipif(not ALL, reason="nightly: it needs mariadb-client")),
+        pytest.param(
+            "sqlite", marks=pytest.mark.skipif(not ALL, reason="nightly: as PostgreSQL, but for its commands")
+        ),
+    ]
+)
+def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/minova.sqlite"
+    return str(request.getfixturevalue(f"fresh_{request.param}_url")())
 
 
 @pytest.fixture
@@ -45,13 +90,13 @@ def recovery(cloud: Deployment, *options: str) -> Any:
 
 
 def test_an_older_dump_is_restored(cloud: Deployment, database_url: str, tmp_path: Path) -> None:
-    first = make(cloud, tmp_path, "first")
-    client("pg_dump", database_url, "--format=custom", "--file", tmp_path / "dump")
+    first, shell = make(cloud, tmp_path, "first"), Shell(tmp_path, database_url)
+    shell.run("back up")
     second = make(cloud, tmp_path, "second")
     images = {path.name for path in (tmp_path / "controller" / "state" / "images").iterdir()}
     for name in CONTROLLERS:
         cloud.services[name].stop()
-    client("pg_restore", database_url, "--clean", "--if-exists", "--single-transaction", tmp_path / "dump")
+    shell.run("restore")
     for name in reversed(CONTROLLERS):
         cloud.services[name].start()
 
