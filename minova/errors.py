@@ -313,6 +313,10 @@ class InvalidIpForSubnet(BadRequest):
     """No port may have this address in this subnet."""
 
 
+class AllocationOnAutoAddressSubnet(BadRequest):
+    """Ports have the addresses of this subnet that follow from their MAC addresses."""
+
+
 class InvalidIpForNetwork(BadRequest):
     """No subnet of the network has this address."""
 

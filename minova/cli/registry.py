@@ -136,6 +136,7 @@ COMMANDS = {
     "subnet create": "minova.cli.commands.subnet:SubnetCreate",
     "subnet delete": "minova.cli.commands.subnet:SubnetDelete",
     "subnet list": "minova.cli.commands.subnet:SubnetList",
+    "subnet set": "minova.cli.commands.subnet:SubnetSet",
     "subnet show": "minova.cli.commands.subnet:SubnetShow",
     "usage list": "minova.cli.commands.usage:UsageList",
     "usage show": "minova.cli.commands.usage:UsageShow",

@@ -22,15 +22,14 @@ from minova.db.hosts import compute_nodes
 from minova.db.networks import ports, subnets
 from minova.objects.network import addresses
 from minova.objects.network.addresses import Block
-from minova.objects.network.network import HostRoute, Pool, Subnet
+from minova.objects.network.network import AUTOMATIC, HostRoute, Pool, Subnet
 
 # Neutron's limits.
 MAX_NAMESERVERS, MAX_ROUTES = 5, 20
 # The beginnings of device owners.
 _OWNERS = ("compute:", "network:", "baremetal:", "neutron:", "trunk:", "Octavia", "magnum:")
 AddressText = Annotated[str, msgspec.Meta(max_length=64)]
-# The only mode in which guests get the addresses that the database assigns to them.
-Mode = Literal["dhcpv6-stateful"]
+Mode = Literal["slaac", "dhcpv6-stateful", "dhcpv6-stateless"]
 
 
 class PoolBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -117,8 +116,7 @@ def new(api: Collaborators, call: Call, body: NewSubnet) -> Subnet:
     if network.reachable:  # hosts get routes to the range
         call.require("update_network:minova:reachable")
     block = addresses.parse_cidr(body.cidr, body.ip_version)
-    if body.ip_version == 4 and (body.ipv6_address_mode or body.ipv6_ra_mode):
-        raise errors.BadRequest("Invalid input for ipv6_address_mode. Reason: ip_version is 4.")
+    _require_servable(block, body)
     gateway = _gateway(block, body.gateway_ip)
     common.only_default("segment_id", body.segment_id is None, "networks have no segments")
     common.only_default("dns_publish_fixed_ip", not body.dns_publish_fixed_ip, "no DNS service outside knows guests")
@@ -138,6 +136,36 @@ def new(api: Collaborators, call: Call, body: NewSubnet) -> Subnet:
         ipv6_address_mode=body.ipv6_address_mode,
         ipv6_ra_mode=body.ipv6_ra_mode,
         service_types=_service_types(body.service_types),
+    )
+
+
+def _require_servable(block: Block, body: NewSubnet) -> None:
+    """Raises BadRequest unless hosts can serve the subnet as it says, in Neutron's words where Neutron has the rule."""
+    modes = {mode for mode in (body.ipv6_address_mode, body.ipv6_ra_mode) if mode}
+    if not modes:
+        return
+    if body.ip_version == 4:
+        raise errors.BadRequest("Invalid input for ipv6_address_mode. Reason: ip_version is 4.")
+    if not body.enable_dhcp:
+        raise errors.BadRequest(
+            "Invalid input for operation: ipv6_ra_mode or ipv6_address_mode cannot be set when enable_dhcp is set to False."
+        )
+    if len(modes) > 1:
+        raise errors.BadRequest(
+            f"Invalid input for operation: ipv6_ra_mode set to '{body.ipv6_ra_mode}' with ipv6_address_mode set to "
+            f"'{body.ipv6_address_mode}' is not valid. If both attributes are set, they must be the same value."
+        )
+    (mode,) = modes
+    if addresses.is_servable(block.prefixlen, mode):
+        return
+    if mode in AUTOMATIC:
+        raise errors.BadRequest(
+            f"Invalid input for operation: Invalid CIDR {block} for IPv6 address mode. OpenStack uses the EUI-64 address "
+            "format, which requires the prefix to be /64."
+        )
+    raise errors.BadRequest(
+        f"Invalid input for cidr. Reason: '{block}' is not valid: hosts serve {mode} in ranges of /64 at most; without a mode, "
+        "guests get their addresses by their config drive or metadata."
     )
 
 
@@ -164,6 +192,8 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
 def _changed(api: Collaborators, subnet: Subnet, changes: dict[str, Any]) -> Subnet:
     block = addresses.parse_cidr(subnet.cidr, subnet.ip_version)
     values = dict(changes)
+    if changes.get("enable_dhcp") is False and (subnet.ipv6_address_mode or subnet.ipv6_ra_mode):
+        raise errors.BadRequest("Invalid input for operation: Cannot disable enable_dhcp with ipv6 attributes set.")
     gateway = subnet.gateway_ip
     if "gateway_ip" in changes:
         gateway = values["gateway_ip"] = _gateway(block, changes["gateway_ip"])

@@ -1,7 +1,7 @@
-"""`minova subnet create|list|show|delete`: the addresses of networks."""
+"""`minova subnet create|list|show|set|delete`: the addresses of networks."""
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from minova.cli import find
@@ -12,6 +12,8 @@ from minova.cli.errors import UsageError
 from minova.cli.output.columns import Words
 
 SUBNETS = f"{NETWORK}/subnets"
+MODES = ("slaac", "dhcpv6-stateful", "dhcpv6-stateless")
+ROUTE = "destination=CIDR,gateway=ADDRESS"
 Shown = tuple[Sequence[str], Iterable[Any]]
 
 
@@ -32,7 +34,13 @@ class SubnetCreate(ShowOne):
             help="which addresses ports get; may be repeated (default: all but the gateway)",
         )
         parser.add_argument("--dns-nameserver", action="append", metavar="ADDRESS", help="may be repeated")
+        parser.add_argument("--host-route", action="append", type=route, metavar=ROUTE, help="may be repeated")
         parser.add_argument("--no-dhcp", action="store_true", help="guests get no addresses by DHCP")
+        for name, help_text in (
+            ("ipv6-ra-mode", "what hosts advertise to guests"),
+            ("ipv6-address-mode", "how guests get their addresses; the same"),
+        ):
+            parser.add_argument(f"--{name}", choices=MODES, help=help_text)
         parser.add_argument("--description", metavar="TEXT")
         return parser
 
@@ -45,6 +53,9 @@ class SubnetCreate(ShowOne):
             "description": parsed_args.description,
             "allocation_pools": parsed_args.allocation_pool,
             "dns_nameservers": parsed_args.dns_nameserver,
+            "host_routes": parsed_args.host_route,
+            "ipv6_ra_mode": parsed_args.ipv6_ra_mode,
+            "ipv6_address_mode": parsed_args.ipv6_address_mode,
             "enable_dhcp": False if parsed_args.no_dhcp else None,
         }
         subnet = without_none(subnet)
@@ -85,6 +96,41 @@ class SubnetShow(ShowOne):
         return self.dict2columns(fields(find.subnet(self.client, parsed_args.subnet)))
 
 
+class SubnetSet(Command):
+    """Change a subnet. Resolvers, pools and routes are added to those that it has, unless a --no- option removes these."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("subnet", metavar="SUBNET", help="name or ID")
+        parser.add_argument("--name", metavar="NAME")
+        parser.add_argument("--description", metavar="TEXT")
+        parser.add_argument("--gateway", metavar="ADDRESS", help="an address, or none")
+        dhcp = parser.add_mutually_exclusive_group()
+        dhcp.add_argument("--dhcp", action="store_const", const=True, help="guests get their addresses by DHCP")
+        dhcp.add_argument("--no-dhcp", dest="dhcp", action="store_const", const=False)
+        for option, (kind, metavar, _, what) in _LISTS.items():
+            parser.add_argument(f"--{option}", action="append", type=kind, metavar=metavar, help="may be repeated")
+            parser.add_argument(f"--no-{option}", action="store_true", help=f"remove its {what} first")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        changes = without_none(
+            {"name": parsed_args.name, "description": parsed_args.description, "enable_dhcp": parsed_args.dhcp}
+        )
+        if parsed_args.gateway is not None:
+            changes["gateway_ip"] = None if parsed_args.gateway == "none" else parsed_args.gateway
+        subnet = find.subnet(self.client, parsed_args.subnet)
+        for option, (_, _, field, _) in _LISTS.items():
+            name = option.replace("-", "_")
+            added, clears = getattr(parsed_args, name), getattr(parsed_args, f"no_{name}")
+            if added is not None or clears:
+                kept = [] if clears else subnet[field]
+                changes[field] = [*kept, *(one for one in added or () if one not in kept)]
+        if not changes:
+            raise UsageError("Say what is to be set, such as --name or --no-dhcp.")
+        self.client.put(f"{SUBNETS}/{part(subnet['id'])}", {"subnet": changes})
+
+
 class SubnetDelete(Command):
     """Delete subnets. One of which ports have addresses stays."""
 
@@ -105,6 +151,22 @@ def pool(text: str) -> Json:
     if pairs.keys() != {"start", "end"}:
         raise UsageError(f"'{text}' is not a pool such as start=192.0.2.10,end=192.0.2.20.")
     return pairs
+
+
+def route(text: str) -> Json:
+    """Parses `destination=CIDR,gateway=ADDRESS`, as in OpenStack's client."""
+    pairs = dict(pair.partition("=")[::2] for pair in text.split(","))
+    if pairs.keys() != {"destination", "gateway"}:
+        raise UsageError(f"'{text}' is not a route such as {ROUTE}.")
+    return {"destination": pairs["destination"], "nexthop": pairs["gateway"]}
+
+
+# By option: its type, what it takes, the field, and what a list of it is called.
+_LISTS: dict[str, tuple[Callable[[str], Any], str, str, str]] = {
+    "dns-nameserver": (str, "ADDRESS", "dns_nameservers", "resolvers"),
+    "allocation-pool": (pool, "start=ADDRESS,end=ADDRESS", "allocation_pools", "pools"),
+    "host-route": (route, ROUTE, "host_routes", "routes"),
+}
 
 
 def fields(subnet: Json) -> dict[str, Any]:

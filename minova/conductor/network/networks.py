@@ -1,5 +1,6 @@
 """Networks and subnets: made, changed and deleted, each in one transaction."""
 
+import ipaddress
 from collections import Counter
 from collections.abc import Collection
 from functools import partial
@@ -11,16 +12,21 @@ from minova import errors
 from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.network.local_ranges import LocalRanges
 from minova.conductor.quotas import Quotas, refused
+from minova.conductor.tasks.races import Race, repeat_lost
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.networks import NetworksApi, SubnetsApi
 from minova.db.engine import when_committed
 from minova.db.models import Network as NetworkRow
 from minova.db.networks import networks as rows
+from minova.db.networks import ports
 from minova.db.networks import subnets as subnet_rows
 from minova.db.quotas import OverQuota, give
 from minova.objects.network import addresses
 from minova.objects.network.network import LOCAL, Network, Subnet
+
+# A port of the network was removed while it got an address.
+PORT_GONE = Race(IntegrityError, tries=3)
 
 
 class Networks(NetworksApi):
@@ -121,6 +127,8 @@ class Subnets(SubnetsApi):
                 if is_exclusive:
                     self._ranges.require(session, row, [subnet.cidr], any_range=any_range)
                 made.append(subnet_rows.add(session, subnet, row.id, self._worker.at()))
+                if subnet.is_automatic:
+                    _give_to_ports(session, subnet, row.id)
             for project_id, count in sorted(Counter(subnet.project_id for subnet in subnets).items()):
                 self._quotas.take(session, project_id, {"subnets": count})
             for network_id in sorted(locked):
@@ -128,7 +136,7 @@ class Subnets(SubnetsApi):
             return tuple(made)
 
         try:
-            return self._quotas.run(work)
+            return repeat_lost(lambda: self._quotas.run(work), [PORT_GONE])
         except OverQuota as error:
             raise refused(error) from None
 
@@ -179,7 +187,9 @@ class Subnets(SubnetsApi):
             subnet = subnet_rows.find(session, subnet_id)
             if subnet is None:
                 raise subnet_not_found(subnet_id)
-            if subnet_rows.is_used(session, subnet_id):
+            if subnet.is_automatic:  # its ports have them as long as it is there, as in Neutron
+                subnet_rows.take_from_ports(session, subnet_id)
+            elif subnet_rows.is_used(session, subnet_id):
                 raise errors.SubnetInUse(
                     f"Unable to complete operation on subnet {subnet_id}: One or more ports have an IP allocation from this subnet."
                 )
@@ -188,6 +198,17 @@ class Subnets(SubnetsApi):
             give(session, subnet.project_id, {"subnets": 1})
 
         self._worker.run(work)
+
+
+def _give_to_ports(session: Session, subnet: Subnet, network_id: int) -> None:
+    """Give the ports of the network the addresses that their guests make themselves. The network is locked: it gets no
+    other port meanwhile. A port that is removed meanwhile is a race.
+    """
+    block = ipaddress.ip_network(subnet.cidr)
+    macs = ports.macs_of_network(session, network_id)
+    row_id = subnet_rows.row_id(session, subnet.id)
+    given = {port_id: [(row_id, addresses.automatic_address(block, mac))] for port_id, mac in macs}
+    ports.allocate_several(session, given)
 
 
 def _require_no_overlap(session: Session, row: NetworkRow, subnet: Subnet) -> None:

@@ -3,6 +3,7 @@
 Every transaction locks in one order: ports, networks, security groups, usages. So there are no deadlocks.
 """
 
+import ipaddress
 import random
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -38,7 +39,7 @@ from minova.db.networks.vif_rules import pairs_of
 from minova.db.quotas import OverQuota, give
 from minova.db.sql import chunked
 from minova.objects.network import addresses
-from minova.objects.network.network import MAX_ADDRESSES, MAX_GROUPS, AddressRequest, FixedIp, NewPort, Port
+from minova.objects.network.network import AUTOMATIC, MAX_ADDRESSES, MAX_GROUPS, AddressRequest, FixedIp, NewPort, Port
 from minova.objects.network.vif import Vif
 
 # Addresses to check in one query before all taken ones are read.
@@ -178,8 +179,8 @@ class Ports(PortsApi, HostInterfacesApi):
         """Writes the ports in the transaction of the caller, which has taken the quota. The number of statements is the
         same as for one port.
         """
-        given = _choose_all(session, new, locked)
         macs = self._macs(session, [each.port.mac_address for each in new])
+        given = _choose_all(session, new, locked, macs)
         groups = [locked.groups_of(each) for each in new]
         names = {row.id: row.uuid for network in locked.networks.values() for row in network.subnets}
         at = self._worker.at()
@@ -256,13 +257,11 @@ class Ports(PortsApi, HostInterfacesApi):
                 changed_groups.update(uuid for _, uuid in before_groups)
             if row.instance_uuid is not None:
                 _require_changeable(row, port)
+            has_other_mac = row.mac_address != port.mac_address
             if not ports.replace(session, port, self._worker.at()):
                 raise changed("port", port.id)
-            if fixed_ips is not None:
-                before = ports.allocated(session, row.id)
-                after = choose(session, network, subnets.of_network(session, network.id), fixed_ips, before)
-                ports.give_back(session, row.id, set(before) - set(after))
-                ports.allocate_several(session, {row.id: [address for address in after if address not in before]})
+            if fixed_ips is not None or has_other_mac:
+                _change_addresses(session, row.id, network, fixed_ips, port.mac_address)
             updated = ports.find(session, port.id)
             assert updated is not None
             return updated
@@ -344,23 +343,42 @@ def _require_changeable(row: PortRow, port: Port) -> None:
         raise errors.PortInUse(f"Port {port.id} is in use by a server: detach it from the server first.")
 
 
-def _choose_all(session: Session, new: Sequence[PortCreation], locked: LockedForPorts) -> list[list[Given]]:
+def _change_addresses(
+    session: Session, port_id: int, network: NetworkRow, fixed_ips: Requests | None, mac: str
+) -> None:
+    """Give the port these addresses, and take the others from it. None: those that do not follow from its MAC address
+    stay.
+    """
+    every, before = subnets.of_network(session, network.id), ports.allocated(session, port_id)
+    if fixed_ips is None:
+        kept = {row.id for row in every if not is_automatic(row)}
+        fixed_ips = [AddressRequest(ip_address=address) for subnet_id, address in before if subnet_id in kept]
+    after = choose(session, network, every, fixed_ips, mac, before)
+    ports.give_back(session, port_id, set(before) - set(after))
+    ports.allocate_several(session, {port_id: [address for address in after if address not in before]})
+
+
+def _choose_all(
+    session: Session, new: Sequence[PortCreation], locked: LockedForPorts, macs: Sequence[str]
+) -> list[list[Given]]:
     """Returns the addresses of the new ports, in their order. Ports that request certain addresses choose first."""
     given: dict[int, list[Given]] = {}
     taken: list[Given] = []
     for number, each in enumerate(new):
         if each.fixed_ips is not None:
             network = locked.networks[each.port.network_id]
-            given[number] = choose(session, network.row, network.subnets, each.fixed_ips, others=taken)
+            given[number] = choose(session, network.row, network.subnets, each.fixed_ips, macs[number], others=taken)
             taken += given[number]
     alike: dict[tuple[str, str], list[int]] = {}
     for number, each in enumerate(new):
         if each.fixed_ips is None:
             alike.setdefault((each.port.network_id, each.port.device_owner), []).append(number)
     for (network_id, owner), numbers in alike.items():
-        chosen = _choose_several(session, _serving(locked.networks[network_id], owner), len(numbers), taken)
+        network = locked.networks[network_id]
+        chosen = _choose_several(session, _serving(network, owner), len(numbers), taken)
         taken += [address for of_port in chosen for address in of_port]
-        given.update(zip(numbers, chosen, strict=True))
+        for number, addresses_of_port in zip(numbers, chosen, strict=True):
+            given[number] = [*addresses_of_port, *automatic(network.subnets, macs[number])]
     return [given[number] for number in range(len(new))]
 
 
@@ -382,9 +400,10 @@ def _choose_several(
 ) -> list[list[Given]]:
     """Returns for each of `count` ports the next free address of each IP version, but none of `others`."""
     given: list[list[Given]] = [[] for _ in range(count)]
-    for version in sorted({row.ip_version for row in network.subnets}) if count else ():
+    every = [row for row in network.subnets if not is_automatic(row)]
+    for version in sorted({row.ip_version for row in every}) if count else ():
         free: list[Given] = []
-        for row in network.subnets:
+        for row in every:
             if row.ip_version == version and len(free) < count:
                 free += [(row.id, address) for address in _next_several(session, row, count - len(free), others)]
         if len(free) < count:
@@ -426,10 +445,12 @@ def choose(
     network: NetworkRow,
     every: Sequence[SubnetRow],
     requests: Requests,
+    mac: str,
     own: Sequence[Given] = (),
     others: Sequence[Given] = (),
 ) -> list[Given]:
-    """Returns the addresses of a port on a locked network with these subnets. Raises BadRequest if there are too many.
+    """Returns the addresses of a port on a locked network with these subnets: those that it requests, and, as in Neutron,
+    those that its guest makes itself. Raises BadRequest if there are too many.
 
     `own`: the addresses that the port has, and may keep.
     `others`: the addresses that other ports get in this transaction.
@@ -437,13 +458,28 @@ def choose(
     if len(requests) > MAX_ADDRESSES:
         raise errors.BadRequest(f"Invalid input for fixed_ips. Reason: a port may have {MAX_ADDRESSES} addresses.")
     chosen: list[Given] = []
+    made_by_guest = automatic(every, mac)
     for request in requests:
+        among = every if request.subnet_id is None else [_subnet(network, every, request.subnet_id)]
         if request.ip_address is not None:
-            chosen.append(_fixed(session, network, every, request, own, [*chosen, *others]))
-        else:
-            among = every if request.subnet_id is None else [_subnet(network, every, request.subnet_id)]
-            chosen.append(_next_of(session, network, among, [*chosen, *others]))
-    return chosen
+            fixed = _fixed(session, network, among, request, made_by_guest, own, [*chosen, *others])
+            chosen += [fixed] if fixed not in made_by_guest else []
+        elif request.subnet_id is None or not is_automatic(among[0]):
+            by_choice = [row for row in among if not is_automatic(row)]
+            chosen.append(_next_of(session, network, by_choice, [*chosen, *others]))
+    return [*chosen, *made_by_guest]
+
+
+def is_automatic(row: SubnetRow) -> bool:
+    """Whether guests make their addresses in the subnet themselves."""
+    return (row.ipv6_address_mode or row.ipv6_ra_mode) in AUTOMATIC
+
+
+def automatic(every: Sequence[SubnetRow], mac: str) -> list[Given]:
+    """Returns the addresses that a guest with this MAC address makes itself in these subnets."""
+    return [
+        (row.id, addresses.automatic_address(ipaddress.ip_network(row.cidr), mac)) for row in every if is_automatic(row)
+    ]
 
 
 def _next_of(session: Session, network: NetworkRow, among: Sequence[SubnetRow], chosen: Sequence[Given]) -> Given:
@@ -469,23 +505,31 @@ def _next_free(session: Session, row: SubnetRow, chosen: set[str]) -> str | None
 def _fixed(
     session: Session,
     network: NetworkRow,
-    every: Sequence[SubnetRow],
+    among: Sequence[SubnetRow],
     request: AddressRequest,
+    made_by_guest: Sequence[Given],
     own: Sequence[Given],
     chosen: Sequence[Given],
 ) -> Given:
     text = str(request.ip_address)
     if request.subnet_id is not None:
-        row = _subnet(network, every, request.subnet_id)
+        row = among[0]
     else:
         address = str(addresses.parse_address("ip_address", text))
-        matching = [row for row in every if addresses.contains(row.cidr, address)]
+        matching = [row for row in among if addresses.contains(row.cidr, address)]
         if not matching:
             raise errors.InvalidIpForNetwork(
                 f"IP address {text} is not a valid IP for any of the subnets of the network."
             )
         row = matching[0]
     given = (row.id, addresses.check_fixed(row.cidr, row.gateway_ip, text))
+    if is_automatic(row):
+        if given in made_by_guest:
+            return given
+        raise errors.AllocationOnAutoAddressSubnet(
+            f"IPv6 address {given[1]} cannot be directly assigned to a port on subnet {row.uuid} as the subnet is configured "
+            "for automatic addresses"
+        )
     if given in chosen or (given not in own and ports.taken_among(session, row.id, [given[1]])):
         raise errors.IpAddressAlreadyAllocated(f"IP address {given[1]} already allocated in subnet {row.uuid}.")
     return given

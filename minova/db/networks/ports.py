@@ -279,6 +279,12 @@ def _remove_all(session: Session, port_ids: Sequence[int]) -> None:
         session.connection().execute(delete(Row).where(Row.id.in_(chunk)))
 
 
+def macs_of_network(session: Session, network_id: int) -> list[tuple[int, str]]:
+    """Returns (row id, MAC address) of the ports of a network."""
+    query = select(Row.id, Row.mac_address).where(Row.network_id == network_id).order_by(Row.id)
+    return [(int(port_id), mac) for port_id, mac in session.execute(query)]
+
+
 def macs_among(session: Session, macs: Sequence[str]) -> set[str]:
     """Returns those of these MAC addresses that ports have."""
     return set(session.scalars(_MACS, {"some": list(macs)}))

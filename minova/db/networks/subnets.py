@@ -103,6 +103,17 @@ def has_address(session: Session, uuid: str, address: str) -> bool:
     return bool(session.scalar(select(query)))
 
 
+def row_id(session: Session, uuid: str) -> int:
+    return int(session.scalars(select(Row.id).where(Row.uuid == uuid)).one())
+
+
+def take_from_ports(session: Session, uuid: str) -> None:
+    """Takes the addresses of the subnet from all ports."""
+    allocation = models.IpAllocation
+    of_subnet = select(Row.id).where(Row.uuid == uuid).scalar_subquery()
+    session.connection().execute(delete(allocation).where(allocation.subnet_id == of_subnet))
+
+
 def remove(session: Session, uuid: str) -> None:
     tags.remove(session, [uuid])
     session.connection().execute(delete(Row).where(Row.uuid == uuid))

@@ -105,6 +105,11 @@ class Subnet(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a port with this owner gets addresses of the subnet."""
         return not self.service_types or device_owner in self.service_types
 
+    @property
+    def is_automatic(self) -> bool:
+        """Whether guests make their addresses in the subnet themselves."""
+        return (self.ipv6_address_mode or self.ipv6_ra_mode) in AUTOMATIC
+
 
 class FixedIp(msgspec.Struct, frozen=True, kw_only=True):
     subnet_id: str

@@ -31,7 +31,7 @@ _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _INTERFACE = re.compile(r"[A-Za-z0-9_.:-]{1,15}")
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 _TAP = re.compile(r"tap[0-9a-f-]{1,12}")
-_OPTION = re.compile(r"[a-z0-9-]{1,64}")
+_OPTION = re.compile(r"[A-Za-z0-9+-]{1,64}")
 _VALUE = re.compile(r"[ -~]{0,255}")
 MAX_SUBNETS, MAX_HOSTS, MAX_OPTIONS = 64, 1 << 16, 64
 

@@ -263,6 +263,59 @@ def test_subnets_overlap_neither_on_a_network_nor_among_local_networks(cloud: Cl
     subnet(cloud, flat, "10.1.0.0/24")
 
 
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"cidr": "fd00::/60", "ipv6_address_mode": "slaac"}, "requires the prefix to be /64"),
+        ({"cidr": "fd00::/80", "ipv6_ra_mode": "dhcpv6-stateless"}, "requires the prefix to be /64"),
+        ({"cidr": "fd00::/60", "ipv6_ra_mode": "dhcpv6-stateful"}, "ranges of /64 at most"),
+        ({"ipv6_address_mode": "slaac", "ipv6_ra_mode": "dhcpv6-stateful"}, "must be the same value"),
+        ({"ipv6_address_mode": "slaac", "enable_dhcp": False}, "cannot be set when enable_dhcp is set to False"),
+        ({"ip_version": 4, "cidr": "10.1.0.0/24", "ipv6_ra_mode": "slaac"}, "ip_version is 4"),
+    ],
+)
+def test_subnet_that_no_host_can_serve_is_refused(cloud: Cloud, values: Json, words: str) -> None:
+    asked = {"network_id": network(cloud)["id"], "ip_version": 6, "cidr": "fd00::/64"} | values
+    status, kind, message = refused(cloud, "subnet", **asked)
+    assert (status, kind) == (400, "HTTPBadRequest")
+    assert words in message
+
+
+def test_ports_have_the_addresses_that_their_guests_make(cloud: Cloud) -> None:
+    """As Neutron: in each such subnet, whatever a port requests, and also in one that is made later."""
+    on = network(cloud)
+    subnet(cloud, on)
+    early = port(cloud, on, mac_address="fa:16:3e:00:00:01")
+    made = subnet(cloud, on, "fd00::/64", ipv6_address_mode="slaac", ipv6_ra_mode="slaac")
+    given = subnet(cloud, on, "fd01::/64", ipv6_address_mode="dhcpv6-stateful", ipv6_ra_mode="dhcpv6-stateful")
+    shown = cloud.get(f"/network/v2.0/ports/{early['id']}")["port"]
+    assert addresses(shown) == ["10.1.0.2", "fd00::f816:3eff:fe00:1"]
+    both = port(cloud, on, mac_address="fa:16:3e:00:00:02")
+    assert addresses(both) == ["10.1.0.3", "fd00::f816:3eff:fe00:2", "fd01::2"]
+    fixed = port(cloud, on, mac_address="fa:16:3e:00:00:03", fixed_ips=[{"ip_address": "10.1.0.9"}])
+    assert addresses(fixed) == ["10.1.0.9", "fd00::f816:3eff:fe00:3"]
+    asked = port(cloud, on, mac_address="fa:16:3e:00:00:04", fixed_ips=[{"subnet_id": made["id"]}])
+    assert addresses(asked) == ["fd00::f816:3eff:fe00:4"]
+    status, kind, message = refused(cloud, "port", network_id=on["id"], fixed_ips=[{"ip_address": "fd00::9"}])
+    assert (status, kind) == (400, "AllocationOnAutoAddressSubnet"), message
+    # Another MAC address, another address; what a client sends back is taken.
+    path = f"/network/v2.0/ports/{both['id']}"
+    status, changed = cloud.ask("PUT", path, {"port": {"mac_address": "fa:16:3e:00:00:05"}})
+    assert addresses(changed["port"]) == ["10.1.0.3", "fd00::f816:3eff:fe00:5", "fd01::2"], status
+    status, again = cloud.ask("PUT", path, {"port": {"fixed_ips": changed["port"]["fixed_ips"]}})
+    assert addresses(again["port"]) == addresses(changed["port"]), status
+    # Ports do not keep such a subnet; others do.
+    assert cloud.ask("DELETE", f"/network/v2.0/subnets/{made['id']}")[0] == 204
+    assert addresses(cloud.get(path)["port"]) == ["10.1.0.3", "fd01::2"]
+    assert cloud.ask("DELETE", f"/network/v2.0/subnets/{given['id']}")[0] == 409
+
+
+def test_advertised_subnet_stays_with_dhcp(cloud: Cloud) -> None:
+    made = subnet(cloud, network(cloud), "fd00::/64", ipv6_ra_mode="slaac")
+    status, answer = cloud.ask("PUT", f"/network/v2.0/subnets/{made['id']}", {"subnet": {"enable_dhcp": False}})
+    assert (status, answer["NeutronError"]["type"]) == (400, "HTTPBadRequest")
+
+
 def test_subnet_changes(cloud: Cloud) -> None:
     blue = network(cloud)
     made = subnet(cloud, blue)

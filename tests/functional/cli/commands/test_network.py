@@ -72,6 +72,37 @@ def test_a_network_is_changed(minova: Cli) -> None:
     assert (nothing.code, "--reachable" in nothing.err) == (2, True)
 
 
+def test_a_subnet_is_changed_piece_by_piece(minova: Cli) -> None:
+    succeed(minova("network", "create", "blue"))
+    words = ("--network", "blue", "--subnet-range", "10.1.0.0/24", "--dns-nameserver", "9.9.9.9")
+    first = ("--host-route", "destination=192.0.2.0/24,gateway=10.1.0.9")
+    succeed(minova("subnet", "create", "front", *words, *first))
+    more = (
+        *("--name", "back", "--description", "d", "--no-dhcp", "--gateway", "none", "--dns-nameserver", "192.0.2.53"),
+        *("--host-route", "destination=198.51.100.0/24,gateway=10.1.0.8"),
+        *("--no-allocation-pool", "--allocation-pool", "start=10.1.0.50,end=10.1.0.60"),
+    )
+    succeed(minova("subnet", "set", "front", *more))
+    shown = json_output(minova("subnet", "show", "back", *JSON))
+    assert (shown["description"], shown["enable_dhcp"], shown["gateway_ip"]) == ("d", False, None)
+    assert shown["dns_nameservers"] == ["9.9.9.9", "192.0.2.53"]
+    assert shown["host_routes"] == ["192.0.2.0/24 via 10.1.0.9", "198.51.100.0/24 via 10.1.0.8"]
+    assert shown["allocation_pools"] == ["10.1.0.50-10.1.0.60"]
+    succeed(
+        minova("subnet", "set", "back", "--dhcp", "--gateway", "10.1.0.1", "--no-dns-nameserver", "--no-host-route")
+    )
+    shown = json_output(minova("subnet", "show", "back", *JSON))
+    assert (shown["enable_dhcp"], shown["gateway_ip"]) == (True, "10.1.0.1")
+    assert (shown["dns_nameservers"], shown["host_routes"]) == ([], [])
+    nothing = minova("subnet", "set", "back")
+    assert (nothing.code, "--no-dhcp" in nothing.err) == (2, True)
+    wrong = minova("subnet", "set", "back", "--host-route", "192.0.2.0/24")
+    assert (wrong.code, "destination=CIDR,gateway=ADDRESS" in wrong.err) == (2, True)
+    modes = ("--ipv6-ra-mode", "slaac", "--ipv6-address-mode", "slaac")
+    six = minova("subnet", "create", "six", "--network", "blue", "--subnet-range", "fd00::/64", *modes, *JSON)
+    assert json_output(six)["ipv6_ra_mode"] == "slaac"
+
+
 def test_a_port_is_changed_piece_by_piece(minova: Cli) -> None:
     succeed(minova("network", "create", "blue"))
     succeed(minova("subnet", "create", "front", "--network", "blue", "--subnet-range", "10.1.0.0/24"))
