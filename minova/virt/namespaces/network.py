@@ -229,6 +229,9 @@ def host_of(vif: Vif, hostname: str) -> Host | None:
         name=hostname,
         domain=vif.dns_domain,
         tap=tap_name(vif.port_id),
+        options=tuple(
+            Option(name=each.opt_name, value=each.opt_value, version=each.ip_version) for each in vif.extra_dhcp_opts
+        ),
     )
 
 

@@ -15,12 +15,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from minova.objects.network.dhcp_options import DhcpOption
 from minova.objects.network.network import FLAT, LOCAL, STATEFUL, HostRoute
 from minova.objects.network.vif import Vif, VifAddress, VifSubnet, tap_name
 from minova.virt.namespaces import dnsmasq
 from minova.virt.namespaces.kernel import within
 from minova.virt.namespaces.namespaces import Namespaces
-from minova.virt.namespaces.network import Option, host_of, network_of
+from minova.virt.namespaces.network import host_of, network_of
 from tests.cluster import wait_for
 from tests.security.test_local_networks import ask as talk
 from tests.security.test_local_networks import saying
@@ -75,9 +76,7 @@ def vif(kind: str, *subnets: VifSubnet, **more: Any) -> Vif:
     )
 
 
-def plug(
-    host: VethHost, networks: Namespaces, one: Vif, name: str = "web", options: tuple[Option, ...] = ()
-) -> VethGuest:
+def plug(host: VethHost, networks: Namespaces, one: Vif, name: str = "web") -> VethGuest:
     """As the driver does it: the network, the interface, then the guest."""
     over = "" if one.network_type == LOCAL else BRIDGE
     if NETWORK not in networks.records():
@@ -85,7 +84,7 @@ def plug(
     networks.ensure(network_of(one, metadata=True, over=over))
     entry = host_of(one, name)
     assert entry is not None
-    networks.enter(NETWORK, msgspec.structs.replace(entry, options=options))
+    networks.enter(NETWORK, entry)
     return host.guest(NETWORK, one.mac_address, bridge=over, tap=tap_name(one.port_id))
 
 
@@ -191,12 +190,12 @@ def test_bug_server_ends_when_it_reads_its_files_after_a_request(host: VethHost,
 
 
 def test_renamed_server_is_found_by_its_new_name_at_once(host: VethHost, networks: Namespaces) -> None:
-    one = vif(LOCAL, FOUR, dns_domain="blue.openstacklocal")
     options = (
-        Option(name="tftp-server", value="192.0.2.8"),
-        Option(name="59", value="http://boot.example/x", version=6),
+        DhcpOption(opt_name="tftp-server", opt_value="192.0.2.8"),
+        DhcpOption(opt_name="59", opt_value="http://boot.example/x", ip_version=6),
     )
-    guest = plug(host, networks, one, options=options)
+    one = vif(LOCAL, FOUR, GIVEN, dns_domain="blue.openstacklocal", extra_dhcp_opts=options)
+    guest = plug(host, networks, one)
     before = dnsmasq.running(folder_of(networks))
     guest.run("ip", "address", "add", "192.0.2.50/24", "dev", "eth0")
     assert resolve(guest, "web.blue.openstacklocal", "192.0.2.1") == "192.0.2.50"
@@ -206,9 +205,10 @@ def test_renamed_server_is_found_by_its_new_name_at_once(host: VethHost, network
         b"blue.openstacklocal",
         b"192.0.2.8",
     ]
+    assert bytes.fromhex(ask(guest, "stateful")["options"]["59"]) == b"http://boot.example/x"
     entry = host_of(one, "shop")
     assert entry is not None
-    networks.enter(NETWORK, msgspec.structs.replace(entry, options=options))
+    networks.enter(NETWORK, entry)
     wait_for("the new name", lambda: resolve(guest, "shop.blue.openstacklocal", "192.0.2.1") == "192.0.2.50")
     assert bytes.fromhex(ask(guest, "4")["options"]["12"]) == b"shop"
     assert dnsmasq.running(folder_of(networks)) == before
