@@ -26,13 +26,18 @@ class CpuTopology(NamedTuple):
         return ":".join(map(str, self))
 
 
-def cpu_topology(flavor: Flavor, image: Mapping[str, Any]) -> CpuTopology:
-    """`image`: its properties, typed. Raises an error of `minova.hardware.errors` if maxima and preferences contradict each other, or
+def cpu_topology(flavor: Flavor, image: Mapping[str, Any], *, pinned_threads: int = 0) -> CpuTopology:
+    """`image`: its properties, typed. `pinned_threads`: how many of the guest's CPUs are pinned on each core of the host; 0: it is not
+    pinned. As in Nova, the guest then sees so many threads, or the next smaller number that is possible, or fewer that it prefers. Raises an error of `minova.hardware.errors` if maxima and preferences contradict each other, or
     no topology has the flavor's number of CPUs.
     """
     most = _maximum(flavor, image)
     wanted = _preferred(flavor, image, most)
     possible = _possible(flavor.vcpus, most)
+    if pinned_threads:
+        threads = min(wanted.threads or pinned_threads, pinned_threads)
+        nearest = max((one.threads for one in possible if one.threads <= threads), default=0)
+        possible = [one for one in possible if one.threads == nearest] or possible
     return max(possible, key=lambda one: (_matches(one, wanted), one.sockets * one.cores, one.sockets))
 
 

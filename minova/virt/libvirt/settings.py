@@ -44,6 +44,7 @@ def cells_of(topology: NUMATopology | None, sets: CpuSets) -> HostCells:
         cpus={cell.id: cell.cpuset & sets.shared for cell in topology.cells},
         small_page_kb=min(sizes, default=4),
         shared=sets.emulator,
+        cores=tuple(core for cell in topology.cells for core in cell.siblings if len(core) > 1),
     )
 
 

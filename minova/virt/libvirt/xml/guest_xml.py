@@ -307,12 +307,13 @@ def _features(instance: Instance) -> GuestFeatures:
         raise ImageUnacceptable(str(error)) from error
 
 
-def _topology(instance: Instance) -> CpuTopology:
+def _topology(instance: Instance, settings: HostSettings) -> CpuTopology:
     """An impossible topology is refused when a server is requested. A server of an earlier release may have one: it keeps one socket for
     each CPU.
     """
+    threads = numa_xml.pinned_threads(instance.numa_topology, settings.cells)
     try:
-        return cpu_topology(instance.flavor, typed(_properties(instance)))
+        return cpu_topology(instance.flavor, typed(_properties(instance)), pinned_threads=threads)
     except BadRequest:
         return CpuTopology(instance.flavor.vcpus, 1, 1)
 
@@ -355,7 +356,7 @@ def _guest(instance: Instance, settings: HostSettings) -> _Guest:
     return _Guest(
         hardware=hardware,
         features=features,
-        topology=_topology(instance),
+        topology=_topology(instance, settings),
         limits=_limits(instance),
         queues=_queues(instance, hardware, settings),
         settings=settings,

@@ -5,6 +5,8 @@ threads run beside them or on separate CPUs. Memory is strictly on the claimed c
 """
 
 from collections.abc import Iterable, Mapping
+from itertools import groupby
+from math import gcd
 from xml.etree import ElementTree as ET
 
 import msgspec
@@ -21,11 +23,13 @@ class HostCells(msgspec.Struct, frozen=True, kw_only=True):
 
     `cpus`: {cell id: the CPUs on which shared guest CPUs run}; empty if the host reports no cells.
     `shared`: `cpu_shared_set`, None if it is not set.
+    `cores`: sets of CPUs that are threads of one core.
     """
 
     cpus: Mapping[int, CPUs] = {}
     small_page_kb: int = 4
     shared: CPUs | None = None
+    cores: tuple[CPUs, ...] = ()
 
 
 def add_tuning(
@@ -52,6 +56,19 @@ def add_tuning(
     ET.SubElement(numatune, "memory", mode="strict", nodeset=cpu_spec.write(cell.id for cell in guest.cells))
     for number, cell in enumerate(guest.cells):
         ET.SubElement(numatune, "memnode", cellid=str(number), mode="strict", nodeset=str(cell.id))
+
+
+def pinned_threads(guest: InstanceNUMATopology | None, host: HostCells) -> int:
+    """Returns how many consecutive CPUs of the guest are pinned on each core of the host; 0 if not all of its CPUs are pinned."""
+    cells = () if guest is None else guest.cells
+    pins = sorted(pin for cell in cells for pin in cell.cpu_pinning)
+    if not pins or any(cell.cpuset or len(cell.pcpuset) != len(cell.cpu_pinning) for cell in cells):
+        return 0
+    cores = {cpu: number for number, core in enumerate(host.cores) for cpu in core}
+    # A CPU that the host does not list is a core by itself.
+    runs = [[guest_cpu for guest_cpu, _ in run] for _, run in groupby(pins, lambda pin: cores.get(pin[1], -1 - pin[1]))]
+    threads = gcd(*map(len, runs))
+    return threads if all(run[0] % threads == 0 for run in runs) else 1
 
 
 def add_cells(cpu: ET.Element, guest: InstanceNUMATopology) -> None:

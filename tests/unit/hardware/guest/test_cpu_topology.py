@@ -81,3 +81,22 @@ def test_a_topology_always_has_the_flavors_cpus(vcpus: int, sockets: int, cores:
     assert found[0] * found[1] * found[2] == vcpus
     if sockets * cores * threads == vcpus:
         assert found == wanted
+
+
+@pytest.mark.parametrize(
+    ("vcpus", "specs", "threads", "chosen"),
+    [
+        (4, {}, 0, (4, 1, 1)),
+        (4, {}, 1, (4, 1, 1)),
+        (4, {}, 2, (2, 1, 2)),
+        (4, {"hw:cpu_sockets": "1"}, 2, (1, 2, 2)),
+        (4, {"hw:cpu_threads": "1"}, 2, (4, 1, 1)),
+        (6, {}, 4, (2, 1, 3)),
+        (4, {"hw:cpu_max_threads": "1"}, 2, (4, 1, 1)),
+    ],
+)
+def test_a_pinned_guest_sees_the_threads_of_its_cores(
+    vcpus: int, specs: dict[str, str], threads: int, chosen: tuple[int, int, int]
+) -> None:
+    flavor = Flavor(flavorid="1", name="m1", vcpus=vcpus, memory_mb=256, root_gb=1, extra_specs=specs)
+    assert tuple(cpu_topology(flavor, {}, pinned_threads=threads)) == chosen

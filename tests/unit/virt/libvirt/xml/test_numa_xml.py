@@ -14,7 +14,7 @@ from minova.objects.hosts.numa import InstanceNUMACell, InstanceNUMATopology
 from minova.objects.hosts.pci import PciDevice
 from minova.objects.servers.instance import Instance
 from minova.virt.libvirt.xml.guest_xml import HostSettings, guest_xml
-from minova.virt.libvirt.xml.numa_xml import HostCells
+from minova.virt.libvirt.xml.numa_xml import HostCells, pinned_threads
 
 CELLS = HostCells(cpus={0: frozenset({0, 1, 2, 3}), 1: frozenset({4, 5, 6, 7})})
 HOST = HostSettings(host="hv1", arch="x86_64", virt_type="qemu", cells=CELLS, pinned=frozenset(range(8)))
@@ -196,3 +196,34 @@ def test_devices_are_handed_over() -> None:
 def test_cells_are_in_the_guest_on_libvirts_test_hypervisor_too() -> None:
     domain = domain_of(SHARED, settings=msgspec.structs.replace(HOST, virt_type="test"))
     assert [cell.get("cpus") for cell in domain.findall("cpu/numa/cell")] == ["0-1", "2-3"]
+
+
+CORES = (frozenset({0, 4}), frozenset({1, 5}), frozenset({2, 6}), frozenset({3, 7}))
+
+
+def pinned(*host_cpus: int, first: int = 0) -> InstanceNUMACell:
+    pins = tuple((first + number, cpu) for number, cpu in enumerate(host_cpus))
+    return InstanceNUMACell(id=0, pcpuset=frozenset(cpu for cpu, _ in pins), memory=64, cpu_pinning=pins)
+
+
+@pytest.mark.parametrize(
+    ("cells", "threads"),
+    [
+        ((pinned(0, 4, 1, 5),), 2),
+        ((pinned(0, 4), pinned(1, 5, first=2)), 2),
+        ((pinned(0, 1, 2, 3),), 1),
+        ((pinned(0, 4, 1),), 1),
+        # Pairs of the guest must be pairs of the host.
+        ((pinned(0, 1, 5, 4),), 1),
+        ((pinned(0, 9, 8),), 1),
+        # Nothing is pinned yet, or only some.
+        ((InstanceNUMACell(id=0, pcpuset=frozenset({0, 1}), memory=64),), 0),
+        ((msgspec.structs.replace(pinned(0, 4), cpuset=frozenset({2})),), 0),
+    ],
+)
+def test_threads_that_a_pinned_guest_sees(cells: tuple[InstanceNUMACell, ...], threads: int) -> None:
+    assert pinned_threads(InstanceNUMATopology(cells=cells), HostCells(cores=CORES)) == threads
+
+
+def test_a_guest_without_cells_sees_its_sockets() -> None:
+    assert pinned_threads(None, HostCells(cores=CORES)) == 0
