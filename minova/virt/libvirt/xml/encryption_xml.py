@@ -8,7 +8,6 @@ from minova.virt.libvirt.inventory.memory_encryption import MemoryEncryption
 _POLICY = "0x0033"
 _VIRTIO_DEVICES = (
     "disk/target[@bus='virtio']/..",
-    "interface/model[@type='virtio']/..",
     "controller[@type='virtio-serial']",
     "controller[@model='virtio-scsi']",
     "input[@bus='virtio']",

@@ -624,6 +624,8 @@ def _interface_driver(guest: _Guest) -> dict[str, str]:
         "rx_queue_size": str(guest.settings.rx_queue_size or ""),
         "tx_queue_size": str(guest.settings.tx_queue_size or ""),
         "packed": "on" if guest.features.packed_ring else "",
+        # Also of an interface that is attached while the guest runs.
+        "iommu": "on" if guest.features.encrypted_memory else "",
     }
     return {name: value for name, value in chosen.items() if value}
 

@@ -1,12 +1,17 @@
 """Encrypted memory: what the host must have, and the domain."""
 
+from xml.etree import ElementTree as ET
+
 import msgspec
 import pytest
 
 from minova.errors import HardwareNotOffered
 from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
 from minova.objects.network.vif import Vif
+from minova.objects.servers.instance import Instance
 from minova.virt.libvirt.inventory.memory_encryption import MemoryEncryption
+from minova.virt.libvirt.xml.guest_xml import interface_xml
 from tests.unit.virt.libvirt.xml.test_guest_xml import FLAVOR, QEMU, attribute, xml_of
 
 SEV = MemoryEncryption(cbitpos=47, reduced_bits=1, contexts=15)
@@ -46,3 +51,10 @@ def test_plain_memory_needs_no_such_host() -> None:
 def test_a_host_that_cannot_encrypt_builds_no_such_guest() -> None:
     with pytest.raises(HardwareNotOffered, match="hw:mem_encryption of the flavor: this host cannot encrypt"):
         xml_of(msgspec.structs.replace(HOST, encryption=None), UEFI, flavor=encrypted())
+
+
+def test_an_interface_that_is_attached_later() -> None:
+    instance = Instance(
+        uuid="u", display_name="web", flavor=encrypted(), image=Image(id="i", properties=UEFI), network_info=VIFS
+    )
+    assert attribute(ET.fromstring(interface_xml(instance, HOST, VIFS[0])), "driver", "iommu") == "on"
