@@ -50,6 +50,7 @@ COMMANDS = {
     "keypair delete": "minova.cli.commands.keypair:KeypairDelete",
     "keypair list": "minova.cli.commands.keypair:KeypairList",
     "keypair show": "minova.cli.commands.keypair:KeypairShow",
+    "limits show": "minova.cli.commands.quota:LimitsShow",
     "network create": "minova.cli.commands.network:NetworkCreate",
     "network delete": "minova.cli.commands.network:NetworkDelete",
     "network list": "minova.cli.commands.network:NetworkList",

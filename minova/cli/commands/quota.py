@@ -1,4 +1,4 @@
-"""`minova quota list|show|set|delete`: what projects may use, and what they use."""
+"""`minova quota list|show|set|delete` and `minova limits show`: what projects may use, and what they use."""
 
 import argparse
 from collections.abc import Iterable, Sequence
@@ -101,6 +101,28 @@ class QuotaShow(ShowOne):
             limits = self.client.get(paths[1])["quota"]
             shown |= {option: limits[name] for option, (name, _) in NETWORK_LIMITS.items() if name in limits}
         return self.dict2columns(shown)
+
+
+class LimitsShow(Lister):
+    """List the limits of the own project with what it uses. -1: no limit."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        kind = parser.add_mutually_exclusive_group()
+        kind.add_argument("--absolute", action="store_true", help="limits of resources, as without the option")
+        kind.add_argument("--rate", action="store_true", help="limits of requests, of which minova has none")
+        parser.add_argument("--reserved", action="store_true", help="with what is reserved, which minova counts as used")
+        parser.add_argument("--project", metavar="PROJECT", help="of this project (administrators)")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> Shown:
+        query = {"reserved": 1} if parsed_args.reserved else {}
+        if parsed_args.project:
+            query["tenant_id"] = self.client.owner("project", parsed_args.project)
+        limits = self.client.get(f"{COMPUTE}/limits", **query)["limits"]
+        if parsed_args.rate:
+            return ("Verb", "URI", "Value", "Remain", "Unit", "Next Available"), []
+        return ("Name", "Value"), sorted(limits["absolute"].items())
 
 
 class QuotaSet(Command):

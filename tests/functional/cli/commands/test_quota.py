@@ -77,3 +77,13 @@ def test_limit_below_the_usage_takes_force(cloud: Cloud, minova: Cli) -> None:
 def test_wrong_usage(cloud: Cloud, minova: Cli, words: tuple[str, ...], reason: str) -> None:
     result = minova("quota", *words)
     assert (result.code, reason in result.err) == (2, True)
+
+
+def test_limits_of_the_own_project_with_what_it_uses(cloud: Cloud, minova: Cli) -> None:
+    cloud.with_catalogue().make_server()
+    succeed(minova("quota", "set", "admin", "--instances", "3"))
+    shown = {row["Name"]: row["Value"] for row in json_output(minova("limits", "show", "--absolute", *JSON))}
+    assert (shown["maxTotalInstances"], shown["totalInstancesUsed"], shown["totalRAMUsed"]) == (3, 1, 128)
+    other = json_output(minova("limits", "show", "--project", "other", "--reserved", *JSON))
+    assert {row["Name"]: row["Value"] for row in other}["totalInstancesUsed"] == 0
+    assert json_output(minova("limits", "show", "--rate", *JSON)) == []
