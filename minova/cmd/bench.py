@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 from oslo_config import cfg
 
+from minova.malloc import keep_memory
 from minova.objects.requests.request_spec import RequestSpec
 from minova.scheduler.decide.chain import Rules
 from minova.scheduler.decide.decision import decide
 from minova.scheduler.drivers.filter_scheduler import rules_of
 from minova.scheduler.extensions import load_filters
 from minova.scheduler.hosts.table import HostTable
-from minova.scheduler.malloc import keep_memory
 from minova.simulate.bench_cloud import host_records, requests
 from minova.simulate.chains import CHAINS
 

@@ -15,7 +15,7 @@ from typing import NoReturn
 from oslo_config import cfg
 
 from minova import conf as configuration
-from minova import errors, log, metrics, private_files, service, threads
+from minova import errors, log, malloc, metrics, private_files, service, threads
 from minova.cmd import systemd
 from minova.conf import foreign_options
 from minova.context import service_context
@@ -61,6 +61,7 @@ def launch(
     `ready`: called when every service has started.
     """
     private_files.set_umask()
+    malloc.use_one_arena()
     # After a crash inside a C library the log has the stacks of all threads, not only an exit status.
     threads.report_crashes()
     threads.log_uncaught()

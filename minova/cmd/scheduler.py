@@ -10,17 +10,16 @@ from oslo_config import cfg
 from minova.cmd import clients, database
 from minova.cmd.launch import launch
 from minova.contracts.scheduler import SchedulerApi
+from minova.malloc import keep_memory
 from minova.messaging.dispatch import Implementation
 from minova.messaging.notifier import Notifier
 from minova.messaging.rpc import Rpc
-from minova.scheduler.malloc import keep_memory
 from minova.scheduler.manager import SchedulerManager
 from minova.service import Running, Service
 from minova.witness import Witness
 
 
 def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Running:
-    keep_memory()
     db = database.connect(conf, stopping)
     witness = Witness(Path(conf.state_path) / "cloud-scheduler")
     database.join_cloud(db, rpc, witness, stopping)
@@ -44,6 +43,7 @@ def compose(conf: cfg.ConfigOpts, rpc: Rpc, stopping: threading.Event) -> Runnin
 
 
 def compose_process(conf: cfg.ConfigOpts, stopping: threading.Event) -> Sequence[Running]:
+    keep_memory()  # of this process alone: minova-standalone has other work, whose memory should go back
     return [compose(conf, Rpc(conf), stopping)]
 
 

@@ -111,7 +111,9 @@ class LimitsShow(Lister):
         kind = parser.add_mutually_exclusive_group()
         kind.add_argument("--absolute", action="store_true", help="limits of resources, as without the option")
         kind.add_argument("--rate", action="store_true", help="limits of requests, of which minova has none")
-        parser.add_argument("--reserved", action="store_true", help="with what is reserved, which minova counts as used")
+        parser.add_argument(
+            "--reserved", action="store_true", help="with what is reserved, which minova counts as used"
+        )
         parser.add_argument("--project", metavar="PROJECT", help="of this project (administrators)")
         return parser
 

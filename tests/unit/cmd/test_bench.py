@@ -5,7 +5,6 @@ import json
 import pytest
 
 from minova.cmd import manage
-from minova.scheduler.malloc import keep_memory
 
 REQUESTS = ["plain", "zone-group", "pinned-1", "pinned-2"]
 
@@ -29,7 +28,3 @@ def test_numbers_that_are_none(words: list[str], capsys: pytest.CaptureFixture[s
     with pytest.raises(SystemExit):
         manage.run(["bench", "scheduler", *words])
     assert words[0] in capsys.readouterr().err
-
-
-def test_the_c_library_can_be_asked_to_keep_memory() -> None:
-    assert keep_memory() in (True, False)
