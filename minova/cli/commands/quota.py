@@ -118,7 +118,7 @@ class LimitsShow(Lister):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
-        query = {"reserved": 1} if parsed_args.reserved else {}
+        query: dict[str, Any] = {"reserved": 1} if parsed_args.reserved else {}
         if parsed_args.project:
             query["tenant_id"] = self.client.owner("project", parsed_args.project)
         limits = self.client.get(f"{COMPUTE}/limits", **query)["limits"]
