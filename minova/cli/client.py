@@ -38,6 +38,7 @@ MOST_CONNECTIONS = 8
 CONNECT_TIMEOUT = 10.0  # seconds
 READ_TIMEOUT = 60.0  # seconds; an image's last byte may be followed by checks, so uploads wait longer
 UPLOAD_TIMEOUT = 900.0  # seconds
+UPLOAD = urllib3.Timeout(connect=CONNECT_TIMEOUT, read=UPLOAD_TIMEOUT)
 # Seconds between retries of a request that may be repeated.
 RETRY_PAUSES: tuple[float, ...] = (0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 PAGE = 1000  # items: the maximum of an API; without a limit the Image API returns 25
@@ -175,8 +176,21 @@ class Client:
     def upload(self, path: str, data: BinaryIO, size: int) -> None:
         """PUT `size` bytes of `data` as they are read."""
         headers = {"Content-Type": "application/octet-stream", "Content-Length": str(size)}
-        timeout = urllib3.Timeout(connect=CONNECT_TIMEOUT, read=UPLOAD_TIMEOUT)
-        self._send("PUT", path, data, headers, timeout=timeout)
+        self._send("PUT", path, data, headers, timeout=UPLOAD)
+
+    def download(self, path: str, file: BinaryIO, chunk: int) -> None:
+        """Writes the bytes of the answer to the file as they arrive. Raises CliError if they end too early."""
+        answer = self._request("GET", path, None, {}, timeout=UPLOAD, preload_content=False)
+        try:
+            if answer.status == 204:
+                raise CliError("The image has no bytes yet.")
+            if answer.status >= 300:
+                self._decode(answer.status, answer.read())
+            file.writelines(answer.stream(chunk))
+        except HTTPError as error:
+            raise self._unreachable(error) from error
+        finally:
+            answer.release_conn()
 
     def pages(self, path: str, key: str, *, limit: int | None = None, **query: Any) -> Iterator[Json]:
         """Yields every item of a listing, at most `limit`. Follows OpenStack's `next` links from page to page."""
@@ -233,12 +247,14 @@ class Client:
         *,
         shown: Json | None = None,
         timeout: urllib3.Timeout | None = None,
+        preload_content: bool = True,
     ) -> urllib3.BaseHTTPResponse:
         url = self.url + path if self._cloud is None else self._cloud.url(path)
         login = {} if self._cloud is None else self._cloud.headers()
         self._trace(f"> {method} {url}{'' if shown is None else ' ' + redact_body(shown)}")
         started = time.monotonic()
         more: Any = {} if timeout is None else {"timeout": timeout}
+        more["preload_content"] = preload_content
         try:
             answer = self._pool.request(
                 method, url, body=data, headers={**self._headers, **login, **headers}, redirect=False, **more
@@ -247,7 +263,8 @@ class Client:
             self._trace(f"< {type(error).__name__}: {error}")
             raise self._unreachable(error) from error
         milliseconds = (time.monotonic() - started) * 1000
-        self._trace(f"< {answer.status} in {milliseconds:.0f} ms, {len(answer.data)} bytes {_request_id(answer)}")
+        size = len(answer.data) if preload_content else answer.headers.get("Content-Length", "some")
+        self._trace(f"< {answer.status} in {milliseconds:.0f} ms, {size} bytes {_request_id(answer)}")
         self._warn_of_safe_mode(answer.headers.get(SAFE_MODE))
         return answer
 

@@ -43,6 +43,7 @@ COMMANDS = {
     "image list": "minova.cli.commands.image:ImageList",
     "image member list": "minova.cli.commands.image_changes:ImageMemberList",
     "image remove project": "minova.cli.commands.image_changes:ImageRemoveProject",
+    "image save": "minova.cli.commands.image:ImageSave",
     "image set": "minova.cli.commands.image_changes:ImageSet",
     "image show": "minova.cli.commands.image:ImageShow",
     "image unset": "minova.cli.commands.image_changes:ImageUnset",

@@ -1,4 +1,4 @@
-"""`minova image create|list|show|delete`. A failed upload leaves neither bytes nor record."""
+"""`minova image create|save|list|show|delete`. A failed upload leaves neither bytes nor record."""
 
 import argparse
 import os
@@ -41,6 +41,40 @@ OWN_FIELDS = (
     "updated_at",
 )
 NOT_PROPERTIES = {*OWN_FIELDS, "tags", "self", "file", "schema", "locations", "direct_url", "stores"}
+
+# Options that each stand for a value: (attribute, {option: value}).
+FLAGS: Sequence[tuple[str, dict[str, Any]]] = (
+    ("protected", {"protected": True, "unprotected": False}),
+    ("os_hidden", {"hidden": True, "unhidden": False}),
+    ("visibility", {name: name for name in ("public", "private", "community", "shared")}),
+)
+_HELP = {
+    "protected": "it cannot be deleted",
+    "unprotected": "it can be deleted",
+    "hidden": "it is listed only if hidden ones are asked for",
+    "unhidden": "it is listed",
+    "public": "everybody sees it (administrators)",
+    "private": "only its project sees it",
+    "community": "everybody may use it, and it is not listed",
+    "shared": "its project and its members see it",
+}
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    for _, options in FLAGS:
+        group = parser.add_mutually_exclusive_group()
+        for option in options:
+            group.add_argument(f"--{option}", action="store_true", help=_HELP[option])
+
+
+def flags_of(parsed_args: argparse.Namespace) -> Json:
+    """Returns the attributes for which the options of `add_flags` stand."""
+    return {
+        attribute: value
+        for attribute, options in FLAGS
+        for option, value in options.items()
+        if getattr(parsed_args, option)
+    }
 
 
 class ImageList(Lister):
@@ -95,6 +129,35 @@ class ImageDelete(Command):
             self.client.delete(f"{IMAGE}/images/{part(identity)}")
 
 
+class ImageSave(Command):
+    """Save the bytes of an image in a file."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument("image", metavar="IMAGE", help="name or ID")
+        parser.add_argument("--file", metavar="PATH", help="default: standard output")
+        parser.add_argument("--chunk-size", type=positive, default=1 << 20, metavar="BYTES", help="default: 1 MiB")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        image = find.image(self.client, parsed_args.image)
+        path = f"{IMAGE}/images/{part(image['id'])}/file"
+        if parsed_args.file is None:
+            if sys.stdout.isatty():
+                raise CliError("The bytes of an image are not for a terminal: say --file.")
+            self.client.download(path, sys.stdout.buffer, parsed_args.chunk_size)
+            return
+        part_file = Path(f"{parsed_args.file}.part")
+        try:
+            with part_file.open("wb") as data:
+                self.client.download(path, data, parsed_args.chunk_size)
+            part_file.replace(parsed_args.file)
+        except OSError as error:
+            raise CliError(f"Cannot write {parsed_args.file}: {error.strerror}.") from None
+        finally:
+            part_file.unlink(missing_ok=True)
+
+
 def fields(image: Json) -> dict[str, Any]:
     """Returns an image with the Image API's names; a user's own properties are separate."""
     properties = {key: value for key, value in image.items() if key not in NOT_PROPERTIES}
@@ -119,6 +182,12 @@ class ImageCreate(ShowOne):
         parser.add_argument("--container-format", choices=["bare"], default="bare", help="default: bare")
         parser.add_argument("--min-disk", type=natural, default=0, metavar="GB", help="smallest root disk it boots on")
         parser.add_argument("--min-ram", type=natural, default=0, metavar="MB", help="least memory it boots with")
+        parser.add_argument("--id", metavar="UUID", help="its ID (default: a new one)")
+        add_flags(parser)
+        parser.add_argument(
+            "--project", metavar="PROJECT", help="ID of the project that it belongs to (administrators)"
+        )
+        parser.add_argument("--tag", action="append", default=[], help="may be repeated")
         add_key_values(parser, "--property", "such as hw_machine_type=q35; may be repeated")
         return parser
 
@@ -132,12 +201,15 @@ class ImageCreate(ShowOne):
 
     @staticmethod
     def _record(parsed_args: argparse.Namespace) -> Json:
+        given = {"id": parsed_args.id, "owner": parsed_args.project, "tags": parsed_args.tag}
         return {
             "name": parsed_args.name,
             "disk_format": parsed_args.disk_format,
             "container_format": parsed_args.container_format,
             "min_disk": parsed_args.min_disk,
             "min_ram": parsed_args.min_ram,
+            **flags_of(parsed_args),
+            **{key: value for key, value in given.items() if value},
             **dict(parsed_args.property),
         }
 

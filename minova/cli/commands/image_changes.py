@@ -9,16 +9,10 @@ from typing import Any
 from minova.cli import find
 from minova.cli.base import Command, Lister, ShowOne
 from minova.cli.client import IMAGE, Client, Json, part
-from minova.cli.commands.image import NOT_PROPERTIES
+from minova.cli.commands.image import NOT_PROPERTIES, add_flags, flags_of
 from minova.cli.errors import CliError, UsageError
 from minova.cli.parser import add_key_values, natural
 
-# Options that each stand for a value: (attribute, {option: value}).
-FLAGS: Sequence[tuple[str, dict[str, Any]]] = (
-    ("protected", {"protected": True, "unprotected": False}),
-    ("os_hidden", {"hidden": True, "unhidden": False}),
-    ("visibility", {name: name for name in ("public", "private", "community", "shared")}),
-)
 MEMBERSHIPS = {"accept": "accepted", "reject": "rejected", "pending": "pending"}
 COLUMNS = ("Image ID", "Member ID", "Status")
 
@@ -34,10 +28,7 @@ class ImageSet(Command):
         parser.add_argument("--min-ram", type=natural, metavar="MB", help="least memory it boots with")
         parser.add_argument("--disk-format", choices=["qcow2", "raw"], help="what its bytes will be")
         parser.add_argument("--container-format", choices=["bare"], help="bare")
-        for _, options in FLAGS:
-            group = parser.add_mutually_exclusive_group()
-            for option in options:
-                group.add_argument(f"--{option}", action="store_true", help=_HELP[option])
+        add_flags(parser)
         add_key_values(parser, "--property", "may be repeated")
         parser.add_argument("--tag", action="append", default=[], help="add a tag; may be repeated")
         state = parser.add_mutually_exclusive_group()
@@ -132,18 +123,6 @@ class ImageMemberList(Lister):
         return COLUMNS, [(member["image_id"], member["member_id"], member["status"]) for member in members]
 
 
-_HELP = {
-    "protected": "it cannot be deleted",
-    "unprotected": "it can be deleted",
-    "hidden": "it is listed only if hidden ones are asked for",
-    "unhidden": "it is listed",
-    "public": "everybody sees it (administrators)",
-    "private": "only its project sees it",
-    "community": "everybody may use it, and it is not listed",
-    "shared": "its project and its members see it",
-}
-
-
 def _with_project(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
     parser.add_argument("image", metavar="IMAGE", help="name or ID")
     parser.add_argument("project", metavar="PROJECT", help="ID")
@@ -154,8 +133,7 @@ def _changes(parsed_args: argparse.Namespace, *, with_owner: bool) -> list[Json]
     """Returns the operations of a PATCH, except those of tags."""
     plain = ("name", "min_disk", "min_ram", "disk_format", "container_format")
     values = {key: value for key in plain if (value := getattr(parsed_args, key)) is not None}
-    for attribute, options in FLAGS:
-        values.update((attribute, value) for option, value in options.items() if getattr(parsed_args, option))
+    values |= flags_of(parsed_args)
     if with_owner and parsed_args.project:
         values["owner"] = parsed_args.project
     values |= dict(parsed_args.property)

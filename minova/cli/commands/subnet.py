@@ -25,6 +25,7 @@ class SubnetCreate(ShowOne):
         parser.add_argument("name", metavar="NAME")
         parser.add_argument("--network", required=True, metavar="NETWORK", help="name or ID")
         parser.add_argument("--subnet-range", required=True, metavar="CIDR", help="such as 192.0.2.0/24")
+        parser.add_argument("--ip-version", type=int, choices=[4, 6], help="default: that of the range")
         parser.add_argument("--gateway", metavar="ADDRESS", help="an address, none, or auto: the first one (default)")
         parser.add_argument(
             "--allocation-pool",
@@ -48,7 +49,7 @@ class SubnetCreate(ShowOne):
         subnet: Json = {
             "name": parsed_args.name,
             "network_id": find.network(self.client, parsed_args.network)["id"],
-            "ip_version": 6 if ":" in parsed_args.subnet_range else 4,
+            "ip_version": parsed_args.ip_version or (6 if ":" in parsed_args.subnet_range else 4),
             "cidr": parsed_args.subnet_range,
             "description": parsed_args.description,
             "allocation_pools": parsed_args.allocation_pool,

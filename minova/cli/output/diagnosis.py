@@ -19,9 +19,7 @@ def parts(diagnosis: Json) -> list[Part]:
         if step["before"] - step["after"] > FEW or not step.get("lost")
         for what, count in step.get("lacking", {}).items()
     ]
-    lost = [
-        (host["host"], host["node"], step["name"], host["reason"]) for step in steps for host in step.get("lost", [])
-    ]
+    lost = [row for step in steps for host in step.get("lost", []) for row in _causes(step["name"], host)]
     weighed = diagnosis.get("weighed", [])
     weighers = sorted({name for host in weighed for name, share in host.get("weights", {}).items() if share})
     weights = [
@@ -37,6 +35,12 @@ def parts(diagnosis: Json) -> list[Part]:
         _conflicts(diagnosis.get("conflicts", [])),
         _attempts(diagnosis.get("attempts", [])),
     ]
+
+
+def _causes(filter_name: str, host: Json) -> list[tuple[str, str, str, str]]:
+    """Returns a row for each cause: a host may lack several resources. Only the first row names the host."""
+    first, *others = str(host["reason"]).split("; ")
+    return [(host["host"], host["node"], filter_name, first), *(("", "", "", cause) for cause in others)]
 
 
 def _conflicts(conflicts: Iterable[Json]) -> Part:

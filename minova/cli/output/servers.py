@@ -32,7 +32,9 @@ def fault_text(server: Json) -> str | None:
     if not fault:
         return None
     message, details = str(fault.get("message") or f"code {fault.get('code')}"), fault.get("details")
-    return f"{message} ({details})" if details and details not in message else message
+    # Administrators get the message again among the details, behind the name of the error.
+    known = not details or details in message or str(details).endswith(f": {message}")
+    return message if known else f"{message} ({details})"
 
 
 class Power(FormattableColumn[int | None]):

@@ -1,6 +1,7 @@
 """`minova` takes what the installed `openstack` takes, but for what stands here with its reason.
 
-Compared are the commands of servers, flavors, hosts, groups, keys, usage, quotas and images, each with its options. A release of
+Compared are the commands of servers, flavors, hosts, groups, keys, usage, quotas and images, each with its options, and the
+options of the commands of networks that both have. A release of
 OpenStack's client that adds an option fails here, and so does an option that minova loses: serve it, or write down why not.
 """
 
@@ -17,6 +18,8 @@ import pytest
 from minova.cli.registry import COMMANDS
 
 GROUPS = ("openstack.compute.v2", "openstack.image.v2", "openstack.common")
+# Of this group only the commands that minova has: Neutron has many more.
+NETWORK = "openstack.network.v2"
 # Of openstack.common: the other commands are of Keystone, Cinder or the client itself.
 COMMON = ("availability zone", "quota")
 
@@ -47,7 +50,6 @@ NO_COMMAND: Mapping[str, str] = {
     "host set": HOSTS,
     "host show": HOSTS,
     "image member get": NOT_YET,
-    "image save": NOT_YET,
     "image task list": NOT_YET,
     "image task show": NOT_YET,
     "image import": IMPORT,
@@ -110,6 +112,260 @@ NO_COMMAND: Mapping[str, str] = {
     "server volume update": NO_VOLUMES,
 }
 
+# Options that minova's commands of networks have not.
+NO_NETWORK_OPTION: Mapping[str, Mapping[str, str]] = {
+    "network create": dict.fromkeys(
+        [
+            "--availability-zone-hint",
+            "--default",
+            "--disable",
+            "--disable-port-security",
+            "--dns-domain",
+            "--enable",
+            "--enable-port-security",
+            "--extra-property",
+            "--internal",
+            "--no-default",
+            "--no-pvlan",
+            "--no-qinq-vlan",
+            "--no-share",
+            "--no-tag",
+            "--no-transparent-vlan",
+            "--project",
+            "--project-domain",
+            "--pvlan",
+            "--qinq-vlan",
+            "--qos-policy",
+            "--tag",
+            "--transparent-vlan",
+        ],
+        NOT_YET,
+    ),
+    "network list": dict.fromkeys(
+        [
+            "--agent",
+            "--any-tags",
+            "--disable",
+            "--enable",
+            "--external",
+            "--internal",
+            "--limit",
+            "--marker",
+            "--max-items",
+            "--name",
+            "--no-pvlan",
+            "--no-share",
+            "--not-any-tags",
+            "--not-tags",
+            "--project",
+            "--project-domain",
+            "--provider-network-type",
+            "--provider-physical-network",
+            "--provider-segment",
+            "--pvlan",
+            "--share",
+            "--status",
+            "--tags",
+        ],
+        NOT_YET,
+    ),
+    "network set": dict.fromkeys(
+        [
+            "--default",
+            "--disable-port-security",
+            "--dns-domain",
+            "--enable-port-security",
+            "--extra-property",
+            "--no-default",
+            "--no-pvlan",
+            "--no-qos-policy",
+            "--no-tag",
+            "--provider-network-type",
+            "--provider-physical-network",
+            "--provider-segment",
+            "--pvlan",
+            "--qos-policy",
+            "--tag",
+        ],
+        NOT_YET,
+    ),
+    "port create": dict.fromkeys(
+        [
+            "--binding-profile",
+            "--device-profile",
+            "--disable",
+            "--disable-uplink-status-propagation",
+            "--dns-domain",
+            "--dns-name",
+            "--enable",
+            "--enable-port-security",
+            "--enable-uplink-status-propagation",
+            "--extra-dhcp-option",
+            "--extra-property",
+            "--hardware-offload-type",
+            "--hint",
+            "--host",
+            "--no-tag",
+            "--not-trusted",
+            "--numa-policy-legacy",
+            "--numa-policy-preferred",
+            "--numa-policy-required",
+            "--numa-policy-socket",
+            "--project",
+            "--project-domain",
+            "--pvlan-community",
+            "--pvlan-type",
+            "--qos-policy",
+            "--tag",
+            "--trusted",
+            "--vnic-type",
+        ],
+        NOT_YET,
+    ),
+    "port list": dict.fromkeys(
+        [
+            "--any-tags",
+            "--device-id",
+            "--fixed-ip",
+            "--host",
+            "--limit",
+            "--mac-address",
+            "--marker",
+            "--max-items",
+            "--name",
+            "--no-pvlan",
+            "--not-any-tags",
+            "--not-tags",
+            "--project",
+            "--project-domain",
+            "--pvlan",
+            "--pvlan-community",
+            "--pvlan-type",
+            "--router",
+            "--security-group",
+            "--server",
+            "--status",
+            "--tags",
+        ],
+        NOT_YET,
+    ),
+    "port set": dict.fromkeys(
+        [
+            "--binding-profile",
+            "--data-plane-status",
+            "--disable-uplink-status-propagation",
+            "--dns-domain",
+            "--dns-name",
+            "--enable-uplink-status-propagation",
+            "--extra-dhcp-option",
+            "--extra-property",
+            "--hint",
+            "--host",
+            "--no-binding-profile",
+            "--no-tag",
+            "--not-trusted",
+            "--numa-policy-legacy",
+            "--numa-policy-preferred",
+            "--numa-policy-required",
+            "--numa-policy-socket",
+            "--pvlan-community",
+            "--pvlan-type",
+            "--qos-policy",
+            "--tag",
+            "--trusted",
+            "--vnic-type",
+        ],
+        NOT_YET,
+    ),
+    "port unset": dict.fromkeys(
+        [
+            "--all-tag",
+            "--binding-profile",
+            "--data-plane-status",
+            "--extra-property",
+            "--hints",
+            "--host",
+            "--numa-policy",
+            "--pvlan-community",
+            "--qos-policy",
+            "--tag",
+        ],
+        NOT_YET,
+    ),
+    "security group create": dict.fromkeys(
+        ["--extra-property", "--no-tag", "--project", "--project-domain", "--stateful", "--stateless", "--tag"], NOT_YET
+    ),
+    "security group list": dict.fromkeys(
+        [
+            "--any-tags",
+            "--limit",
+            "--marker",
+            "--max-items",
+            "--no-share",
+            "--not-any-tags",
+            "--not-tags",
+            "--project",
+            "--project-domain",
+            "--share",
+            "--tags",
+        ],
+        NOT_YET,
+    ),
+    "security group rule create": dict.fromkeys(
+        ["--extra-property", "--project", "--project-domain", "--remote-address-group"], NOT_YET
+    ),
+    "security group rule list": dict.fromkeys(
+        ["--ethertype", "--limit", "--long", "--marker", "--max-items", "--project", "--project-domain"], NOT_YET
+    ),
+    "security group set": dict.fromkeys(
+        ["--extra-property", "--no-tag", "--stateful", "--stateless", "--tag"], NOT_YET
+    ),
+    "subnet create": dict.fromkeys(
+        [
+            "--dhcp",
+            "--dns-publish-fixed-ip",
+            "--extra-property",
+            "--host-route",
+            "--ipv6-address-mode",
+            "--ipv6-ra-mode",
+            "--network-segment",
+            "--no-dns-publish-fixed-ip",
+            "--no-tag",
+            "--prefix-length",
+            "--project",
+            "--project-domain",
+            "--service-type",
+            "--subnet-pool",
+            "--tag",
+            "--use-default-subnet-pool",
+            "--use-prefix-delegation",
+        ],
+        NOT_YET,
+    ),
+    "subnet list": dict.fromkeys(
+        [
+            "--any-tags",
+            "--dhcp",
+            "--gateway",
+            "--ip-version",
+            "--limit",
+            "--marker",
+            "--max-items",
+            "--name",
+            "--no-dhcp",
+            "--not-any-tags",
+            "--not-tags",
+            "--project",
+            "--project-domain",
+            "--service-type",
+            "--subnet-pool",
+            "--subnet-range",
+            "--tags",
+        ],
+        NOT_YET,
+    ),
+}
+
 # Options that minova's commands have not.
 NO_OPTION: Mapping[str, Mapping[str, str]] = {
     "availability zone list": {"--network": "networks have no zones", "--volume": NO_VOLUMES, "--share": NO_SHARES},
@@ -131,12 +387,15 @@ NO_OPTION: Mapping[str, Mapping[str, str]] = {
         "--usage": "`quota list` shows what is used",
         "--volume": NO_VOLUMES,
     },
-    "image create": dict.fromkeys(
-        ["--checksum", "--community", "--copy-from", "--force", "--id", "--import", "--location", "--private", "--progress"]
-        + ["--project", "--project-domain", "--protected", "--public", "--shared", "--sign-cert-id", "--sign-key-path"]
-        + ["--size", "--store", "--tag", "--unprotected", "--volume"],
-        NOT_YET,
-    ),
+    "image create": {
+        **dict.fromkeys(["--checksum", "--copy-from", "--location", "--size"], "OpenStack's refuse them with Image API 2"),
+        **dict.fromkeys(["--force", "--project-domain"], NOT_YET),
+        **dict.fromkeys(["--sign-cert-id", "--sign-key-path"], "images are not signed"),
+        "--import": IMPORT,
+        "--progress": "terminals show it always",
+        "--store": STORES,
+        "--volume": NO_VOLUMES,
+    },
     **{
         name: {"--project-domain": NOT_YET}
         for name in ("image add project", "image member list", "image remove project")
@@ -159,7 +418,9 @@ NO_OPTION: Mapping[str, Mapping[str, str]] = {
         + ["--project", "--project-domain", "--property", "--public", "--shared", "--sort", "--tag"],
         NOT_YET,
     ),
+    "image save": {"--store-preference": STORES},
     "image show": {"--human-readable": NOT_YET},
+    **NO_NETWORK_OPTION,
 }  # fmt: skip
 # Options that take a value in one of them alone.
 OTHER_FORM: Mapping[str, Mapping[str, str]] = {
@@ -182,10 +443,10 @@ def options(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
 def openstack() -> dict[str, dict[str, argparse.Action]]:
     """The options of each command of OpenStack's client."""
     found = {}
-    for group in GROUPS:
+    for group in (*GROUPS, NETWORK):
         for entry in metadata.entry_points(group=group):
             name = entry.name.replace("_", " ")
-            is_ours = group != "openstack.common" or name.startswith(COMMON)
+            is_ours = name in COMMANDS if group == NETWORK else group != "openstack.common" or name.startswith(COMMON)
             if is_ours and entry.dist is not None and entry.dist.name == "python-openstackclient":
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # the client's own

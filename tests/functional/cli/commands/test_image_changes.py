@@ -1,5 +1,8 @@
 """`minova image set|unset|add project|remove project|member list`, against minova-api itself."""
 
+import uuid
+from pathlib import Path
+
 import pytest
 
 from tests.functional.api.conftest import Cloud
@@ -23,6 +26,28 @@ def test_an_image_is_changed_as_the_options_say(minova: Cli, cloud: Cloud, image
     succeed(minova("image", "set", image, "--unprotected", "--unhidden", "--shared", "--project", "other"))
     shown = cloud.get(f"/v2/images/{image}")
     assert (shown["protected"], shown["os_hidden"], shown["owner"]) == (False, False, "other")
+
+
+def test_an_image_is_made_as_the_options_say_and_saved(minova: Cli, cloud: Cloud, tmp_path: Path) -> None:
+    disk, copy, own = tmp_path / "disk", tmp_path / "copy", str(uuid.uuid4())
+    disk.write_bytes(bytes(range(256)) * 9)
+    words = ("--id", own, "--public", "--protected", "--tag", "a", "--tag", "b", "--project", "other", "--hidden")
+    succeed(minova("image", "create", "guest", "--file", str(disk), "--disk-format", "raw", *words))
+    wanted = {"visibility": "public", "protected": True, "tags": ["a", "b"], "owner": "other", "os_hidden": True}
+    shown = cloud.get(f"/v2/images/{own}")
+    assert {key: shown[key] for key in wanted} == wanted
+    succeed(minova("image", "save", own, "--file", str(copy), "--chunk-size", "100"))
+    assert copy.read_bytes() == disk.read_bytes()
+
+
+def test_an_image_without_bytes_is_not_saved(minova: Cli, cloud: Cloud, image: str, tmp_path: Path) -> None:
+    record = {"name": "empty", "disk_format": "raw", "container_format": "bare"}
+    empty = cloud.ask("POST", "/v2/images", record)[1]["id"]
+    result = minova("image", "save", empty, "--file", str(tmp_path / "copy"))
+    assert (result.code, "has no bytes yet" in result.err) == (1, True)
+    assert [*tmp_path.iterdir()] == []
+    result = minova("image", "save", image, "--file", str(tmp_path / "none" / "copy"))
+    assert (result.code, "Cannot write" in result.err) == (1, True)
 
 
 def test_properties_and_tags_are_unset_or_none_of_them(minova: Cli, cloud: Cloud, image: str) -> None:

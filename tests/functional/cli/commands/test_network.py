@@ -15,7 +15,7 @@ def test_networks_subnets_and_ports_from_their_creation_to_their_end(minova: Cli
     )
     assert (front["gateway_ip"], front["allocation_pools"]) == ("10.1.0.254", ["10.1.0.10-10.1.0.20"])
     range_6 = ("--subnet-range", "2001:db8::/64", "--gateway", "none", "--no-dhcp")
-    six = json_output(minova("subnet", "create", "six", "--network", made["id"], *range_6, *JSON))
+    six = json_output(minova("subnet", "create", "six", "--network", made["id"], "--ip-version", "6", *range_6, *JSON))
     assert (six["ip_version"], six["gateway_ip"], six["enable_dhcp"]) == (6, None, False)
 
     fixed = ("--fixed-ip", "subnet=front,ip-address=10.1.0.15", "--fixed-ip", "subnet=six")

@@ -5,6 +5,7 @@ from typing import Any
 from minova.cli.commands.server import capacity
 from minova.cli.commands.server.create.command import dry_run_headline
 from minova.cli.output import diagnosis as decision
+from minova.cli.output.servers import fault_text
 
 STEP = {"name": "RamFilter", "before": 3, "after": 1, "lost": [], "lacking": {"not enough free memory": 2}}
 
@@ -29,6 +30,20 @@ def test_who_sees_no_names_sees_what_was_lacking() -> None:
 def test_few_lost_hosts_speak_for_themselves() -> None:
     lost = [{"host": f"h{number}", "node": "n", "reason": "r"} for number in range(2)]
     assert titles({"steps": [{**STEP, "lost": lost}]}) == ["Filters, in their order", "Hosts that were lost"]
+
+
+def test_each_cause_has_a_line() -> None:
+    lost = [{"host": "h1", "node": "n", "reason": "free VCPU 1 < 2; free MEMORY_MB 3 < 4"}]
+    (_, part) = [part for part in decision.parts({"steps": [{**STEP, "lost": lost}]}) if part.rows]
+    assert part.rows == [("h1", "n", "RamFilter", "free VCPU 1 < 2"), ("", "", "", "free MEMORY_MB 3 < 4")]
+
+
+def test_message_of_a_fault_is_shown_once() -> None:
+    def shown(details: str | None) -> str | None:
+        return fault_text({"fault": {"message": "No host.", "details": details}})
+
+    assert shown(None) == shown("NoValidHost: No host.") == "No host."
+    assert shown("h1: disk broken") == "No host. (h1: disk broken)"
 
 
 def test_weighers_that_say_nothing_are_left_out() -> None:

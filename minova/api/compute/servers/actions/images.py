@@ -48,6 +48,8 @@ def image_of(
         raise errors.Forbidden(f"Maximum number of metadata items exceeds {limit}.")
     base = instances.by_uuids(session, [row.uuid], networks=False)[row.uuid].image
     own: dict[str, Any] = {"instance_uuid": row.uuid, "user_id": call.ctx.user_id}
+    # As Nova's libvirt driver writes them.
+    own |= {"owner_id": row.project_id, "image_location": "snapshot", "image_state": "available"}
     own |= {"base_image_ref": row.image_ref} if row.image_ref else {}
     shared = row.project_id != call.ctx.project_id
     own |= {"instance_owner": row.project_id} if shared else {}

@@ -32,6 +32,9 @@ def test_an_image_inherits_from_the_servers_image_and_flavor(stocked: Cloud) -> 
         "mine": "1",
         "image_type": "snapshot",
         "base_image_ref": base["id"],
+        "image_location": "snapshot",
+        "image_state": "available",
+        "owner_id": "admin",
         "instance_uuid": made["id"],
         "user_id": image["properties"]["user_id"],
     }
