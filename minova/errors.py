@@ -401,6 +401,10 @@ class SegmentInUse(Conflict):
     """Another network has this physical network, or this VLAN of it."""
 
 
+class AgentNotFound(NotFound):
+    """There is no such agent."""
+
+
 class TagResourceNotFound(NotFound):
     """There is no resource to tag."""
 

@@ -253,6 +253,11 @@ GET /                                                     200 200 200 200 200 20
 GET /v2.0                                                 200 200 200 200 200 200 200
 GET /v2.0/extensions                                      200 200 200 200 200 200 401
 GET /v2.0/extensions/{alias}                              200 200 200 200 200 200 401
+GET /v2.0/agents                                          200 403 403 403 403 403 401
+GET /v2.0/agents/{agent_id}                               404 403 403 403 403 403 401
+GET /v2.0/availability_zones                              200 200 200 200 200 403 401
+GET /v2.0/network-ip-availabilities                       200 403 403 403 403 403 401
+GET /v2.0/network-ip-availabilities/{network_id}          200 403 403 403 403 403 401
 GET /v2.0/routers                                         200 200 200 200 200 403 401
 GET /v2.0/floatingips                                     200 200 200 200 200 403 401
 GET /v2.0/service-providers                               200 200 200 200 200 200 401
@@ -548,6 +553,7 @@ class Site:
             "request_id": "req-none",
             "network": "none",
             "volume_id": str(uuid.uuid4()),
+            "agent_id": str(uuid.uuid4()),
             "migration_id": "1",
             "project_id": "acme",
             "before_timestamp": "2026-01-01 00:00:00",

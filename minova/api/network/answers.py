@@ -156,6 +156,10 @@ class LimitsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     security_group: int
     security_group_rule: int
+    subnetpool: int
+    router: int
+    floatingip: int
+    rbac_policy: int
 
 
 class ProjectLimitsAnswer(LimitsAnswer, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from minova.api.http.definition import Route
 from minova.api.network import networks, ports, security_group_rules, security_groups, subnets, tags
-from minova.api.network.overview import not_served, quotas, versions
+from minova.api.network.overview import agents, ip_availability, not_served, quotas, versions
 
 ROUTES: tuple[Route, ...] = (
     *versions.ROUTES,
@@ -13,5 +13,7 @@ ROUTES: tuple[Route, ...] = (
     *security_group_rules.ROUTES,
     *tags.ROUTES,
     *quotas.ROUTES,
+    *agents.ROUTES,
+    *ip_availability.ROUTES,
     *not_served.ROUTES,
 )

@@ -18,6 +18,7 @@ from minova.api.network.resource import Creation, Resource
 from minova.api.policies.enforcer import Target
 from minova.db.networks import ports, security_groups
 from minova.objects.network.network import DEFAULT_GROUP, SecurityGroup, SecurityGroupRule
+from minova.objects.network.security_rules import normalized
 
 _STATEFUL = "connections are always followed"
 
@@ -154,7 +155,7 @@ def rule_view(rule: SecurityGroupRule) -> dict[str, Any]:
         "port_range_min": rule.port_range_min,
         "port_range_max": rule.port_range_max,
         "remote_ip_prefix": rule.remote_ip_prefix,
-        "normalized_cidr": rule.remote_ip_prefix,
+        "normalized_cidr": normalized(rule.remote_ip_prefix),
         "remote_group_id": rule.remote_group_id,
         "remote_address_group_id": None,
     }

@@ -14,6 +14,9 @@ _TAGGED = ("network", "subnet", "port", "security_group")
 RULES: tuple[Rule, ...] = rules(
     "",
     ("get_extension", EVERY_USER, "List the extensions of the Network API."),
+    ("get_agent", ADMIN, "List and show the computes, as agents."),
+    ("get_availability_zone", READER, "List the availability zones of networks."),
+    ("get_network_ip_availability", ADMIN, "See how many addresses of networks are used."),
     ("get_router", READER, "List routers: there are none."),
     ("get_floatingip", READER, "List floating addresses: there are none."),
     ("get_service_provider", EVERY_USER, "List providers of further network services: there are none."),

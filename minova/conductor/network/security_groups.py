@@ -23,6 +23,7 @@ from minova.db.models import SecurityGroup as Row
 from minova.db.networks import security_groups
 from minova.db.quotas import OverQuota, give
 from minova.objects.network.network import DEFAULT_GROUP, EGRESS, INGRESS, SecurityGroup, SecurityGroupRule
+from minova.objects.network.security_rules import normalized
 
 T = TypeVar("T")
 
@@ -250,7 +251,8 @@ def _same(one: SecurityGroupRule, other: SecurityGroupRule) -> bool:
         "protocol",
         "port_range_min",
         "port_range_max",
-        "remote_ip_prefix",
         "remote_group_id",
     )
-    return all(getattr(one, name) == getattr(other, name) for name in names)
+    return normalized(one.remote_ip_prefix) == normalized(other.remote_ip_prefix) and all(
+        getattr(one, name) == getattr(other, name) for name in names
+    )

@@ -5,13 +5,14 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import bindparam, delete, exists, insert, or_, select, update
+from sqlalchemy import bindparam, delete, exists, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from minova.codecs import Decoder
 from minova.db import models
 from minova.db.networks import tags
 from minova.db.networks.pages import Page, rows_of
+from minova.db.sql import chunked
 from minova.objects.network.network import LOCAL, HostRoute, Pool, Subnet
 
 Row, Net = models.Subnet, models.Network
@@ -88,6 +89,25 @@ def replace(session: Session, subnet: Subnet, at: datetime) -> bool:
 def network_of(session: Session, uuid: str) -> str | None:
     """Returns the uuid of the subnet's network."""
     return session.scalar(select(Net.uuid).join(Row, Row.network_id == Net.id).where(Row.uuid == uuid))
+
+
+def with_usage(session: Session, network_uuids: Sequence[str]) -> dict[str, list[tuple[Subnet, int]]]:
+    """Returns {network: its subnets, each with the number of addresses that ports have}."""
+    allocation = models.IpAllocation
+    found: dict[str, list[tuple[Subnet, int]]] = {}
+    for chunk in chunked(network_uuids):
+        rows = session.scalars(
+            select(Row).join(Net, Net.id == Row.network_id).where(Net.uuid.in_(chunk)).order_by(Row.id)
+        ).all()
+        count = select(allocation.subnet_id, func.count()).group_by(allocation.subnet_id)
+        used: dict[int, int] = {}
+        for some in chunked([row.id for row in rows]):
+            used |= {
+                row_id: int(number) for row_id, number in session.execute(count.where(allocation.subnet_id.in_(some)))
+            }
+        for row, subnet in zip(rows, _to_objects(session, rows), strict=True):
+            found.setdefault(subnet.network_id, []).append((subnet, used.get(row.id, 0)))
+    return found
 
 
 def is_used(session: Session, uuid: str) -> bool:

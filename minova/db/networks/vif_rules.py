@@ -13,6 +13,7 @@ from minova.db.networks import group_members, security_groups
 from minova.db.networks.security_groups import RuleWithRemote
 from minova.objects.network.dhcp_options import DhcpOption
 from minova.objects.network.network import IP_VERSIONS, AddressPair
+from minova.objects.network.security_rules import normalized
 from minova.objects.network.vif import MAX_RANGES, GroupMembers, VifRule, reaching, within_bound
 
 OPTIONS = Decoder(tuple[DhcpOption, ...])
@@ -105,7 +106,9 @@ def _bounded(port: ServerPort, every: tuple[VifRule, ...]) -> tuple[VifRule, ...
 
 def _vif_rule(rule: RuleWithRemote, members: Mapping[int, GroupMembers], network_id: str) -> VifRule:
     version = IP_VERSIONS[rule.ethertype]
-    remotes: tuple[str, ...] | None = None if rule.remote_ip_prefix is None else (rule.remote_ip_prefix,)
+    remotes: tuple[str, ...] | None = None
+    if (prefix := normalized(rule.remote_ip_prefix)) is not None:
+        remotes = (prefix,)
     named = None
     if rule.remote_group_id is not None:
         named = members.get(rule.remote_group_id)

@@ -212,6 +212,11 @@ def check_pools(block: Block, pools: Iterable[Pool], gateway: str | None) -> tup
     return made
 
 
+def size(pools: Iterable[Pool]) -> int:
+    """Returns the number of addresses of the pools."""
+    return sum(end - start + 1 for start, end in _ranges(pools))
+
+
 def in_pools(pools: Iterable[Pool], address: str) -> bool:
     at = int(ipaddress.ip_address(address))
     return any(start <= at <= end for start, end in _ranges(pools))

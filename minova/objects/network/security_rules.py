@@ -8,9 +8,10 @@ from minova.objects.network.network import IP_VERSIONS, SecurityGroupRule
 # Protocols that hosts can filter, and their other names. libvirt does not support ports of udplite: it would open all
 # of them.
 WITH_PORTS = ("tcp", "udp", "sctp")
-PROTOCOLS = (*WITH_PORTS, "udplite", "icmp", "icmpv6", "ah", "esp")
+PROTOCOLS = (*WITH_PORTS, "udplite", "icmp", "icmpv6", "igmp", "ah", "esp")
 NUMBERS = {
     "1": "icmp",
+    "2": "igmp",
     "6": "tcp",
     "17": "udp",
     "50": "esp",
@@ -32,11 +33,15 @@ def canonical_protocol(value: str | int | None, ethertype: str) -> str | None:
         name = NUMBERS.get(text, text)
         if name not in PROTOCOLS:
             served = ", ".join(PROTOCOLS)
-            raise _invalid("protocol", f"'{text[:64]}' is none of {served}, or their numbers")
+            raise _invalid(
+                "protocol", f"'{text[:64]}' is none of {served}, or their numbers: libvirt filters no others"
+            )
     if name == "icmp" and ethertype == "IPv6":
         return "icmpv6"
     if name == "icmpv6" and ethertype == "IPv4":
         raise _invalid("protocol", "icmpv6 is of IPv6")
+    if name == "igmp" and ethertype == "IPv6":
+        raise _invalid("protocol", "igmp is of IPv4")
     return name
 
 
@@ -67,18 +72,23 @@ def _check_ports(rule: SecurityGroupRule) -> None:
 
 
 def canonical_prefix(text: str | None, ethertype: str) -> str | None:
-    """Raises BadRequest."""
+    """Returns the range as Neutron shows it: with the address that was given. Raises BadRequest."""
     if text is None:
         return None
     try:
-        block = ipaddress.ip_network(text, strict=False)
+        given = ipaddress.ip_interface(text)
     except ValueError:
         raise _invalid("remote_ip_prefix", f"'{text[:64]}' is not a range such as 192.0.2.0/24") from None
     if "%" in text:
         raise _invalid("remote_ip_prefix", "it has a zone")
-    if block.version != IP_VERSIONS[ethertype]:
-        raise errors.BadRequest(f"Conflicting value ethertype {ethertype} for CIDR {block}")
-    return str(block)
+    if given.version != IP_VERSIONS[ethertype]:
+        raise errors.BadRequest(f"Conflicting value ethertype {ethertype} for CIDR {given}")
+    return given.with_prefixlen
+
+
+def normalized(prefix: str | None) -> str | None:
+    """Returns the range without the bits of a host: 10.2.3.0/24 for 10.2.3.124/24."""
+    return None if prefix is None else str(ipaddress.ip_interface(prefix).network)
 
 
 def _invalid(field: str, reason: str) -> errors.BadRequest:

@@ -34,7 +34,6 @@ SKIPS: dict[str, str] = {
 }
 # (a part of the test's name, a text of its failure, reason)
 FAILURES: tuple[tuple[str, str, str], ...] = (
-    ("test_security_group_rules_create_with_optional_cidr", "10.2.3.0/24", "the range of a rule is shown as a network"),
     ("quotas.", "Quotas of users are not served", _USERS),
     (
         "test_inject_network_info",

@@ -23,6 +23,11 @@ NAMES = {
     "port": "ports",
     "security_group": "security_group",
     "security_group_rule": "security_group_rule",
+    # Not served: their limits are kept, and nothing is used of them.
+    "subnetpool": "subnetpool",
+    "router": "router",
+    "floatingip": "floatingip",
+    "rbac_policy": "rbac_policy",
 }
 LONGEST_ID = 255
 
@@ -32,6 +37,7 @@ Limit = Annotated[int, msgspec.Meta(ge=-1, le=0x7FFFFFFF)]
 class NewLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """-1 means no limit.
 
+    `force`: the same as without `check_limit`.
     `check_limit`: refuses a limit below the usage. Without it, nothing more can be made until the usage is below the
     limit.
     """
@@ -41,6 +47,11 @@ class NewLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     port: Limit | msgspec.UnsetType = msgspec.UNSET
     security_group: Limit | msgspec.UnsetType = msgspec.UNSET
     security_group_rule: Limit | msgspec.UnsetType = msgspec.UNSET
+    subnetpool: Limit | msgspec.UnsetType = msgspec.UNSET
+    router: Limit | msgspec.UnsetType = msgspec.UNSET
+    floatingip: Limit | msgspec.UnsetType = msgspec.UNSET
+    rbac_policy: Limit | msgspec.UnsetType = msgspec.UNSET
+    force: bool = False
     check_limit: bool = False
 
 
@@ -86,7 +97,9 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
     body: NewLimits = call.body.quota
     wanted = {own: getattr(body, name) for name, own in NAMES.items()}
     limits = {own: limit for own, limit in wanted.items() if not isinstance(limit, msgspec.UnsetType)}
-    api.conductor.update_quota_set(call.ctx, project_id=project_id, limits=limits, force=not body.check_limit)
+    api.conductor.update_quota_set(
+        call.ctx, project_id=project_id, limits=limits, force=body.force or not body.check_limit
+    )
     with api.db.read() as session:
         return {"quota": _of(api, session, project_id)}
 

