@@ -2,7 +2,7 @@
 sees completely what a transaction changes together: an allocation with its `used`, an instance's end with its release.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from sqlalchemy import and_, case, exists, func, literal, null, or_, select, union_all
@@ -25,8 +25,18 @@ from minova.objects.servers.migration import ENDED
 from minova.objects.servers.states import RESOURCE_FREE
 from minova.objects.unexpected.removal_rules import WHY
 from minova.objects.unexpected.removal_rules import Verdict as Reason
+from minova.placement.allocations.transfers import CONSUMER_TYPE
 from minova.placement.audit import judge as audit
-from minova.placement.audit.judge import Finding, Kind, Verdict, judge, judge_provider, judge_used, known_alternatives
+from minova.placement.audit.judge import (
+    Finding,
+    Kind,
+    Verdict,
+    judge,
+    judge_move,
+    judge_provider,
+    judge_used,
+    known_alternatives,
+)
 from minova.placement.providers import of_node
 
 INSTANCE = "INSTANCE"
@@ -40,7 +50,13 @@ _OF_ITS_NODE = (ComputeNode.host == Instance.host) & (ComputeNode.hypervisor_hos
 
 def findings(session: Session) -> list[Finding]:
     """Returns all that is wrong."""
-    return [*wrong_used(session), *wrong_consumers(session), *lost_providers(session), *unexpected_guests(session)]
+    return [
+        *wrong_used(session),
+        *wrong_consumers(session),
+        *moves_that_are_over(session),
+        *lost_providers(session),
+        *unexpected_guests(session),
+    ]
 
 
 # -- guests ------------------------------------------------------------------------------------------------------------
@@ -76,8 +92,11 @@ def unexpected_guests(session: Session) -> list[Finding]:
 def wrong_consumers(session: Session) -> list[Finding]:
     queries = (_holders_without_instance(), _instances_elsewhere(), _holders_of_both_cpu_classes())
     suspects = sorted({uuid for query in queries for uuid in session.scalars(query)})
-    verdicts = (judge(consumer) for chunk in chunked(suspects) for consumer in consumers(session, chunk))
-    return [verdict.finding for verdict in verdicts if verdict is not None]
+    verdicts = [judge(consumer) for chunk in chunked(suspects) for consumer in consumers(session, chunk)]
+    found = [verdict.finding for verdict in verdicts if verdict is not None]
+    # A task or a move may have begun between two of these reads, and have taken what its instance held.
+    begun = {uuid for chunk in chunked([str(one.consumer_uuid) for one in found]) for uuid in _busy(session, chunk)}
+    return [finding for finding in found if finding.consumer_uuid not in begun]
 
 
 def verdict_of(session: Session, consumer_uuid: str) -> tuple[Verdict | None, audit.Instance | None]:
@@ -140,15 +159,54 @@ def _holders_of_both_cpu_classes() -> Any:
 
 
 def consumers(session: Session, uuids: Sequence[str]) -> list[audit.Consumer]:
-    left_alone = or_(~_idle(Consumer.uuid), Consumer.consumer_type != INSTANCE)
-    busy = set(session.scalars(select(Consumer.uuid).where(Consumer.uuid.in_(uuids), left_alone)))
-    busy |= set(session.scalars(select(Instance.uuid).where(Instance.uuid.in_(uuids), ~_idle(Instance.uuid))))
+    busy = _busy(session, uuids)
     holdings = _holdings(session, uuids)
     instances = _instances(session, uuids)
     return [
         audit.Consumer(uuid=uuid, holdings=holdings.get(uuid, []), instance=instances.get(uuid), busy=uuid in busy)
         for uuid in uuids
     ]
+
+
+def _busy(session: Session, uuids: Sequence[str]) -> set[str]:
+    left_alone = or_(~_idle(Consumer.uuid), Consumer.consumer_type != INSTANCE)
+    busy = set(session.scalars(select(Consumer.uuid).where(Consumer.uuid.in_(uuids), left_alone)))
+    return busy | set(session.scalars(select(Instance.uuid).where(Instance.uuid.in_(uuids), ~_idle(Instance.uuid))))
+
+
+def moves_that_are_over(session: Session, uuid: str | None = None) -> list[Finding]:
+    """Finds what moves still hold after their end: of one migration, or of all. One statement reads each allocation with the
+    status of its migration, so that a move which ends meanwhile is seen before its end or after it.
+    """
+    query = (
+        select(
+            Consumer.uuid,
+            ResourceProvider.uuid,
+            ResourceProvider.name,
+            Root.uuid,
+            Root.of_node,
+            Allocation.resource_class,
+            Allocation.used,
+            Migration.status,
+            Migration.cleanup_host,
+        )
+        .join(Allocation, Allocation.consumer_uuid == Consumer.uuid)
+        .join(ResourceProvider, ResourceProvider.id == Allocation.provider_id)
+        .join(Root, Root.id == _ROOT_ID)
+        .outerjoin(Migration, Migration.uuid == Consumer.uuid)
+        .where(Consumer.consumer_type == CONSUMER_TYPE, ~exists().where(Instance.uuid == Consumer.uuid))
+        .order_by(Consumer.uuid, ResourceProvider.id, Allocation.resource_class)
+    )
+    if uuid is not None:
+        query = query.where(Consumer.uuid == uuid)
+    rows = session.execute(query).all()
+    ends = {row[0]: (row.status, row.cleanup_host is not None) for row in rows}
+    held = _by_consumer(row[:7] for row in rows)
+    moves = [
+        audit.Move(uuid=uuid, holdings=held[uuid], status=status, owes=owes) for uuid, (status, owes) in ends.items()
+    ]
+    found = [judge_move(move) for move in moves]
+    return [finding for finding in found if finding is not None]
 
 
 def _holdings(session: Session, uuids: Sequence[str]) -> dict[str, list[audit.Holding]]:
@@ -167,8 +225,13 @@ def _holdings(session: Session, uuids: Sequence[str]) -> dict[str, list[audit.Ho
         .where(Allocation.consumer_uuid.in_(uuids))
         .order_by(Allocation.consumer_uuid, ResourceProvider.id, Allocation.resource_class)
     )
+    return _by_consumer(tuple(row) for row in session.execute(query))
+
+
+def _by_consumer(rows: Iterable[Sequence[Any]]) -> dict[str, list[audit.Holding]]:
+    """`rows`: consumer, the uuid and name of the provider, its root, whether that is of a node, the class, and the amount."""
     resources: dict[tuple[Any, ...], dict[str, int]] = {}
-    for *of, name, amount in session.execute(query):
+    for *of, name, amount in rows:
         resources.setdefault(tuple(of), {})[name] = amount
     holdings: dict[str, list[audit.Holding]] = {}
     for (consumer, uuid, name, root_uuid, is_of_node), held in resources.items():

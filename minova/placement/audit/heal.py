@@ -12,14 +12,19 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.db.engine import Database
 from minova.db.models import Allocation, Inventory, ResourceProvider
-from minova.db.servers import instances, tasks
+from minova.db.servers import instances, migrations, tasks
 from minova.placement import changes
 from minova.placement.allocations import claims, rows, writes
 from minova.placement.audit import gather as audit_gather
 from minova.placement.audit.judge import Finding, Kind
 from minova.placement.providers import of_node
 
-_SEVERAL = (audit_gather.wrong_used, audit_gather.wrong_consumers, audit_gather.lost_providers)
+_SEVERAL = (
+    audit_gather.wrong_used,
+    audit_gather.wrong_consumers,
+    audit_gather.moves_that_are_over,
+    audit_gather.lost_providers,
+)
 
 
 class Healed(msgspec.Struct, frozen=True):
@@ -56,6 +61,8 @@ def heal(session: Session, finding: Finding, now: ColumnElement[float]) -> None:
     """
     if finding.kind is Kind.WRONG_USED:
         _set_used(session, str(finding.provider_uuid), str(finding.resource_class), now)
+    elif finding.kind is Kind.MOVE_IS_OVER:
+        _release_move(session, str(finding.consumer_uuid), now)
     elif finding.kind is Kind.WITHOUT_NODE:
         _delete_provider(session, str(finding.provider_uuid))
     else:
@@ -88,6 +95,15 @@ def _reallocate(session: Session, uuid: str, now: ColumnElement[float], *, exist
     )
     # A guest uses its own node, full or not: the node's usage must say so, so that no further server is placed there.
     writes.replace(session, [wanted], now, beyond_capacity=exists or verdict.finding.kind is Kind.WRONG_PROVIDER)
+
+
+def _release_move(session: Session, uuid: str, now: ColumnElement[float]) -> None:
+    migration = migrations.lock(session, uuid)
+    if not audit_gather.moves_that_are_over(session, uuid):
+        return
+    claims.release(session, [uuid], now)
+    if migration is None:
+        claims.forget(session, [uuid])
 
 
 def _set_used(session: Session, provider_uuid: str, resource_class: str, now: Any) -> None:

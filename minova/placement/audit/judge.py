@@ -2,8 +2,8 @@
 
 An instance with a task or a move in progress is never judged: its claim may be in progress. An instance's host and
 allocations change only while it has a task, in the same transaction as the task's end. So a finding about an instance
-without a task does not resolve by itself. Consumers of other types than INSTANCE, and providers that users created over
-HTTP, are left alone. Corrections change only what Placement counts of an instance, never the instance.
+without a task does not resolve by itself. A move holds something as long as it is open, or has still to be cleaned up.
+Consumers of other types than INSTANCE and MIGRATION, and providers that users created over HTTP, are left alone. Corrections change only what Placement counts of an instance, never the instance.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,10 +15,12 @@ from minova import errors
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.hosts.numa import InstanceNUMATopology
 from minova.objects.requests.resource_request import ENCRYPTION_CONTEXT, claimed_as, resource_alternatives
+from minova.objects.servers.migration import ENDED
 
 
 class Kind(StrEnum):
     WITHOUT_INSTANCE = "allocation without instance"
+    MOVE_IS_OVER = "allocation of a move that is over"
     WITHOUT_ALLOCATION = "instance without allocation"
     WRONG_PROVIDER = "allocation on the wrong provider"
     WRONG_AMOUNT = "allocation of another amount"
@@ -31,7 +33,7 @@ class Kind(StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """`consumer_uuid`: the instance's uuid. `remedy`: what a fix does; empty: this tool cannot correct it."""
+    """`consumer_uuid`: the uuid of the instance or of the migration. `remedy`: what a fix does; empty: this tool cannot correct it."""
 
     kind: Kind
     detail: str
@@ -51,6 +53,17 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True):
     root_uuid: str
     of_node: bool
     resources: Mapping[str, int]
+
+
+class Move(msgspec.Struct, frozen=True, kw_only=True):
+    """A consumer that holds something for a move. `status`: of the migration; None: there is none. `owes`: a host has still to
+    remove what the move has left.
+    """
+
+    uuid: str
+    holdings: Sequence[Holding]
+    status: str | None
+    owes: bool
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
@@ -254,6 +267,19 @@ def known_alternatives(flavor: Flavor, numa_topology: InstanceNUMATopology | Non
         if ENCRYPTION_CONTEXT in resources
     ]
     return (*alternatives, *plain)
+
+
+def judge_move(move: Move) -> Finding | None:
+    if not move.holdings or move.owes or (move.status is not None and move.status not in ENDED):
+        return None
+    why = "there is no such migration" if move.status is None else f"its migration is {move.status}"
+    return Finding(
+        kind=Kind.MOVE_IS_OVER,
+        consumer_uuid=move.uuid,
+        provider_uuid=move.holdings[0].provider_uuid,
+        detail=f"holds {text_of(move.holdings)}, but {why}",
+        remedy="release what it holds",
+    )
 
 
 def judge_used(amount: UsedAmount) -> Finding | None:

@@ -8,8 +8,11 @@ from sqlalchemy import delete, insert, select, update
 
 from minova.db import models
 from minova.db.engine import Database
+from minova.db.servers import migrations
+from minova.objects.catalogue.flavor import Flavor
 from minova.objects.hosts.compute_node import Inventory
 from minova.objects.hosts.numa import InstanceNUMACell, InstanceNUMATopology
+from minova.objects.servers.migration import Migration, MigrationType
 from minova.placement.allocations import writes
 from minova.placement.audit import gather, heal
 from minova.placement.audit.judge import Kind
@@ -17,6 +20,7 @@ from minova.placement.nodes import children
 from tests.functional.placement.cases import claim, claim_of, held, holding_on, hosts, release
 from tests.functional.scheduler.cloud import SEEN, add_instance, inventories_of, inventory_rows, named, unbalanced
 
+FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=2048, root_gb=10)
 OF_FLAVOR = {"VCPU": 1, "MEMORY_MB": 2048, "DISK_GB": 10}
 
 
@@ -46,6 +50,25 @@ def give(db: Database, name: str, host: str, kind: str | None = "INSTANCE", **re
         consumer_type=kind,
     )
     db.run(lambda session: writes.replace(session, [wanted]))
+
+
+def move(db: Database, name: str, holds: str, status: str | None, cleanup_host: str | None = None) -> None:
+    """A move of the instance, if it has a status. Its consumer holds as much on that host as the instance does."""
+    consumer = f"move of {name}"
+    migration = Migration(
+        uuid=named(consumer),
+        instance_uuid=named(name),
+        migration_type=MigrationType.MIGRATION,
+        status=status or "",
+        source_compute="b",
+        source_node="b",
+        old_flavor=FLAVOR,
+        new_flavor=FLAVOR,
+        cleanup_host=cleanup_host,
+    )
+    if status is not None:
+        db.run(lambda session: migrations.add(session, migration, SEEN, db.now()))
+    give(db, consumer, holds, "MIGRATION")
 
 
 def task_for(db: Database, name: str, step: str = "build") -> None:
@@ -160,6 +183,43 @@ class AuditCases:
         assert held(db, "one") == holding_on("a", **OF_FLAVOR)
         assert not unbalanced(inventory_rows(db))
 
+    @pytest.mark.parametrize(
+        ("status", "cleanup_host", "why"),
+        [
+            ("error", None, "its migration is error"),
+            ("confirmed", None, "its migration is confirmed"),
+            (None, None, "there is no such migration"),
+            ("confirmed", "a", None),
+            ("finished", None, None),
+            ("accepted", None, None),
+        ],
+    )
+    def test_bug_what_a_move_holds_after_its_end_is_never_seen(
+        self, db: Database, status: str | None, cleanup_host: str | None, why: str | None
+    ) -> None:
+        hosts(db, "a", "b")
+        boot(db, "one", "a")
+        move(db, "one", "b", status, cleanup_host=cleanup_host)
+        if why is None:
+            assert problems(db) == fix(db) == []
+            assert held(db, "move of one")
+            return
+        assert problems(db) == [(Kind.MOVE_IS_OVER, f"holds DISK_GB=10 MEMORY_MB=2048 VCPU=1 on b, but {why}")]
+        assert fix(db) == [(Kind.MOVE_IS_OVER, None)]
+        assert not held(db, "move of one")
+        assert held(db, "one") == holding_on("a", **OF_FLAVOR)
+        assert not unbalanced(inventory_rows(db))
+
+    def test_bug_a_move_that_begins_during_the_audit_is_a_finding(
+        self, db: Database, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It takes what its server holds, between the reads of tasks and of allocations."""
+        hosts(db, "a", "b")
+        boot(db, "one", "a", allocated="b")
+        looks = iter([set[str](), {named("one")}])
+        monkeypatch.setattr(gather, "_busy", lambda *_: next(looks))
+        assert problems(db) == []
+
     def test_wrong_used_becomes_the_sum(self, db: Database) -> None:
         hosts(db, "a")
         boot(db, "one", "a")
@@ -207,7 +267,7 @@ class AuditCases:
 
     def test_consumers_of_other_kinds_and_providers_made_by_people_are_left_alone(self, db: Database) -> None:
         hosts(db, "a")
-        for kind in ("VOLUME", "MIGRATION", None):
+        for kind in ("VOLUME", None):
             give(db, f"{kind}", "a", kind=kind, DISK_GB=1)
         with db.write() as session:
             made = {"uuid": named("store"), "name": "store", "root_provider_id": 99, "id": 99}
