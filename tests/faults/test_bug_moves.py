@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import select
 
 from minova.conductor.tasks import worker
+from minova.db import quotas
 from minova.db.models import InstanceAction, Task
 from minova.objects.servers.states import PowerState
 from minova.virt.fake import FakeDriver
@@ -226,6 +227,50 @@ def test_bug_a_source_that_cannot_start_its_guest_again_loses_the_other_copy(mov
     assert mover.migration().cleanup_host == other(mover)
     mover.cloud.act(mover.uuid, "reboot_hard")
     mover.wait(lambda: mover.migration().cleanup_host is None, 90.0)
+    mover.require_sound()
+
+
+# -- servers that leave RESIZED without a confirmation ---------------------------------------------------------------------
+
+
+def used(mover: Mover) -> dict[str, int]:
+    with mover.cloud.db.read() as session:
+        counted = quotas.usages_of(session, "p")
+        assert {name: counted[name] for name in ("cores", "ram")} == quotas.counted(session, "p", ["cores", "ram"])
+    return {name: counted[name] for name in ("cores", "ram")}
+
+
+def test_bug_a_resized_server_that_is_restored_keeps_its_move_open(tmp_path: Path) -> None:
+    mover = Mover(tmp_path, reclaim_instance_interval=3600)
+    try:
+        mover.do("resize", LARGER)
+        destination = str(mover.row.host)
+        mover.cloud.conductor.delete_server(mover.cloud._user(), instance_uuid=mover.uuid)
+        mover.wait()
+        assert (mover.row.vm_state, mover.migration().status) == ("soft-delete", "finished")
+        mover.cloud.act(mover.uuid, "restore")
+        mover.wait()
+        assert mover.state == ("active", None, destination)
+        assert mover.migration().status == "confirmed"
+        assert used(mover) == {"cores": LARGER.vcpus, "ram": LARGER.memory_mb}
+        mover.wait(lambda: mover.migration().cleanup_host is None)
+        assert mover.domains() == {destination: PowerState.RUNNING}
+        assert set(mover.holders()) == {"instance"}
+        mover.require_sound()
+    finally:
+        mover.cloud.world.close()
+
+
+def test_bug_a_resized_server_whose_state_is_reset_keeps_its_move_open(mover: Mover) -> None:
+    mover.do("resize", LARGER)
+    destination = str(mover.row.host)
+    reset(mover)
+    assert (mover.state, mover.migration().status) == (("active", None, destination), "confirmed")
+    mover.world.run(60.0)
+    assert mover.domains().keys() == {mover.source, destination}
+    mover.cloud.act(mover.uuid, "reboot_hard")
+    mover.wait(lambda: mover.migration().cleanup_host is None, 90.0)
+    assert mover.domains() == {destination: PowerState.RUNNING}
     mover.require_sound()
 
 

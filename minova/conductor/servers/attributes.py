@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.notifications.instances import LOCK, UNLOCK, note
 from minova.conductor.quotas import Quotas
-from minova.conductor.servers.finish import announce_hosts, servers_quota
+from minova.conductor.servers.finish import announce_hosts, confirm_finished_move, servers_quota
 from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.servers.terminate import Abandon
 from minova.conductor.tasks.worker import Worker
@@ -98,6 +98,8 @@ class ServerAttributes(ServerAttributesApi):
                 # A server that is being restored is counted already.
                 quotas.add(session, locked.project_id, servers_quota(session, locked))
                 instances.set_attributes(session, instance_uuid, at, {"terminated_at": None})
+            if locked.state[0] is VmState.RESIZED:
+                confirm_finished_move(session, locked, at, self._worker.now())
             instances.reset_state(session, locked, (after, None), at)
             self._record(session, ctx, instance_uuid, "reset_state")
             announce_hosts(session, {locked.host}, self._worker.now())

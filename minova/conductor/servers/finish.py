@@ -21,6 +21,7 @@ from minova.db.networks import security_groups, vifs
 from minova.db.servers import actions, instances, migrations, request_specs, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.objects.servers.failures import Failure
+from minova.objects.servers.migration import Hold
 from minova.objects.servers.states import (
     BUILD_STEPS,
     EVACUABLE,
@@ -148,3 +149,19 @@ def finish_delete(
     announce_hosts(session, {locked.host, *touched}, now)
     claims.release(session, [uuid], now, claim_number=claim_number)
     claims.release(session, [one.uuid for one in moving], now)
+
+
+def confirm_finished_move(session: Session, locked: LockedInstance, at: datetime, now: ColumnElement[float]) -> None:
+    """The server leaves RESIZED without a confirmation or a revert, neither of which is possible any more: its move counts as
+    confirmed. The source's copy is held until the server's host has started the guest from its own.
+    """
+    for migration in migrations.lock_open(session, locked.uuid):
+        if migration.status != "finished":
+            continue
+        left = None if migration.source == migration.dest else migration.source_compute
+        hold = Hold.NONE if left is None else Hold.UNPROVEN
+        ended = msgspec.structs.replace(migration, status="confirmed", cleanup_host=left, hold=hold)
+        migrations.write(session, ended, at, now)
+        if left is None:
+            claims.release(session, [migration.uuid], now)
+        quotas.give(session, locked.project_id, quotas.more_than(migration.old_flavor, migration.new_flavor))

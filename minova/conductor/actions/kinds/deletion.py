@@ -26,7 +26,7 @@ from minova.conductor.actions.engine.payload import ActionPayload
 from minova.conductor.actions.engine.requests import ServerActions
 from minova.conductor.hosts.liveness import Liveness
 from minova.conductor.quotas import Quotas
-from minova.conductor.servers.finish import announce_hosts, servers_quota
+from minova.conductor.servers.finish import announce_hosts, confirm_finished_move, servers_quota
 from minova.conductor.servers.locks import require_unlocked
 from minova.conductor.servers.terminate import Terminate
 from minova.conductor.tasks.worker import Worker
@@ -61,7 +61,8 @@ class Restore(ActionKind):
 
     takes_quota = True
 
-    def __init__(self, quotas: Quotas) -> None:
+    def __init__(self, worker: Worker, quotas: Quotas) -> None:
+        self._worker = worker
         self._quotas = quotas
 
     def prepare(self, session: Session, instance: LockedInstance, request: ActionRequest) -> ActionPayload:
@@ -69,6 +70,7 @@ class Restore(ActionKind):
         return ActionPayload()
 
     def succeeded(self, session: Session, locked: LockedAction, after: VmState) -> dict[str, Any]:
+        confirm_finished_move(session, locked.instance, self._worker.at(), self._worker.now())
         return {"terminated_at": None}
 
     def failed(self, session: Session, locked: LockedAction, failure: Failure, *, untouched: bool) -> None:
@@ -177,7 +179,7 @@ class Deletions(DeleteServersApi):
 
 
 def kinds(worker: Worker, quotas: Quotas) -> dict[str, ActionKind]:
-    return {SOFT_DELETE.kind: SoftDelete(worker), RESTORE.kind: Restore(quotas)}
+    return {SOFT_DELETE.kind: SoftDelete(worker), RESTORE.kind: Restore(worker, quotas)}
 
 
 class _NotSoft(Exception):
