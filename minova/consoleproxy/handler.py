@@ -4,6 +4,7 @@ console.
 
 import logging
 import socket
+from http import HTTPStatus
 from typing import Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
@@ -17,6 +18,10 @@ LOG = logging.getLogger(__name__)
 PATIENCE = 10.0
 # The most bytes of one message of a client: websockify buffers a message until it is complete.
 MAX_FRAME = 1024 * 1024
+NO_PAGE = (
+    "This console proxy has no page of noVNC, so that it serves no console in a browser. Its administrator can install the package "
+    "novnc, or set [consoleproxy] web, and restart minova-consoleproxy."
+)
 
 
 class ConsoleAccess(Protocol):
@@ -102,6 +107,12 @@ class Handler(ProxyRequestHandler):  # type: ignore[misc]  # websockify has no t
 
     def auth_connection(self) -> None:
         """Does nothing: a client needs only the token."""
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """websockify refuses pages with 405 if it has none. The reader is a person with a browser."""
+        if code == HTTPStatus.METHOD_NOT_ALLOWED and self.only_upgrade and message is None:
+            code, explain = HTTPStatus.NOT_FOUND, NO_PAGE
+        super().send_error(code, message, explain)
 
     def translate_path(self, path: str) -> str:
         self.directory = self.server.web

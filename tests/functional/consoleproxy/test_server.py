@@ -447,3 +447,14 @@ def test_slow_handshake_keeps_no_one_waiting(tmp_path: Path, monkeypatch: pytest
             connection.close()
     finally:
         site.close()
+
+
+def test_bug_a_proxy_without_a_page_says_so(tmp_path: Path) -> None:
+    site = Site(tmp_path, web=str(tmp_path / "absent"))
+    try:
+        status, body = site.get("/vnc.html?path=%3Ftoken%3Done")
+        assert status == 404
+        assert b"install the package novnc" in body
+        assert site.open("one").recv() == b"login: "
+    finally:
+        site.close()
