@@ -88,7 +88,7 @@ class Namespaces:
         self._suffix = suffix
         self._bridges = bridges
         self._lock = threading.Lock()
-        self._applied = ""
+        self._applied = self._applied_to_bridges = ""
         self._round = 0
 
     def records(self) -> dict[str, Record]:
@@ -161,7 +161,7 @@ class Namespaces:
         host each time, those of a network each ROUNDS times.
         """
         with self._alone():
-            self._applied = ""
+            self._applied = self._applied_to_bridges = ""
             self._round = (self._round + 1) % ROUNDS
             records = self.records()
             masters = within(self._host, _masters)
@@ -307,6 +307,10 @@ class Namespaces:
         if text != self._applied:
             within(self._host, lambda: self._change_host(text, served=bool(records)))
             self._applied = text
+        of_bridges = rules.of_bridges(records)
+        if of_bridges != self._applied_to_bridges:
+            within(self._host, lambda: run(["nft", "-f", "-"], of_bridges))
+            self._applied_to_bridges = of_bridges
 
     def _change_host(self, text: str, *, served: bool) -> None:
         run(["nft", "-f", "-"], text)

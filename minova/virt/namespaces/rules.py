@@ -1,7 +1,7 @@
 """The packet rules of networks, as text for `nft`: what may pass; all else is dropped.
 
-A text replaces the table of the same name in one step. There are two: one in the namespace of each network, one in the
-host for all of them.
+A text replaces the table of the same name in one step. There are three: one in the namespace of each network, and
+two in the host for all of them, of which the one for bridges changes with each guest.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -102,14 +102,15 @@ def of_host(records: Iterable[Record], zones: Mapping[str, int]) -> str:
     )
     # Without it the host would answer for its addresses on the bridges.
     arp = _table("arp", _chain("input", "filter hook input priority filter; policy accept;", closed))
-    return rules + arp + _of_bridges(records)
+    return rules + arp
 
 
-def _of_bridges(records: Iterable[Record]) -> str:
+def of_bridges(records: Iterable[Record]) -> str:
     """Returns what may pass bridges: the guests of this host get answers of DHCP, and advertisements, from the namespace of
     their network alone. On a bridge of the host the namespace reaches guests of its network, and nothing else reaches
     it: neither the host, nor the physical network.
     """
+    records = sorted(records, key=lambda record: record.index)
     own = f'iifname != "{INTO_BRIDGE}*"'  # of a bridge, only the namespace of its network has such a port
     forwarded: list[str] = []
     four: list[str] = []
@@ -129,6 +130,8 @@ def _of_bridges(records: Iterable[Record]) -> str:
     if six:
         forwarded.append(f"{own} oifname {_names(six)} icmpv6 type {{ nd-router-advert, nd-redirect }} drop")
         forwarded.append(f"{own} oifname {_names(six)} udp sport 547 udp dport 546 drop")
+    if not forwarded:
+        return f"table bridge {TABLE}\ndelete table bridge {TABLE}\n"
     ways = [("input", "iifname"), ("output", "oifname")]
     return _table(
         "bridge",
@@ -162,8 +165,8 @@ def _names(interfaces: Iterable[str]) -> str:
 
 
 def no_rules() -> str:
-    """Returns what removes the rules of the host."""
-    return "".join(f"table {family} {TABLE}\ndelete table {family} {TABLE}\n" for family in ("inet", "arp", "bridge"))
+    """Returns what removes the rules of the host, without those of bridges."""
+    return "".join(f"table {family} {TABLE}\ndelete table {family} {TABLE}\n" for family in ("inet", "arp"))
 
 
 def _table(family: str, *parts: str) -> str:
