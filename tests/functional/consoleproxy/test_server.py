@@ -455,6 +455,8 @@ def test_bug_a_proxy_without_a_page_says_so(tmp_path: Path) -> None:
         status, body = site.get("/vnc.html?path=%3Ftoken%3Done")
         assert status == 404
         assert b"install the package novnc" in body
-        assert site.open("one").recv() == b"login: "
+        console = site.open("one")
+        assert console.recv() == b"login: "
+        console.close()
     finally:
         site.close()

@@ -1,6 +1,10 @@
-"""`minova-manage doctor` says nothing about a healthy cloud, and finds each of these faults."""
+"""`minova-manage doctor` says nothing about a healthy cloud, and finds each of these faults.
+
+Each fault takes half a second: the first of each area is tried here, and all of them with MINOVA_DOCTOR=all (tools/check nightly).
+"""
 
 import json
+import os
 import shutil
 import time
 import uuid
@@ -402,7 +406,11 @@ FAULTS: dict[str, tuple[Callable[[Cloud], None], str, str, int]] = {
 }
 
 
-@pytest.mark.parametrize("name", FAULTS)
+FIRST = {area: name for name, (_, area, _, _) in reversed(FAULTS.items())}
+TRIED = list(FAULTS) if os.environ.get("MINOVA_DOCTOR") == "all" else sorted(FIRST.values())
+
+
+@pytest.mark.parametrize("name", TRIED)
 def test_it_finds(name: str, cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
     inject, area, expected, code = FAULTS[name]
     inject(cloud)
