@@ -44,6 +44,11 @@ OPTS: list[cfg.Opt] = [
         help="Format of new root disks: qcow2 (the default) stands on the cached image, raw is a copy of it. Disks that are there keep "
         "their format.",
     ),
+    cfg.StrOpt(
+        "rescue_image_id",
+        help="ID of the image with which servers are rescued if the request names none; unset: the server's own image, which many guests "
+        "mistake for the disk to rescue, since both have the same UUIDs. All users must see the image. Of minova-api.",
+    ),
     cfg.ListOpt(
         "disk_cachemodes",
         default=[],

@@ -34,4 +34,4 @@ class Rescue:
             run.confirm()
         self._power.off(run)
         run.confirm()
-        return self._driver.rescue(instance)
+        return self._driver.rescue(instance, image)

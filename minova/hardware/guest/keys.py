@@ -45,7 +45,6 @@ _SEV_ALONE = "of the models of encrypted memory, only the default is served, amd
 _SIGNATURES = "signatures of images are not verified"
 _KERNEL = "guests boot from their disks: kernels of their own are not served"
 _MAPPINGS = "block devices are taken from the request, not from the image"
-_RESCUE = "stable device rescue is not served"
 
 _KINDS = [f"{what}_{unit}_sec" for what in ("read", "write", "total") for unit in ("bytes", "iops")]
 _DISK_LIMITS = [f"quota:disk_{kind}{most}" for kind in _KINDS for most in ("", "_max")] + ["quota:disk_size_iops_sec"]
@@ -129,6 +128,7 @@ IMAGE_KEYS = _entries(
     (Fate.REQUIRED, "its architectures (ImagePropertiesFilter)", "hw_architecture img_hv_type hw_vm_mode"),
     (Fate.REQUIRED, "the version of its hypervisor (ImagePropertiesFilter)", "img_hv_requested_version"),
     (Fate.GIVEN, "`controller` of SCSI disks", "hw_scsi_model"),
+    (Fate.GIVEN, "rescues with this image: `disk` behind the others, with `boot`", "hw_rescue_bus hw_rescue_device"),
     (Fate.GIVEN, "`os/bootmenu`", "hw_boot_menu"),
     (Fate.GIVEN, "`features/pmu`", "hw_pmu"),
     (Fate.GIVEN, "`features/kvm/hidden`", "img_hide_hypervisor_id"),
@@ -159,7 +159,6 @@ IMAGE_KEYS = _entries(
     (Fate.REFUSED, "guests have no floppy drives", "hw_floppy_bus"),
     (Fate.REFUSED, "booting by iPXE is for XenServer", "hw_ipxe_boot"),
     (Fate.REFUSED, _SPICE, "hw_redirected_usb_ports"),
-    (Fate.REFUSED, _RESCUE, "hw_rescue_bus hw_rescue_device"),
     (Fate.REFUSED, _TPM, "hw_tpm_model hw_tpm_version"),
     (Fate.REFUSED, _KERNEL, "kernel_id ramdisk_id os_command_line"),
     (

@@ -1,10 +1,13 @@
 """Rescues from another disk. Pure."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
 
+from minova import errors
 from minova.objects.actions.action import Arguments, ServerAction
+from minova.objects.catalogue.guest_hardware import CDROM_BUSES, DISK_BUSES
 from minova.objects.servers.states import TaskState, VmState
 
 
@@ -15,6 +18,30 @@ class RescueArguments(Arguments, frozen=True, kw_only=True, forbid_unknown_field
 
     rescue_image_ref: str | None = None
     admin_password: Annotated[str, msgspec.Meta(max_length=255)] | None = msgspec.field(name="adminPass", default=None)
+
+
+class RescueDevice(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the rescue disk is attached, behind all disks of the server, which keep their places. `bus` None: that of disks, or of
+    CD drives.
+    """
+
+    bus: str | None = None
+    is_cd: bool = False
+
+
+def rescue_device(properties: Mapping[str, str]) -> RescueDevice | None:
+    """Returns where the image wants to be attached; None: before the other disks, in the place of the root disk. Raises BadRequest
+    for a device or bus that no guest has.
+    """
+    kind, bus = properties.get("hw_rescue_device"), properties.get("hw_rescue_bus")
+    if not (kind or bus):
+        return None
+    if kind not in {None, "", "disk", "cdrom"}:
+        raise errors.BadRequest(f"Requested rescue device '{kind[:64]}' is not supported")
+    is_cd = kind == "cdrom"
+    if bus and bus not in (CDROM_BUSES if is_cd else DISK_BUSES):
+        raise errors.BadRequest(f"Requested rescue bus '{bus[:64]}' is not supported")
+    return RescueDevice(bus=bus or None, is_cd=is_cd)
 
 
 RESCUE = ServerAction(

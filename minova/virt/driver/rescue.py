@@ -15,6 +15,8 @@ class RescueDriver(Protocol):
         """
         ...
 
-    def rescue(self, instance: Instance) -> PowerState:
-        """Run the guest from the disk of `prepare_rescue`; its root disk is the second one. `hard_reboot` undoes it."""
+    def rescue(self, instance: Instance, image: Image) -> PowerState:
+        """Run the guest from the disk of `prepare_rescue`, which is where the image wants it (see `rescue_device`): the first disk, with
+        the root disk as the second one, or the last one. `hard_reboot` undoes it.
+        """
         ...

@@ -205,6 +205,34 @@ def test_bug_changed_option_gives_an_existing_guest_another_machine(
             changed.close()
 
 
+@pytest.mark.parametrize(("properties", "targets"), [
+    ({"hw_rescue_device": "disk"}, ["vda", "vdb"]),
+    ({"hw_rescue_device": "cdrom", "hw_rescue_bus": "sata"}, ["vda", "sda"]),
+])  # fmt: skip
+def test_a_rescue_disk_behind_the_others_is_the_one_that_boots(
+    tmp_path: Path, libvirtd: Libvirtd, guest_image: Path, properties: dict[str, str], targets: list[str]
+) -> None:
+    small = msgspec.structs.replace(FLAVOR, extra_specs={}, ephemeral_gb=0, swap=0)
+    with guest(tmp_path, libvirtd, guest_image, {"hw_machine_type": "q35"}, small) as vm:
+        plain = msgspec.structs.replace(vm.instance, system_metadata={})
+        vm.driver.hard_reboot(plain)
+        image = Image(id="r", disk_format="qcow2", properties=properties)
+        vm.driver.prepare_rescue(plain, image, guest_image)
+        vm.driver.power_off(plain.uuid)
+        before = vm.log().count("MINOVA-GUEST READY")
+        vm.driver.rescue(plain, image)
+        disks = vm.xml().findall("devices/disk")
+        sources = [Path(source.get("file", "")).name for source in vm.xml().findall("devices/disk/source")]
+        assert sources == ["disk", "disk.rescue"]
+        assert [target.get("dev") for target in vm.xml().findall("devices/disk/target")] == targets
+        assert [[boot.get("order") for boot in disk.findall("boot")] for disk in disks] == [[], ["1"]]
+        if properties["hw_rescue_device"] == "disk":
+            wait_for("the rescue disk boots", lambda: vm.log().count("MINOVA-GUEST READY") > before, 240)
+        vm.driver.hard_reboot(plain)
+        assert len(vm.xml().findall("devices/disk")) == 1
+        assert vm.xml().find("os/boot") is not None
+
+
 def test_libvirt_takes_every_limit(tmp_path: Path, libvirtd: Libvirtd, guest_image: Path) -> None:
     limits = {
         "quota:cpu_shares": "512",

@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import msgspec
+
+from minova.objects.actions.rescue import rescue_device
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
@@ -24,12 +27,17 @@ class LibvirtRescue(LibvirtPower):
             self._disks.require_owner(instance.uuid, self._ready().host)
             self._disks.make_rescue(instance.uuid, Base.of(instance, image_path, image))
 
-    def rescue(self, instance: Instance) -> PowerState:
+    def rescue(self, instance: Instance, image: Image) -> PowerState:
         disks: tuple[Disk, ...] = ()
         if self._real:
             self._disks.require_owner(instance.uuid, self._ready().host)
-            root, *others = self._disks.plan(instance)
-            drives = [disk for disk in others if Path(disk.path).name == DRIVE]
-            disks = (self._disks.rescue_disk(instance.uuid), root, *drives)
+            rescue, (root, *others) = self._disks.rescue_disk(instance.uuid), self._disks.plan(instance)
+            device = rescue_device(image.properties)
+            if device is None:
+                drives = [disk for disk in others if Path(disk.path).name == DRIVE]
+                disks = (rescue, root, *drives)
+            else:
+                last = msgspec.structs.replace(rescue, bus=device.bus, is_cd=device.is_cd, boots=True)
+                disks = (root, *others, last)
         self._define_anew(instance, disks, drop_memory=False)
         return self.power_on(instance)

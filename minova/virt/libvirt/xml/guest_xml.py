@@ -57,12 +57,13 @@ ET.register_namespace("minova", NAMESPACE)
 
 
 class Disk(msgspec.Struct, frozen=True, kw_only=True):
-    """A disk of a guest. `bus` None: the bus of the guest's other disks."""
+    """A disk of a guest. `bus` None: the bus of the guest's other disks. `boots`: the guest boots from it, wherever it is."""
 
     path: str
     driver_format: str
     is_cd: bool = False
     bus: str | None = None
+    boots: bool = False
 
 
 class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,6 +191,11 @@ def guest_xml(
     _text(domain, "on_crash", "destroy")
     devices = ET.SubElement(domain, "devices")
     _add_disks(devices, guest, disks)
+    if devices.find("disk/boot") is not None:
+        # libvirt takes one of them: an order of devices, or a kind of device.
+        system = domain.find("os")
+        assert system is not None
+        system.remove(next(system.iter("boot")))
     if guest.emulated:
         _add_consoles(devices, guest, console_log, serial_port)
         features_xml.add_inputs(
@@ -504,7 +510,7 @@ def _add_disks(devices: ET.Element, guest: _Guest, disks: Sequence[Disk]) -> Non
     cd_bus = hardware.cdrom_bus or _cd_bus(guest.arch, guest.machine)
     letters: dict[str, Iterator[str]] = {prefix: iter(ascii_lowercase) for prefix in DISK_BUSES.values()}
     for disk in disks:
-        bus = cd_bus if disk.is_cd else disk.bus or hardware.disk_bus
+        bus = disk.bus or (cd_bus if disk.is_cd else hardware.disk_bus)
         prefix = DISK_BUSES[bus]
         element = ET.SubElement(devices, "disk", type="file", device="cdrom" if disk.is_cd else "disk")
         driver = ET.SubElement(element, "driver", name="qemu", type=disk.driver_format, cache=settings.disk_cache)
@@ -514,6 +520,8 @@ def _add_disks(devices: ET.Element, guest: _Guest, disks: Sequence[Disk]) -> Non
             driver.set("discard", settings.discard)
         ET.SubElement(element, "source", file=disk.path)
         ET.SubElement(element, "target", dev=f"{prefix}{next(letters[prefix])}", bus=bus)
+        if disk.boots:
+            ET.SubElement(element, "boot", order="1")
         if disk.is_cd:
             ET.SubElement(element, "readonly")
         elif guest.emulated:

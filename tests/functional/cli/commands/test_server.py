@@ -273,7 +273,6 @@ def test_delete_takes_names_and_ids_and_waits(api: ApiServer, cli: Cli) -> None:
         (["suspend"], {"suspend": None}, "SUSPENDED"),
         (["resume"], {"resume": None}, "ACTIVE"),
         (["rescue"], {"rescue": {}}, "RESCUE"),
-        (["rescue", "--password", "p"], {"rescue": {"adminPass": "p"}}, "RESCUE"),
         (["unrescue"], {"unrescue": None}, "ACTIVE"),
         (["shelve"], {"shelve": None}, "SHELVED_OFFLOADED"),
         (["unshelve"], {"unshelve": None}, "ACTIVE"),
@@ -363,12 +362,15 @@ def test_a_rebuild_takes_the_own_image_and_removes_key_and_user_data(api: ApiSer
     assert api.requests[-1][2] == {"rebuild": sent}
 
 
-def test_a_rescue_names_its_image_and_shows_the_password(api: ApiServer, cli: Cli) -> None:
+def test_a_rescue_names_its_image_and_shows_no_password_that_no_guest_takes(api: ApiServer, cli: Cli) -> None:
     api.add_server("one")
     image = api.add_image("rescuer")["id"]
     result = cli("server", "rescue", "one", "--image", "rescuer")
-    assert (result.code, result.out) == (0, "one: admin password made-up\n")
+    assert (result.code, result.out, result.err) == (0, "", "")
     assert api.requests[-1][2] == {"rescue": {"rescue_image_ref": image}}
+    result = cli("server", "rescue", "one")
+    assert (result.code, result.out) == (0, "")
+    assert "may mount that one as its root" in result.err
 
 
 def test_stop_with_one_unknown_name_stops_nothing(api: ApiServer, cli: Cli) -> None:

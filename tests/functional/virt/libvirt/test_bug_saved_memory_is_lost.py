@@ -67,7 +67,10 @@ def test_rescue_keeps_saved_memory_and_says_how_to_go_on(driver: Driver, guest: 
     assert not driver.has_saved_memory(guest.uuid)
     driver.suspend(guest.uuid)
     assert driver.has_saved_memory(guest.uuid)
-    for act in (lambda: driver.prepare_rescue(guest, Image(id="rescuer"), None), lambda: driver.rescue(guest)):
+    for act in (
+        lambda: driver.prepare_rescue(guest, Image(id="rescuer"), None),
+        lambda: driver.rescue(guest, Image(id="rescuer")),
+    ):
         with pytest.raises(SavedMemoryKept, match="Start the server"):
             act()
     assert domain_of(driver, guest.uuid).hasManagedSaveImage()

@@ -267,7 +267,7 @@ def test_a_hard_reboot_runs_the_guest_whatever_it_was(driver: Driver, guest: Ins
 def test_a_rescue_may_come_twice_and_a_hard_reboot_undoes_it(driver: Driver, guest: Instance) -> None:
     for _ in range(2):
         driver.prepare_rescue(guest, Image(id="rescuer"), None)
-        assert driver.rescue(guest) is PowerState.RUNNING
+        assert driver.rescue(guest, Image(id="rescuer")) is PowerState.RUNNING
     assert driver.hard_reboot(guest) is PowerState.RUNNING
     assert own_domains(driver) == {guest.uuid: (PowerState.RUNNING, 3)}
 

@@ -10,6 +10,7 @@ from minova import errors
 from minova.hardware.cpu_policy import realtime_cpus
 from minova.hardware.demands import host_needs, require_agreement_of
 from minova.hardware.guest.keys import FLAVOR_KEYS, IMAGE_KEYS, Entry, Fate, require_served
+from minova.objects.actions.rescue import rescue_device
 from minova.objects.catalogue import disk_config, flavor_extra_specs
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
@@ -211,6 +212,8 @@ IMAGES: dict[str, tuple[Pairs, Pairs]] = {
     "hw_input_bus": ({"hw_input_bus": "virtio"}, {}),
     "hw_qemu_guest_agent": ({"hw_qemu_guest_agent": "true"}, {}),
     "os_require_quiesce": ({"os_require_quiesce": "true"}, {}),
+    "hw_rescue_device": ({"hw_rescue_device": "disk"}, {}),
+    "hw_rescue_bus": ({"hw_rescue_bus": "usb"}, {"hw_rescue_device": "disk"}),
     "os_admin_user": ({"os_admin_user": "debian"}, {}),
     "os_type": ({"os_type": "windows"}, {}),
     "hw_auto_disk_config": ({"hw_auto_disk_config": "true"}, {}),
@@ -260,7 +263,7 @@ def outcome(specs: Pairs, properties: Pairs) -> tuple[Any, ...]:
         capability_needs(dict(specs)),
         AggregateInstanceExtraSpecsFilter(options()).verdict((), spec),
         ImagePropertiesFilter(options()).verdict(FILTER_HOST, spec),
-        (admin_user(image), requires_quiesce(image), disk_config.default_of(properties)),
+        (admin_user(image), requires_quiesce(image), disk_config.default_of(properties), rescue_device(properties)),
     )
 
 

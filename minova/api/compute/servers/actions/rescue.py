@@ -11,24 +11,28 @@ from minova.api.compute.servers.actions.completion import Begin, Complete
 from minova.api.compute.servers.guest_data import new_password
 from minova.api.http.call import Call
 from minova.db.api_queries.instances import InstanceRow
+from minova.db.servers import instances
 from minova.objects.actions.action import Arguments
-from minova.objects.actions.rescue import RESCUE, RescueArguments
+from minova.objects.actions.rescue import RESCUE, RescueArguments, rescue_device
 
 
 def _rescue(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
-    """Adds the record of the rescue image if the request names one.
+    """Adds the record of the rescue image if the request names one, or else the configuration.
 
     The password is for guests that can read it. As in Nova, the status is 200.
     """
     assert isinstance(arguments, RescueArguments)
     shown = api.conf.api.enable_instance_password
     answer = {"adminPass": arguments.admin_password or new_password()} if shown else {}
-    if arguments.rescue_image_ref is None:
+    reference = arguments.rescue_image_ref or api.conf.libvirt.rescue_image_id
+    if not reference:
+        own = instances.by_uuids(session, [row.uuid], networks=False)[row.uuid].image
+        rescue_device({} if own is None else own.properties)
         return Begin({}, answer, 200)
-    reference = arguments.rescue_image_ref
     image = api.images.visible(session, reference, call)
     if image is None or image.status != "active":
         raise errors.BadRequest(f"Requested rescue image '{reference[:64]}' is not supported")
+    rescue_device(image.properties)
     return Begin({"rescue_image": msgspec.to_builtins(image)}, answer, 200)
 
 

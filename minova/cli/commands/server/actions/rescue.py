@@ -1,12 +1,16 @@
 """`minova server rescue|unrescue`."""
 
 import argparse
+import sys
 from typing import Any
 
 from minova.cli import find
-from minova.cli.client import Json
 from minova.cli.commands.server.actions.action import ServerAction
-from minova.cli.output.columns import printable
+
+HINT = (
+    "Without --image a server is rescued with the cloud's rescue image, or else with its own image. The disks of its own image have the "
+    "same UUIDs as the disk to rescue: the guest may mount that one as its root. An image of another system is safe: --image."
+)
 
 
 class ServerRescue(ServerAction):
@@ -18,18 +22,18 @@ class ServerRescue(ServerAction):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument("--image", help="name or ID of the image to boot from (default: the server's own)")
-        parser.add_argument("--password", help="for guests that take one (default: one is made up and shown)")
+        parser.add_argument(
+            "--image", help="name or ID of the image to boot from (default: the cloud's, or the server's own)"
+        )
         return parser
 
     def arguments(self, parsed_args: argparse.Namespace) -> Any:
-        image = {"rescue_image_ref": find.image(self.client, parsed_args.image)["id"]} if parsed_args.image else {}
-        password = {"adminPass": parsed_args.password} if parsed_args.password else {}
-        return image | password
+        return {"rescue_image_ref": find.image(self.client, parsed_args.image)["id"]} if parsed_args.image else {}
 
-    def show(self, server: Json, answer: Any) -> None:
-        if "adminPass" in answer:
-            print(f"{printable(server['name'])}: admin password {printable(answer['adminPass'])}")
+    def take_action(self, parsed_args: argparse.Namespace) -> Any:
+        if not parsed_args.image:
+            print(HINT, file=sys.stderr)
+        return super().take_action(parsed_args)
 
 
 class ServerUnrescue(ServerAction):
