@@ -228,7 +228,7 @@ class Hypervisor(Immovable):
         self._note("prepare_rescue")
         self.images[instance.uuid] = image_path
 
-    def rescue(self, instance: Instance, image: Image) -> PowerState:
+    def rescue(self, instance: Instance, image: Image | None = None) -> PowerState:
         return self._turned("rescue", instance.uuid, PowerState.RUNNING)
 
     def snapshot(self, instance: Instance, path: Path, check: Callable[[], None]) -> None:

@@ -15,8 +15,8 @@ class RescueDriver(Protocol):
         """
         ...
 
-    def rescue(self, instance: Instance, image: Image) -> PowerState:
+    def rescue(self, instance: Instance, image: Image | None = None) -> PowerState:
         """Run the guest from the disk of `prepare_rescue`, which is where the image wants it (see `rescue_device`): the first disk, with
-        the root disk as the second one, or the last one. `hard_reboot` undoes it.
+        the root disk as the second one, or the last one. `hard_reboot` undoes it. `image` None: the disk is where it was before.
         """
         ...

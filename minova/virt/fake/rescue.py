@@ -14,7 +14,7 @@ class FakeRescue(FakePower):
         self._begin("prepare_rescue")
         self._require_no_saved_memory(instance.uuid)
 
-    def rescue(self, instance: Instance, image: Image) -> PowerState:
+    def rescue(self, instance: Instance, image: Image | None = None) -> PowerState:
         with self._lock:
             self._begin("rescue")
             self._require_no_saved_memory(instance.uuid)

@@ -228,6 +228,9 @@ def test_a_rescue_disk_behind_the_others_is_the_one_that_boots(
         assert [[boot.get("order") for boot in disk.findall("boot")] for disk in disks] == [[], ["1"]]
         if properties["hw_rescue_device"] == "disk":
             wait_for("the rescue disk boots", lambda: vm.log().count("MINOVA-GUEST READY") > before, 240)
+        vm.driver.power_off(plain.uuid)
+        vm.driver.rescue(plain)  # as at the start of the host
+        assert [target.get("dev") for target in vm.xml().findall("devices/disk/target")] == targets
         vm.driver.hard_reboot(plain)
         assert len(vm.xml().findall("devices/disk")) == 1
         assert vm.xml().find("os/boot") is not None

@@ -1,10 +1,12 @@
 """The rescue of a guest from a disk of its own."""
 
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
+import libvirt
 import msgspec
 
-from minova.objects.actions.rescue import rescue_device
+from minova.objects.actions.rescue import RescueDevice, rescue_device
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
@@ -27,12 +29,12 @@ class LibvirtRescue(LibvirtPower):
             self._disks.require_owner(instance.uuid, self._ready().host)
             self._disks.make_rescue(instance.uuid, Base.of(instance, image_path, image))
 
-    def rescue(self, instance: Instance, image: Image) -> PowerState:
+    def rescue(self, instance: Instance, image: Image | None = None) -> PowerState:
         disks: tuple[Disk, ...] = ()
         if self._real:
             self._disks.require_owner(instance.uuid, self._ready().host)
             rescue, (root, *others) = self._disks.rescue_disk(instance.uuid), self._disks.plan(instance)
-            device = rescue_device(image.properties)
+            device = self._place_before(instance.uuid) if image is None else rescue_device(image.properties)
             if device is None:
                 drives = [disk for disk in others if Path(disk.path).name == DRIVE]
                 disks = (rescue, root, *drives)
@@ -41,3 +43,17 @@ class LibvirtRescue(LibvirtPower):
                 disks = (root, *others, last)
         self._define_anew(instance, disks, drop_memory=False)
         return self.power_on(instance)
+
+    def _place_before(self, instance_uuid: str) -> RescueDevice | None:
+        """Returns where the rescue disk is in the domain that there is."""
+        with self._host.connection("Reading the disks", domain_name(instance_uuid)) as connection:
+            domain = lookup(connection, instance_uuid)
+            if domain is None:
+                return None
+            root = ET.fromstring(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+        path = self._disks.rescue_disk(instance_uuid).path
+        for disk in root.findall("devices/disk[boot]"):
+            source, target = disk.find("source"), disk.find("target")
+            if source is not None and target is not None and source.get("file") == path:
+                return RescueDevice(bus=target.get("bus"), is_cd=disk.get("device") == "cdrom")
+        return None
