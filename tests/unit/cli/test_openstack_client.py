@@ -368,6 +368,7 @@ NO_NETWORK_OPTION: Mapping[str, Mapping[str, str]] = {
 
 # Options that minova's commands have not.
 NO_OPTION: Mapping[str, Mapping[str, str]] = {
+    "server rescue": {"--password": "no guest takes it"},
     "availability zone list": {"--network": "networks have no zones", "--volume": NO_VOLUMES, "--share": NO_SHARES},
     "server evacuate": {"--shared-storage": "the new host finds out itself"},
     "quota delete": {"--compute": NOT_YET, "--network": NOT_YET, "--volume": NO_VOLUMES},

@@ -1,5 +1,7 @@
 """`rescue`: which image the guest boots from, and where its disk is."""
 
+from typing import Any
+
 import pytest
 
 from minova.objects.actions.rescue import RescueDevice, rescue_device
@@ -33,7 +35,7 @@ def test_the_image_of_the_cloud_rescues_unless_the_request_names_one(stocked: Cl
         ({"hw_rescue_device": "cdrom", "hw_rescue_bus": "virtio"}, "Requested rescue bus 'virtio' is not supported"),
     ],
 )
-def test_a_device_that_no_guest_has_is_a_bad_request(stocked: Cloud, properties: dict[str, str], why: str) -> None:
+def test_a_device_that_no_guest_has_is_a_bad_request(stocked: Cloud, properties: dict[str, Any], why: str) -> None:
     image = stocked.make_image("rescuer", **properties)["id"]
     status, answer, _ = rescue(stocked, {"rescue_image_ref": image})
     assert (status, why in str(answer)) == (400, True)
