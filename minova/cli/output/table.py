@@ -13,6 +13,8 @@ from cliff.columns import FormattableColumn
 from cliff.formatters.table import TableFormatter
 
 BORDER = 3  # characters beside each column
+# For people: a table without rows looks like a command that did nothing.
+EMPTY = "There is nothing to list."
 
 
 class Table(TableFormatter):
@@ -23,14 +25,18 @@ class Table(TableFormatter):
         stdout: TextIO,
         parsed_args: argparse.Namespace,
     ) -> None:
+        rows = [list(row) for row in data]
+        if not rows and stdout.isatty():
+            stdout.write(f"{EMPTY}\n")
+            return
         # Columns and a width that the user chose are used unchanged.
         chosen = bool(getattr(parsed_args, "columns", ())) or parsed_args.max_width > 0
         if chosen or not stdout.isatty():
-            super().emit_list(column_names, data, stdout, parsed_args)
+            super().emit_list(column_names, rows, stdout, parsed_args)
             return
         width = shutil.get_terminal_size().columns
-        names, rows, left_out = fit(column_names, [[_shown(cell) for cell in row] for row in data], width)
-        super().emit_list(names, rows, stdout, parsed_args)
+        names, fitted, left_out = fit(column_names, [[_shown(cell) for cell in row] for row in rows], width)
+        super().emit_list(names, fitted, stdout, parsed_args)
         if left_out:
             stdout.flush()
             print(f"Not enough room for: {', '.join(left_out)}. See -c COLUMN, or a wider terminal.", file=sys.stderr)

@@ -1,0 +1,58 @@
+"""Tables on a terminal and elsewhere: a long value, such as cpu_info in `hypervisor show`, and an empty list."""
+
+import os
+import pty
+import subprocess
+import sys
+import termios
+
+WIDTH = 80
+PROGRAM = """
+import argparse, sys
+from minova.cli.output.table import Table
+options = argparse.Namespace(columns=[], max_width=0, fit_width=False, print_empty=False)
+value = "{" + ", ".join(f'"feature{n}": true' for n in range(100)) + "}" + "x" * 200
+Table().emit_one(["id", "cpu_info"], ["1", value], sys.stdout, options)
+"""
+EMPTY = """
+import argparse, sys
+from minova.cli.output.table import Table
+options = argparse.Namespace(columns=[], max_width=0, fit_width=False, print_empty=False)
+Table().emit_list(["id", "name"], [], sys.stdout, options)
+"""
+
+
+def on_terminal(program: str) -> str:
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, WIDTH))
+    environment = {name: value for name, value in os.environ.items() if name not in {"COLUMNS", "CLIFF_FIT_WIDTH"}}
+    process = subprocess.Popen([sys.executable, "-c", program], stdin=theirs, stdout=theirs, env=environment)
+    os.close(theirs)
+    shown = b""
+    try:
+        while data := os.read(ours, 65536):
+            shown += data
+    except OSError:  # the other end is closed
+        pass
+    os.close(ours)
+    assert process.wait(60) == 0
+    return shown.decode().replace("\r", "")
+
+
+def elsewhere(program: str) -> str:
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+
+
+def test_it_fits_a_terminal() -> None:
+    shown = on_terminal(PROGRAM)
+    assert max(map(len, shown.splitlines())) <= WIDTH
+    assert '"feature99"' in shown
+
+
+def test_it_is_whole_elsewhere() -> None:
+    assert max(map(len, elsewhere(PROGRAM).splitlines())) > 2000
+
+
+def test_an_empty_list_is_a_sentence_on_a_terminal_alone() -> None:
+    assert on_terminal(EMPTY) == "There is nothing to list.\n"
+    assert elsewhere(EMPTY).strip() == ""
