@@ -78,7 +78,7 @@ def live_cloud(folder: Path, rabbit: str, database: str, image: Path, *, shared:
             deployment.compute(server.host, DEFAULT=default, libvirt=libvirt)
         deployment.manage("db", "upgrade")
         deployment.start()
-        deployment.wait_up()
+        deployment.wait_up(timeout=180)
         deployment.cli("flavor", "create", "tiny", "--ram", "128", "--disk", "1", "--vcpus", "1")
         deployment.cli("image", "create", "guest", "--file", str(image), "--disk-format", "qcow2")
         yield LiveCloud(deployment, instances, uris)
