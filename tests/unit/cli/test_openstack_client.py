@@ -83,21 +83,7 @@ NO_COMMAND: Mapping[str, str] = {
         METADEF,
     ),
     **dict.fromkeys(
-        [
-            "server migrate",
-            "server migrate confirm",
-            "server migrate revert",
-            "server migration abort",
-            "server migration confirm",
-            "server migration force complete",
-            "server migration list",
-            "server migration revert",
-            "server migration show",
-            "server resize",
-            "server resize confirm",
-            "server resize revert",
-        ],
-        NOT_YET,
+        ["server migrate confirm", "server migrate revert"], "`server resize confirm` and `revert` do the same"
     ),
     "server add floating ip": NO_FLOATING,
     "server remove floating ip": NO_FLOATING,
@@ -408,8 +394,7 @@ NO_OPTION: Mapping[str, Mapping[str, str]] = {
     ),
     "server resize": {"--confirm": "`server resize confirm`", "--revert": "`server resize revert`"},
     "server migrate": dict.fromkeys(
-        ["--block-migration", "--disk-overcommit", "--live-migration", "--no-disk-overcommit", "--shared-migration"],
-        NOT_YET,
+        ["--disk-overcommit", "--no-disk-overcommit"], "the scheduler counts disks; the API takes them and ignores them"
     ),
     "server migration list": dict.fromkeys(["--project-domain", "--user-domain"], NOT_YET),
     "server ssh": dict.fromkeys(["--option", "-o", "-v"], "ssh's own options follow --"),
