@@ -41,7 +41,6 @@ CORE = (
     ("revert_resize", "destination"),
     ("revert_resize", "broker"),
     ("live_migrate", "source"),
-    ("live_migrate", "conductor"),
 )
 ABORT = "abort"
 # What each request begins with, and in which states of the server it may end.
