@@ -56,6 +56,21 @@ def test_a_server_goes_there_and_back(mover: Mover) -> None:
     require_at(mover, mover.source, "completed")
 
 
+def test_bug_an_audit_calls_a_guest_that_arrives_newer_than_its_row(
+    mover: Mover, caplog: pytest.LogCaptureFixture
+) -> None:
+    def audit() -> None:
+        process = mover.world.processes[there]
+        mover.world.later(0.0, process, process.manager.update_available_resource)
+        mover.world.run(1.0)
+
+    there = mover.other
+    mover.cloud.drivers[mover.source].between_rounds = audit
+    mover.do("live_migrate")
+    require_at(mover, there, "completed")
+    assert "newer than its row" not in caplog.text
+
+
 def test_a_paused_server_stays_paused(mover: Mover) -> None:
     mover.cloud.act(mover.uuid, "pause")
     mover.wait()

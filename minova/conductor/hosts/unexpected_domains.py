@@ -75,9 +75,11 @@ def _away(session: Session, host: str, rows: Mapping[str, DomainRow]) -> dict[st
     for uuid, row in rows.items():
         task = working.get(uuid, tasks.Location())
         is_moving = uuid in moving and host in (moving[uuid].source_compute, moving[uuid].dest_compute)
+        # A guest arrives live before its row has the attempt.
+        arriving = moving[uuid].attempt if is_moving and moving[uuid].dest_compute == host else 0
         completed[uuid] = msgspec.structs.replace(
             row,
-            attempt=max(row.attempt, task.attempt),
+            attempt=max(row.attempt, task.attempt, arriving),
             idle=row.idle and uuid not in working and uuid not in moving,
             is_here=task.host == host or is_moving,
             moves=is_moving,
