@@ -3,14 +3,20 @@
 from typing import Any
 
 import pytest
-from sqlalchemy import insert, select
+from sqlalchemy import delete, insert, select
 
 from minova import errors
 from minova.db import models
 from minova.db.engine import Database
+from minova.db.servers import migrations
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.servers.migration import Migration, MigrationType
+from minova.placement.allocations.transfers import transfer
 from minova.placement.providers import of_node
 from tests.functional.placement.cases import claim, claim_of, held, holding_on, hosts, release
 from tests.functional.scheduler.cloud import SEEN, named
+
+FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=512, root_gb=1)
 
 
 def add_group(db: Database, name: str, policy: str, *members: str, **rules: int) -> None:
@@ -26,6 +32,26 @@ def add_group(db: Database, name: str, policy: str, *members: str, **rules: int)
 def member_hosts(db: Database, *members: str) -> list[list[str]]:
     """The hosts of each."""
     return [sorted({host for host, _ in held(db, member)}) for member in members]
+
+
+def begin_move(db: Database, name: str, source: str) -> None:
+    """Give what the instance holds to a migration."""
+    consumer = f"move of {name}"
+    migration = Migration(
+        uuid=named(consumer),
+        instance_uuid=named(name),
+        migration_type=MigrationType.RESIZE,
+        source_compute=source,
+        source_node=source,
+        old_flavor=FLAVOR,
+        new_flavor=FLAVOR,
+    )
+
+    def work(session: Any) -> None:
+        migrations.add(session, migration, SEEN, db.now())
+        transfer(session, named(name), named(consumer), db.now())
+
+    db.run(work)
 
 
 class GroupCases:
@@ -81,6 +107,38 @@ class GroupCases:
         (reason,) = claim(db, claim_of("two", "a", VCPU=9)).values()
         assert "free VCPU 3 < requested 9" in reason
         assert "1 of server group g" in reason
+
+    def test_a_member_that_moves_counts_on_both_hosts_until_its_move_is_over(self, db: Database) -> None:
+        """It may still go back. While it waits for its confirmation, too."""
+        hosts(db, "a", "b")
+        add_group(db, "g", "anti-affinity", "one", "two")
+        claim(db, claim_of("one", "a"))
+        begin_move(db, "one", "a")
+        assert claim(db, claim_of("one", "b", claim_number=2)) == {}
+        assert member_hosts(db, "one", "move of one") == [["b"], ["a"]]
+        for host in ("a", "b"):
+            (reason,) = claim(db, claim_of("two", host)).values()
+            assert "1 of server group g" in reason
+        release(db, "move of one")
+        assert claim(db, claim_of("two", "a")) == {}
+
+    def test_a_member_that_moves_may_go_back(self, db: Database) -> None:
+        hosts(db, "a", "b")
+        add_group(db, "g", "anti-affinity", "one", "two")
+        claim(db, claim_of("one", "a"))
+        begin_move(db, "one", "a")
+        assert claim(db, claim_of("one", "a", claim_number=2)) == {}
+
+    def test_a_deleted_group_does_not_hinder_a_move(self, db: Database) -> None:
+        hosts(db, "a", "b")
+        add_group(db, "g", "affinity", "one", "two")
+        claim(db, claim_of("one", "a"), claim_of("two", "a"))
+        begin_move(db, "one", "a")
+        assert claim(db, claim_of("one", "b", claim_number=2)) != {}
+        with db.write() as session:
+            session.execute(delete(models.InstanceGroupMember))
+            session.execute(delete(models.InstanceGroup))
+        assert claim(db, claim_of("one", "b", claim_number=2)) == {}
 
     @pytest.mark.parametrize("policy", ["anti-affinity", "affinity"])
     def test_a_release_gives_the_place_back(self, db: Database, policy: str) -> None:
