@@ -14,7 +14,7 @@ BROKEN_PIPE = 141  # as a shell reports a program that SIGPIPE ended
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command. Returns the exit code: 0, 1 (failure), 2 (wrong usage), 130 (Ctrl-C)."""
     threads.report_crashes()
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    arguments = [_text(argument) for argument in sys.argv[1:]] if argv is None else list(argv)
     try:
         code = _version() if arguments == ["--version"] else _run(arguments)
         sys.stdout.flush()
@@ -24,6 +24,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     return code
+
+
+def _text(argument: str) -> str:
+    """Returns the argument as its bytes are meant: terminals send UTF-8, whatever the locale says. Other bytes are read as the locale
+    says.
+    """
+    try:
+        return os.fsencode(argument).decode()
+    except UnicodeError:
+        return argument
 
 
 def _version() -> int:

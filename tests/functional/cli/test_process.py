@@ -62,3 +62,17 @@ def test_a_name_that_the_terminal_cannot_show_is_shown_escaped(api: ApiServer) -
         words, capture_output=True, timeout=60, env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     )
     assert (done.stdout, done.stderr, done.returncode) == (b"h\\xe4\\ud800\n", b"", 0)
+
+
+def test_bug_unicode_argument_in_a_locale_of_ascii(api: ApiServer) -> None:
+    api.add_server("größe")
+    ascii_only = {"PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "LC_ALL": "C"}
+    done = subprocess.run(
+        [*MINOVA, "--url", api.url, "server", "show", "größe".encode()],
+        capture_output=True,
+        timeout=60,
+        env={**os.environ, **ascii_only},
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert rb"gr\xf6\xdfe" in done.stdout
