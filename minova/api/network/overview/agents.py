@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from minova import errors
-from minova.api.http import times
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.network import answers
@@ -29,7 +28,7 @@ class AgentsQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """`heartbeat_timestamp`: when the service was last heard."""
+    """`heartbeat_timestamp`: when the service was last heard, in UTC, in Neutron's form: 2026-11-27 12:00:00."""
 
     id: str | msgspec.UnsetType = msgspec.UNSET
     agent_type: str | msgspec.UnsetType = msgspec.UNSET
@@ -99,7 +98,7 @@ def _agents(api: Collaborators) -> Iterator[dict[str, Any]]:
             "availability_zone": zones.get(row.host, api.conf.scheduler.default_availability_zone),
             "admin_state_up": not row.disabled,
             "alive": known.is_up(row),
-            "heartbeat_timestamp": None if seen is None else times.seconds(datetime.fromtimestamp(seen, UTC)),
+            "heartbeat_timestamp": None if seen is None else f"{datetime.fromtimestamp(seen, UTC):%Y-%m-%d %H:%M:%S}",
             "description": row.disabled_reason,
             "configurations": {},
         }

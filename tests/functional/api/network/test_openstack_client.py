@@ -103,3 +103,21 @@ def test_client_works_with_security_groups(url: str) -> None:
     assert shown["security_group_ids"] == [row["ID"] for row in groups if row["Name"] == "default"]
     assert not any("rror" in said for said in quiet)
     assert sorted(row["Name"] for row in left) == ["default", "front"]
+
+
+def test_chains_of_the_client_end(url: str) -> None:
+    """Commands of several requests: what follows the first one must not fail, and leave half of it."""
+    made, tagged, found, pinned, cleared, left = openstack(
+        url,
+        "network create blue --tag red --tag new --disable-port-security -f json",
+        "network set --tag more blue",
+        "network list --tags red,more -f json",
+        "port create one --network blue --tag front --extra-dhcp-option name=bootfile-name,value=a -f json",
+        "network unset --all-tag blue",
+        "network list --any-tags red,more -f json",
+    )
+    assert (sorted(made["tags"]), made["port_security_enabled"]) == (["new", "red"], False)
+    assert tagged == ""
+    assert [row["Name"] for row in found] == ["blue"]
+    assert (pinned["tags"], pinned["extra_dhcp_opts"][0]["opt_value"]) == (["front"], "a")
+    assert (cleared, left) == ("", [])

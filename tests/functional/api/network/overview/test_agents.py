@@ -1,6 +1,7 @@
 """Computes as agents, their zones, and how many addresses networks have left."""
 
 import time
+from datetime import datetime
 
 from minova.db import models
 from tests.functional.api.compute.test_flavors_and_hosts import node, service
@@ -16,6 +17,7 @@ def test_computes_are_agents(cloud: Cloud) -> None:
     cloud.conductor.add(models.Heartbeat(service_id=1, last_seen=time.time()), node("a"))
     alive, silent = cloud.get(f"{ROOT}/agents")["agents"]
     assert (alive["host"], alive["alive"], alive["admin_state_up"]) == ("a", True, True)
+    assert datetime.strptime(alive["heartbeat_timestamp"], "%Y-%m-%d %H:%M:%S").year >= 2024  # noqa: DTZ007
     assert (alive["binary"], alive["availability_zone"]) == ("minova-compute", "nova")
     assert (silent["host"], silent["alive"], silent["heartbeat_timestamp"]) == ("b", False, None)
     assert cloud.get(f"{ROOT}/agents/{alive['id']}")["agent"]["host"] == "a"
