@@ -23,12 +23,13 @@ from tests.faults.test_crash_table import DOWN_FOR, RENEWALS, RESTART_WITHIN, ST
 from tests.faults.test_moves import LARGER, Mover
 from tests.faults.world import Process
 
-pytestmark = pytest.mark.timeout(600)
 CTX = RequestContext(request_id="req-order", user_id="u", project_id="p", is_admin=True)
 UNDISTURBED = 10.0
 # Seconds that the broker or the database is away.
 CUT = 8.0
 ALL = os.environ.get("MINOVA_TABLE") == "all"
+# All steps of a live migration are more than 60.
+pytestmark = pytest.mark.timeout(2400 if ALL else 600)
 # Every how manieth step is taken, unless all are.
 STRIDE = 1 if ALL else 7
 KILLED = ("source", "destination", "conductor", "scheduler", "broker", "database")
