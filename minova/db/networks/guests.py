@@ -1,10 +1,9 @@
-"""Finds the instance that has an address on a `local` network. No two ports of a network have the same address."""
+"""Finds the instance that has an address on a network. No two ports of a network have the same address."""
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from minova.db.models import Instance, IpAllocation, Network, Port
-from minova.objects.network.network import LOCAL
 
 
 def on_host(session: Session, host: str, address: str, network_id: str) -> str | None:
@@ -17,7 +16,6 @@ def on_host(session: Session, host: str, address: str, network_id: str) -> str |
         .where(
             IpAllocation.address == address,
             Network.uuid == network_id,
-            Network.network_type == LOCAL,
             Instance.host == host,
             Instance.deleted_at.is_(None),
         )

@@ -67,11 +67,16 @@ class GuestMetadataCases:
         found = harness.conductor.metadata_of_instance(CTX, instance_uuid=uuid, project_id=CTX.project_id)
         assert [vif.tag for vif in found.instance.network_info] == ["new", "mine"]
 
-    def test_address_on_a_flat_network_belongs_to_no_server(self, harness: ConductorHarness) -> None:
-        """Another flat or local network may have the same one."""
-        flat = network_of(harness, guest(harness, network_type="flat", physical_network="dc1"))
+    def test_bug_guest_of_a_flat_network_is_shown_a_service_that_does_not_know_it(
+        self, harness: ConductorHarness
+    ) -> None:
+        """Its request comes from its network's namespace on its host, as on a local network."""
+        uuid = guest(harness, network_type="flat", physical_network="dc1")
+        flat = network_of(harness, uuid)
+        asked = {"address": ADDRESS, "network_id": flat}
+        assert harness.conductor.metadata_of_address(CTX, host="a", **asked).instance.uuid == uuid
         with pytest.raises(errors.NotFound):
-            harness.conductor.metadata_of_address(CTX, host="a", address=ADDRESS, network_id=flat)
+            harness.conductor.metadata_of_address(CTX, host="b", **asked)
 
     def test_deleted_guest_reads_nothing(self, harness: ConductorHarness) -> None:
         uuid = guest(harness)
