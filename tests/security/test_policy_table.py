@@ -198,6 +198,9 @@ PUT /v2.1/images/{image_id}/metadata until 2.38           200 200 403 404 403 40
 GET /v2.1/images/{image_id}/metadata/{key} until 2.38     404 404 404 404 404 403 401
 PUT /v2.1/images/{image_id}/metadata/{key} until 2.38     200 200 403 404 403 403 401
 DELETE /v2.1/images/{image_id}/metadata/{key} until 2.38  404 404 403 404 403 403 401
+GET /v2.1/os-floating-ip-pools until 2.35                 200 200 200 200 200 403 401
+GET /v2.1/os-floating-ips until 2.35                      200 200 200 200 200 403 401
+GET /v2.1/os-floating-ips/{id} until 2.35         404 404 404 404 404 403 401
 GET /v2.1/os-networks until 2.35                          200 200 200 200 200 403 401
 GET /v2.1/os-networks/{network_id} until 2.35             200 200 200 404 404 403 401
 GET /v2.1/os-tenant-networks until 2.35                   200 200 200 200 200 403 401
