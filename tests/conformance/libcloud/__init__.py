@@ -1,0 +1,1 @@
+"""Apache Libcloud, unchanged, against minova with Keystone and Glance."""
