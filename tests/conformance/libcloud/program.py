@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from libcloud.compute.drivers.openstack import OpenStack_2_NodeDriver
+from libcloud.compute.drivers.openstack import OpenStack_2_NodeDriver  # type: ignore[import-not-found]
 
 # Seconds until a server has reached a state.
 WITHIN = 120.0
@@ -98,7 +98,11 @@ def life(
         raise TimeoutError(f"the server is not {vm_state}")
 
     def act(name: str, vm_state: str, *more: Any) -> None:
-        call(name, lambda: (getattr(driver, name)(server, *more), reach(vm_state)))
+        def work() -> None:
+            getattr(driver, name)(server, *more)
+            reach(vm_state)
+
+        call(name, work)
 
     call("list_nodes", driver.list_nodes)
     call("ex_get_node_details", lambda: driver.ex_get_node_details(server.id))
