@@ -1,7 +1,7 @@
 """`minova-manage config check`: what each option of a nova.conf or minova.conf does here."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from oslo_config import cfg
@@ -19,12 +19,17 @@ _TEXTS = {
 
 def run(conf: cfg.ConfigOpts) -> bool:
     """Returns whether an option is anything but used. Raises InvalidConfiguration if a file cannot be read."""
-    registered = Registered(_every_option(), tuple(configuration.older_names()), tuple(_of_libraries()))
-    found = foreign_options.findings(registered, map(Path, conf.command.files))
+    found = findings(map(Path, conf.command.files))
     for one in found:
         place = f"{one.file}: " if len(conf.command.files) > 1 else ""
         print(f"{place}{one.option}: {_text(one)}")
     return any(one.meaning is not Meaning.USED for one in found)
+
+
+def findings(files: Iterable[Path]) -> list[Finding]:
+    """Returns what each option of the files does. Raises InvalidConfiguration if a file cannot be read."""
+    registered = Registered(_every_option(), tuple(configuration.older_names()), tuple(_of_libraries()))
+    return list(foreign_options.findings(registered, files))
 
 
 def _every_option() -> cfg.ConfigOpts:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Iterator
 import msgspec
 from oslo_config import cfg
 
+from minova import conf as configuration
 from minova.cmd import database, gauges
+from minova.cmd.commands import config_check
 from minova.db.engine import Database
 from minova.health.doctor import broker, guests, images, machine, networks, services, space, tasks
 from minova.health.doctor import database as of_database
@@ -46,8 +48,8 @@ def examine(conf: cfg.ConfigOpts, db: Database) -> list[Finding]:
         found = _rows(conf, db)
         queues = list(gauges.queue_names(db, float(conf.service_down_time)))
         found += broker.check(conf, queues)
-    # After the broker: its library registers options.
-    return [*found, *machine.check(conf, time.time())]
+    # After the broker: its library registers options that name certificates.
+    return [*found, *machine.check(conf, config_check.findings(configuration.files(conf)), time.time())]
 
 
 def _rows(conf: cfg.ConfigOpts, db: Database) -> list[Finding]:

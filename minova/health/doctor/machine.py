@@ -1,31 +1,34 @@
 """The configuration of this machine: certificates, modes of files, unknown options."""
 
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from oslo_config import cfg
 
 from minova import certificates, private_files
 from minova import conf as configuration
+from minova.conf import foreign_options
 from minova.health.certificate_watch import SOON
 from minova.health.doctor.findings import Finding, Severity
-from minova.health.doctor.options import unknown
 
 KEYS = ("ssl_key_file", "keyfile", "key_file")
 
 
-def check(conf: cfg.ConfigOpts, now: float) -> Iterator[Finding]:
+def check(conf: cfg.ConfigOpts, options: Iterable[foreign_options.Finding], now: float) -> Iterator[Finding]:
+    """`options`: what each option in the configuration files does."""
     yield from _certificates(conf, now)
     yield from _modes(conf)
-    for file, group, name in unknown(conf):
-        yield Finding(
-            area="options",
-            subject=f"[{group}] {name} in {file}",
-            problem="is no option that minova reads",
-            mend="remove it, or correct its name: etc/minova/minova.conf.sample has all",
-            severity=Severity.WARNING,
-        )
+    for one in options:
+        if one.meaning is foreign_options.Meaning.UNKNOWN:
+            yield Finding(
+                area="options",
+                subject=f"{one.option} in {one.file}",
+                problem="is no option that minova reads",
+                detail=f"did you mean {one.text}?" if one.text else "",
+                mend=f"correct its name; minova-manage config check {one.file} shows what each option does",
+                severity=Severity.WARNING,
+            )
 
 
 def _certificates(conf: cfg.ConfigOpts, now: float) -> Iterator[Finding]:
