@@ -5,6 +5,7 @@ from typing import Any
 
 from netaddr import IPNetwork
 
+from minova.objects.network.network import LOCAL
 from minova.objects.network.vif import DHCP, Vif, VifAddress, VifSubnet, tap_name
 
 # The type of a link on a bridge of the host.
@@ -77,7 +78,10 @@ def _way(vif: Vif, address: VifAddress, subnet: VifSubnet) -> str:
     """
     if vif.from_neutron:
         return DHCP if subnet.enable_dhcp else ""
-    return dict(vif.served_addresses).get(address, "")
+    way = dict(vif.served_addresses).get(address, "")
+    # No host advertises a router that is outside, and renderers of cloud-init take a route from a static address alone.
+    is_outside = vif.network_type != LOCAL and subnet.ip_version == 6 and subnet.gateway_ip is not None
+    return "" if is_outside else way
 
 
 def _services(subnet: VifSubnet) -> list[dict[str, str]]:

@@ -29,7 +29,8 @@ ADDRESSES |= {"auto": "fd01::7", "less": "fd02::7", "given": "fd03::7", "wide": 
         (LOCAL, (OFF,), ["ipv4"]),
         (LOCAL, (FIRST, SIX), ["ipv4_dhcp", "ipv6"]),
         (FLAT, (FIRST, SIX), ["ipv4_dhcp", "ipv6"]),
-        (FLAT, (OFF, AUTOMATIC, STATELESS), ["ipv4", "ipv6_slaac", "ipv6_dhcpv6-stateless"]),
+        (LOCAL, (OFF, AUTOMATIC, STATELESS), ["ipv4", "ipv6_slaac", "ipv6_dhcpv6-stateless"]),
+        (FLAT, (OFF, AUTOMATIC, STATELESS), ["ipv4", "ipv6", "ipv6_dhcpv6-stateless"]),  # its router is outside
         (VLAN, (GIVEN, WIDE), ["ipv6_dhcpv6-stateful", "ipv6"]),
         (NEUTRON, (NO_GATEWAY, SIX, OFF), ["ipv4_dhcp", "ipv6_dhcp", "ipv4"]),  # Neutron serves by its own word
     ],
@@ -54,11 +55,12 @@ def test_an_address_without_dhcp_has_its_route_and_resolvers() -> None:
     assert network["services"] == [{"type": "dns", "address": "192.0.2.53"}]
 
 
-def test_advertised_address_comes_with_the_route_that_no_advertisement_has() -> None:
-    """Only the router outside could advertise itself; cloud-init takes the route from here."""
+def test_route_to_a_router_outside_comes_with_a_static_address() -> None:
+    """Only that router could advertise itself, and cloud-init's netplan drops routes of advertised addresses."""
     address = VifAddress(subnet_id="auto", ip_address="fd01::7")
     vif = Vif(
         port_id="p", mac_address="m", network_id="n", network_type=FLAT, subnets=(AUTOMATIC,), addresses=(address,)
     )
     (network,) = network_data([vif])["networks"]
+    assert (network["type"], network["ip_address"]) == ("ipv6", "fd01::7")
     assert network["routes"] == [{"network": "::", "netmask": "::", "gateway": "fd01::1"}]
