@@ -350,6 +350,21 @@ NO_NETWORK_OPTION: Mapping[str, Mapping[str, str]] = {
         ],
         NOT_YET,
     ),
+    "subnet set": dict.fromkeys(
+        [
+            "--dns-publish-fixed-ip",
+            "--extra-property",
+            "--leak-routes",
+            "--network-segment",
+            "--no-dns-nameservers",
+            "--no-dns-publish-fixed-ip",
+            "--no-leak-routes",
+            "--no-tag",
+            "--service-type",
+            "--tag",
+        ],
+        NOT_YET,
+    ),
 }
 
 # Options that minova's commands have not.
