@@ -35,13 +35,13 @@ from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.actions.table import BY_KIND
+from minova.objects.guests.console import ConsoleAddress, ConsoleType
+from minova.objects.guests.diagnostics import GuestDiagnostics
 from minova.objects.hosts.cloud import CloudState, is_shown
 from minova.objects.hosts.node_audit import NodeAudit
 from minova.objects.hosts.service import SERVICE_VERSION, Service, ServiceInstructions
 from minova.objects.network.vif import GroupMembers
 from minova.objects.servers.build import BuildMessage
-from minova.objects.servers.console import ConsoleAddress, ConsoleType
-from minova.objects.servers.diagnostics import GuestDiagnostics
 from minova.objects.servers.failures import kind_of
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.moves import MoveMessage

@@ -22,7 +22,7 @@ from minova.consoleproxy.places import Client, Places
 from minova.context import service_context
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
-from minova.objects.servers.console import ConsoleGrant, canonical_address, is_loopback
+from minova.objects.guests.console import ConsoleGrant, canonical_address, is_loopback
 
 LOG = logging.getLogger(__name__)
 

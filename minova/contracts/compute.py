@@ -5,11 +5,11 @@ from typing import ClassVar, Protocol
 from minova.context import RequestContext
 from minova.contracts.base import Role, call, called_by, cast, contract
 from minova.objects.actions.host_arguments import HostArguments
+from minova.objects.guests.console import ConsoleAddress
+from minova.objects.guests.diagnostics import GuestDiagnostics
 from minova.objects.hosts.node_audit import NodeAudit
 from minova.objects.network.vif import GroupMembers
 from minova.objects.servers.build import BuildMessage
-from minova.objects.servers.console import ConsoleAddress
-from minova.objects.servers.diagnostics import GuestDiagnostics
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.moves import MoveMessage
 

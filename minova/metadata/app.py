@@ -13,7 +13,7 @@ from minova.metadata import paths
 from minova.metadata.guests import Guests
 from minova.metadata.paths import Document
 from minova.metadata.recent import Rates, Recent
-from minova.objects.servers.guest_metadata import LONGEST_PASSWORD
+from minova.objects.guests.guest_metadata import LONGEST_PASSWORD
 from minova.virt.config_drive.builder import GuestFiles
 from minova.virt.driver.domains import GuestData
 

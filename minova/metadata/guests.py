@@ -14,7 +14,7 @@ import msgspec
 from minova import errors
 from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
-from minova.objects.servers.guest_metadata import GuestMetadata
+from minova.objects.guests.guest_metadata import GuestMetadata
 
 
 class Caller(Hashable, Protocol):

@@ -16,7 +16,7 @@ from minova.api.listener.service import HttpService, Listen
 from minova.contracts.conductor import ConductorApi
 from minova.metadata.app import MetadataApp
 from minova.metadata.guests import NETWORK_ID, LocalGuests, ProxiedGuests
-from minova.objects.servers.guest_metadata import ADDRESS, PORT
+from minova.objects.guests.guest_metadata import ADDRESS, PORT
 from minova.virt.config_drive.builder import GuestFiles
 from minova.virt.namespaces.host_networks import HostNetworks
 

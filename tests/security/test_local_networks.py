@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from minova.objects.servers.guest_metadata import ADDRESS
+from minova.objects.guests.guest_metadata import ADDRESS
 from minova.virt.namespaces.kernel import within
 from minova.virt.namespaces.namespaces import Namespaces
 from minova.virt.namespaces.network import LocalNetwork, Subnet

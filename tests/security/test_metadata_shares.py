@@ -15,7 +15,7 @@ from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.metadata import service
 from minova.metadata.guests import NETWORK_ID, LocalGuest, LocalGuests
-from minova.objects.servers.guest_metadata import GuestMetadata
+from minova.objects.guests.guest_metadata import GuestMetadata
 from minova.virt.namespaces.network import LocalNetwork, Subnet
 from tests.cluster import wait_for
 from tests.fakes.host_networks import FakeHostNetworks

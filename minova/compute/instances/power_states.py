@@ -8,7 +8,7 @@ from minova import errors
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.actions.guest_changes import FAULTS
-from minova.objects.servers.guest_states import GuestState
+from minova.objects.guests.guest_states import GuestState
 from minova.objects.servers.states import PowerState
 
 LOG = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from minova.compute.instances.domains import Domains
 from minova.compute.tracker.nodes import Nodes
 from minova.context import service_context
 from minova.objects.actions.guest_changes import FAULTS
-from minova.objects.servers.guest_states import SHOULD_RUN, GuestReason, GuestState
+from minova.objects.guests.guest_states import SHOULD_RUN, GuestReason, GuestState
 from minova.objects.servers.states import PowerState
 from minova.virt.driver.power import PowerDriver
 

@@ -14,7 +14,7 @@ from minova import errors
 from minova.conductor.hosts.liveness import COMPUTE
 from minova.db.hosts import identity, services
 from minova.db.models import Service
-from minova.objects.servers.console import canonical_address, is_loopback
+from minova.objects.guests.console import canonical_address, is_loopback
 
 LOG = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from minova.context import RequestContext
 from minova.db.servers import actions, instances
 from minova.db.servers.instances import IdleInstance
 from minova.objects.actions.guest_changes import GuestChange, change_of
+from minova.objects.guests.guest_states import GuestState, reason_of
 from minova.objects.servers.failures import Failure
-from minova.objects.servers.guest_states import GuestState, reason_of
 from minova.objects.servers.states import PowerState
 
 LOG = logging.getLogger(__name__)

@@ -38,11 +38,11 @@ from minova.objects.catalogue import disk_config
 from minova.objects.catalogue.key_pair import KeyPair
 from minova.objects.catalogue.quota import fitting
 from minova.objects.catalogue.quota import refusal as refusal_text
+from minova.objects.guests.local_disks import to_metadata
 from minova.objects.network.physical_networks import require_segments
 from minova.objects.requests import required_traits
 from minova.objects.requests.request_spec import Destination, PlacementFilter, RequestSpec
 from minova.objects.requests.server_request import CreatedServers, CreateServers, ServerRequest
-from minova.objects.servers.local_disks import to_metadata
 from minova.objects.servers.states import TaskState, VmState
 
 # The first call of the scheduler is committed together with the tasks.

@@ -13,7 +13,7 @@ from minova.contracts.conductor.api.servers import ServerPasswordsApi
 from minova.contracts.conductor.metadata import MetadataOfHostsApi, MetadataOfProjectsApi
 from minova.db.networks import guests
 from minova.db.servers import instances
-from minova.objects.servers.guest_metadata import LONGEST_PASSWORD, PASSWORD, GuestMetadata
+from minova.objects.guests.guest_metadata import LONGEST_PASSWORD, PASSWORD, GuestMetadata
 
 
 class GuestMetadatas(ServerPasswordsApi, MetadataOfHostsApi, MetadataOfProjectsApi):

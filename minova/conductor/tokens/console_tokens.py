@@ -13,7 +13,7 @@ from minova.context import RequestContext
 from minova.contracts.conductor.api.servers import ConsoleTokensApi
 from minova.contracts.conductor.consoleproxies import ConsoleGrantsApi
 from minova.db.servers import console_tokens, instances
-from minova.objects.servers.console import ConsoleGrant, ConsoleType
+from minova.objects.guests.console import ConsoleGrant, ConsoleType
 
 # Length of a token in bytes: too long to guess while the token is valid.
 TOKEN_BYTES = 32

@@ -5,8 +5,8 @@ from typing import Protocol
 from minova.context import RequestContext
 from minova.contracts.base import Role, call, called_by
 from minova.contracts.conductor.audiences import API_TOPIC, API_TOPIC_SINCE
+from minova.objects.guests.console import ConsoleGrant
 from minova.objects.hosts.bounds import Reason
-from minova.objects.servers.console import ConsoleGrant
 
 
 @called_by(Role.CONSOLEPROXY, topic=API_TOPIC, topic_since=API_TOPIC_SINCE)

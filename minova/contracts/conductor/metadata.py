@@ -5,8 +5,8 @@ from typing import Protocol
 from minova.context import RequestContext
 from minova.contracts.base import Role, call, called_by
 from minova.contracts.conductor.audiences import API_TOPIC, API_TOPIC_SINCE
+from minova.objects.guests.guest_metadata import GuestMetadata
 from minova.objects.hosts.bounds import Line, Reason
-from minova.objects.servers.guest_metadata import GuestMetadata
 
 
 @called_by(Role.METADATA, topic=API_TOPIC, topic_since=API_TOPIC_SINCE, speaks_for_host=True)

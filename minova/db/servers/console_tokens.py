@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from minova.db.clock import for_insert
 from minova.db.models import ConsoleToken
-from minova.objects.servers.console import ConsoleType
+from minova.objects.guests.console import ConsoleType
 
 
 class OpenedConsole(NamedTuple):

@@ -6,7 +6,7 @@ from sqlalchemy import select
 
 from minova.db.models import ComputeNode, Instance, NodeAudit, Task, UnexpectedGuest
 from minova.health.doctor.findings import Finding, Patient, Severity
-from minova.objects.servers.guest_states import SHOULD_RUN
+from minova.objects.guests.guest_states import SHOULD_RUN
 from minova.objects.servers.states import PowerState, VmState, power_state_of
 from minova.objects.unexpected.removal_rules import WHY, Verdict
 from minova.placement.audit import gather

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from minova.objects.servers.guest_states import stands_still
+from minova.objects.guests.guest_states import stands_still
 from minova.objects.servers.states import PowerState, State, TaskState, VmState
 
 # Seconds for the host of an action with secret arguments: longer than the host waits for a guest (`virt`,

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from minova.objects.actions.power_rules import OFF, RUNS_BY_ITSELF, STOPS_BY_ITSELF
-from minova.objects.servers.guest_states import SHOULD_RUN, GuestReason, GuestState
+from minova.objects.guests.guest_states import SHOULD_RUN, GuestReason, GuestState
 from minova.objects.servers.states import PowerState, VmState
 
 # The kinds of failure (`failures.py`) of guests that stand still or have crashed.

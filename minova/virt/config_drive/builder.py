@@ -10,8 +10,8 @@ from oslo_config import cfg
 
 from minova.errors import GuestDataUnacceptable
 from minova.objects.catalogue.guest_hardware import DISK_BUSES, guest_hardware
+from minova.objects.guests.local_disks import local_disks, root_tag_of
 from minova.objects.servers.instance import Instance
-from minova.objects.servers.local_disks import local_disks, root_tag_of
 from minova.virt import programs
 from minova.virt.config_drive import contents, file_systems
 from minova.virt.config_drive.contents import SEED_SIZE, DriveValues

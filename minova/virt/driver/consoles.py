@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from minova.objects.servers.console import ConsoleAddress, ConsoleType
+from minova.objects.guests.console import ConsoleAddress, ConsoleType
 
 
 def last_lines(text: str, length: int | None) -> str:

@@ -3,7 +3,7 @@
 import threading
 from typing import Protocol
 
-from minova.objects.servers.guest_states import GuestState
+from minova.objects.guests.guest_states import GuestState
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
 

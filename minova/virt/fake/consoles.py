@@ -3,7 +3,7 @@
 from oslo_config import cfg
 
 from minova import errors
-from minova.objects.servers.console import ConsoleAddress, ConsoleType
+from minova.objects.guests.console import ConsoleAddress, ConsoleType
 from minova.objects.servers.states import PowerState
 from minova.virt.driver.consoles import last_lines
 from minova.virt.fake.records import FakeRecords

@@ -6,7 +6,7 @@ import msgspec
 
 from minova.objects.actions.guest_changes import FAULTS
 from minova.objects.actions.power_rules import ON
-from minova.objects.servers.guest_states import GuestReason, GuestState
+from minova.objects.guests.guest_states import GuestReason, GuestState
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
 from minova.virt.fake.domains import FakeDomains

@@ -11,8 +11,8 @@ from oslo_config import cfg
 from minova import errors
 from minova.codecs import Decoder
 from minova.objects.actions.power_rules import OFF
+from minova.objects.guests.guest_states import GuestReason
 from minova.objects.hosts.compute_node import DomainView
-from minova.objects.servers.guest_states import GuestReason
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
 from minova.private_files import make_folder

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import msgspec
 
 from minova import errors
-from minova.objects.servers.console import ConsoleType
+from minova.objects.guests.console import ConsoleType
 
 
 class SerialConsoles(msgspec.Struct, frozen=True, kw_only=True):

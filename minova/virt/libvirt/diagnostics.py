@@ -7,7 +7,7 @@ from xml.etree import ElementTree as ET
 
 import libvirt
 
-from minova.objects.servers.diagnostics import CpuUse, DiskUse, GuestDiagnostics, NicUse
+from minova.objects.guests.diagnostics import CpuUse, DiskUse, GuestDiagnostics, NicUse
 
 T = TypeVar("T")
 _DISK = ("read_requests", "read_bytes", "write_requests", "write_bytes", "errors")

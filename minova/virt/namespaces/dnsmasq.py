@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from minova.objects.guests.guest_metadata import ADDRESS
 from minova.objects.network.guest_names import DOMAIN
 from minova.objects.network.network import STATEFUL
-from minova.objects.servers.guest_metadata import ADDRESS
 from minova.virt.namespaces.network import GUESTS, UPLINK, Host, LocalNetwork, Record, Subnet
 
 CONFIGURATION, PID = "dnsmasq.conf", "dnsmasq.pid"

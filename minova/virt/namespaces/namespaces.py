@@ -26,8 +26,8 @@ import msgspec
 
 from minova.codecs import Decoder
 from minova.errors import HypervisorError
+from minova.objects.guests.guest_metadata import ADDRESS, PORT
 from minova.objects.network.addresses import link_local
-from minova.objects.servers.guest_metadata import ADDRESS, PORT
 from minova.virt.namespaces import dnsmasq, rules
 from minova.virt.namespaces.host_routes import overlapping, routes_of_host
 from minova.virt.namespaces.kernel import NAMED, OWN, ip, run, within

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 
 import msgspec
 
+from minova.objects.guests.guest_metadata import ADDRESS
 from minova.objects.network.addresses import OF_EACH_HOST
 from minova.objects.network.network import AUTOMATIC, MODES, STATEFUL
 from minova.objects.network.vif import DHCP, Vif, bridge_name, network_name, tap_name
-from minova.objects.servers.guest_metadata import ADDRESS
 
 # The addresses of the links between the host and its namespaces: two for each network.
 LINK = ipaddress.IPv4Network("169.254.0.0/18")

@@ -6,7 +6,7 @@ two in the host for all of them, of which the one for bridges changes with each 
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from minova.objects.servers.guest_metadata import ADDRESS, PORT
+from minova.objects.guests.guest_metadata import ADDRESS, PORT
 from minova.virt.namespaces.network import GUESTS, HOST, LINK, UPLINK, LocalNetwork, Record
 from minova.virt.namespaces.network import PORT as INTO_BRIDGE
 

@@ -15,9 +15,9 @@ from minova import errors
 from minova.api.app import App, make_app
 from minova.context import RequestContext
 from minova.db.engine import Database
+from minova.objects.guests.console import ConsoleAddress
+from minova.objects.guests.diagnostics import GuestDiagnostics
 from minova.objects.hosts.node_audit import NodeAudit
-from minova.objects.servers.console import ConsoleAddress
-from minova.objects.servers.diagnostics import GuestDiagnostics
 from tests.fakes.row_conductor import RowConductor
 from tests.tables import Rows, add_rows, copy_rows, create_all
 

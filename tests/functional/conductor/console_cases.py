@@ -10,8 +10,8 @@ from minova.conductor.hosts import console_addresses
 from minova.db import models
 from minova.db.hosts import identity as hosts
 from minova.db.hosts import services
+from minova.objects.guests.console import ConsoleGrant, ConsoleType
 from minova.objects.hosts.service import SERVICE_VERSION, HostIdentity, Service
-from minova.objects.servers.console import ConsoleGrant, ConsoleType
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, request
 from tests.functional.scheduler.cloud import named
 

@@ -11,6 +11,8 @@ from minova.contracts.compute import ComputeApi
 from minova.contracts.scheduler import SchedulerApi
 from minova.db.engine import Database
 from minova.objects.actions.host_arguments import HostArguments
+from minova.objects.guests.console import ConsoleAddress
+from minova.objects.guests.diagnostics import GuestDiagnostics
 from minova.objects.hosts.node_audit import NodeAudit
 from minova.objects.network.vif import GroupMembers
 from minova.objects.requests.capacity import Capacity
@@ -18,8 +20,6 @@ from minova.objects.requests.diagnosis import Diagnosis, FilterStep, ScheduleAns
 from minova.objects.requests.request_spec import HostLimits, RequestSpec, Selection
 from minova.objects.requests.resource_request import resource_alternatives
 from minova.objects.servers.build import BuildMessage
-from minova.objects.servers.console import ConsoleAddress
-from minova.objects.servers.diagnostics import GuestDiagnostics
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.moves import MoveMessage
 from minova.placement.allocations import claims as allocations

@@ -18,7 +18,7 @@ from minova.consoleproxy import server as proxy_server
 from minova.consoleproxy.handler import MAX_FRAME
 from minova.consoleproxy.server import ConsoleProxy
 from minova.context import RequestContext
-from minova.objects.servers.console import ConsoleAddress, ConsoleGrant, ConsoleType
+from minova.objects.guests.console import ConsoleAddress, ConsoleGrant, ConsoleType
 from tests.cluster import wait_for
 from tests.servers.authority import Authority
 

@@ -20,7 +20,7 @@ from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.metadata import service
 from minova.metadata.recent import BURST
-from minova.objects.servers.guest_metadata import LONGEST_PASSWORD, GuestMetadata
+from minova.objects.guests.guest_metadata import LONGEST_PASSWORD, GuestMetadata
 from minova.objects.servers.instance import Instance
 from minova.virt.namespaces.network import LocalNetwork, Subnet
 from tests.fakes.host_networks import FakeHostNetworks

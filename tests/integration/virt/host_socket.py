@@ -9,7 +9,7 @@ from minova import errors
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.metadata import service
-from minova.objects.servers.guest_metadata import GuestMetadata
+from minova.objects.guests.guest_metadata import GuestMetadata
 from minova.objects.servers.instance import Instance
 from minova.virt.namespaces.host_networks import of_this_host
 from tests.servers.libvirtd import Libvirtd

@@ -16,7 +16,7 @@ from minova import conf as configuration
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.metadata import service
-from minova.objects.servers.guest_metadata import GuestMetadata
+from minova.objects.guests.guest_metadata import GuestMetadata
 from minova.objects.servers.instance import Instance
 from minova.virt.config_drive.builder import ConfigDrives
 from minova.virt.driver.domains import GuestData

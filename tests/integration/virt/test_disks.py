@@ -16,8 +16,8 @@ from minova.errors import DiskFull, HardwareNotOffered, HypervisorError, ImageUn
 from minova.image_format import inspection
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
+from minova.objects.guests.local_disks import LocalDisk, to_metadata
 from minova.objects.servers.instance import Instance
-from minova.objects.servers.local_disks import LocalDisk, to_metadata
 from minova.virt.driver.domains import RowHost
 from minova.virt.libvirt.storage.disk_images import Base
 from minova.virt.libvirt.storage.disks import Disks, DiskSettings, WriteDrive

@@ -12,8 +12,8 @@ import pytest
 
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
+from minova.objects.guests.local_disks import LocalDisk, to_metadata
 from minova.objects.servers.instance import Instance
-from minova.objects.servers.local_disks import LocalDisk, to_metadata
 from minova.virt.driver import Driver
 from tests.cluster import wait_for
 from tests.integration.virt.guest_console import GuestConsole

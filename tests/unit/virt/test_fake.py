@@ -10,7 +10,7 @@ from minova import conf as configuration
 from minova import virt
 from minova.errors import Conflict, ConsoleTypeUnavailable, HypervisorUnavailable, NotFound
 from minova.objects.catalogue.flavor import Flavor
-from minova.objects.servers.console import ConsoleType
+from minova.objects.guests.console import ConsoleType
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
 from minova.virt.fake import FakeDriver

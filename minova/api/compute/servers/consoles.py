@@ -17,7 +17,7 @@ from minova.api.http.definition import Route
 from minova.api.http.microversions import History, changed
 from minova.codecs import Decoder
 from minova.db.api_queries.instances import InstanceRow
-from minova.objects.servers.console import ConsoleType
+from minova.objects.guests.console import ConsoleType
 from minova.objects.servers.failures import kind_of, text_of
 
 LOG = logging.getLogger(__name__)

@@ -38,10 +38,10 @@ from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.image_fitness import format_refused, unfit
 from minova.objects.catalogue.key_pair import KeyPair
 from minova.objects.catalogue.quota import UNLIMITED
+from minova.objects.guests.local_disks import requested_disks, requested_root_tag
 from minova.objects.network.network import DEFAULT_GROUP, MAX_GROUPS
 from minova.objects.requests import required_traits
 from minova.objects.requests.server_request import CreateServers, ServerRequest
-from minova.objects.servers.local_disks import requested_disks, requested_root_tag
 from minova.objects.servers.server_changes import MAX_TAGS
 
 REQUEST_UUID = "X-Minova-Request-UUID"

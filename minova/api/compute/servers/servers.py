@@ -37,8 +37,8 @@ from minova.db.catalogue import server_groups
 from minova.db.networks import security_groups, vifs
 from minova.db.servers import request_specs, tags
 from minova.objects.catalogue.disk_config import DiskConfig
+from minova.objects.guests.guest_metadata import PASSWORD
 from minova.objects.requests.request_spec import RequestSpec
-from minova.objects.servers.guest_metadata import PASSWORD
 from minova.objects.servers.server_changes import ServerChanges
 
 

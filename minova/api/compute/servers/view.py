@@ -17,10 +17,10 @@ from minova.db.api_queries.instances import InstanceRow
 from minova.objects.catalogue import disk_config
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
+from minova.objects.guests.guest_states import stands_still
 from minova.objects.network.vif import Vif
 from minova.objects.requests.request_spec import RequestSpec
 from minova.objects.servers.failures import text_of
-from minova.objects.servers.guest_states import stands_still
 from minova.objects.servers.server_status import Status, status_of
 from minova.objects.servers.states import TaskState, VmState, power_state_of
 

@@ -3,7 +3,7 @@
 from oslo_utils import units
 
 from minova import errors
-from minova.objects.servers.console import ConsoleAddress, ConsoleType
+from minova.objects.guests.console import ConsoleAddress, ConsoleType
 from minova.virt.driver.consoles import last_lines
 from minova.virt.libvirt.consoles import port_of
 from minova.virt.libvirt.driver.base import LibvirtBase

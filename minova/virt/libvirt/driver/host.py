@@ -11,9 +11,9 @@ from oslo_utils import units
 
 from minova import errors
 from minova.objects.catalogue.flavor import Flavor, Overhead
+from minova.objects.guests.console import ConsoleType
 from minova.objects.hosts.compute_node import HypervisorView, clamped
 from minova.objects.hosts.cpu_times import CpuTimes
-from minova.objects.servers.console import ConsoleType
 from minova.virt.libvirt.consoles import SerialPorts, port_of
 from minova.virt.libvirt.driver.base import LibvirtBase
 from minova.virt.libvirt.host_view import HostReader, cpus_of

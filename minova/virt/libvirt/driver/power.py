@@ -9,7 +9,7 @@ import libvirt
 
 from minova import errors
 from minova.objects.actions.guest_changes import FAULTS
-from minova.objects.servers.guest_states import GuestReason, GuestState
+from minova.objects.guests.guest_states import GuestReason, GuestState
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
 from minova.virt.libvirt import guest_agent

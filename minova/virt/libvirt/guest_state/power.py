@@ -8,7 +8,7 @@ import libvirt
 
 from minova import errors
 from minova.objects.actions.power_rules import ON
-from minova.objects.servers.guest_states import GuestReason, GuestState
+from minova.objects.guests.guest_states import GuestReason, GuestState
 from minova.objects.servers.states import PowerState
 
 _Row = tuple[PowerState, GuestReason]

@@ -16,8 +16,8 @@ from minova.errors import HypervisorError, ImageUnacceptable
 from minova.image_format.inspected_files import inspect_once
 from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.image_fitness import unfit
+from minova.objects.guests.local_disks import LocalDisk
 from minova.objects.servers.instance import Instance
-from minova.objects.servers.local_disks import LocalDisk
 from minova.virt import programs
 from minova.virt.libvirt.guest_files.disk_formats import RAW
 

@@ -26,8 +26,8 @@ from minova.errors import (
     StaleAttempt,
     UnknownDiskFormat,
 )
+from minova.objects.guests.local_disks import FORMATS, LocalDisk, local_disks
 from minova.objects.servers.instance import Instance
-from minova.objects.servers.local_disks import FORMATS, LocalDisk, local_disks
 from minova.private_files import make_folder
 from minova.virt import programs
 from minova.virt.disk_space import disk_full, require_room

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from oslo_utils import units
 
+from minova.objects.guests.local_disks import LocalDisk
 from minova.objects.servers.instance import Instance
-from minova.objects.servers.local_disks import LocalDisk
 from minova.virt import programs
 from minova.virt.libvirt.guest_files import disk_formats
 from minova.virt.libvirt.storage import disk_images

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
+from minova.objects.guests.guest_metadata import ADDRESS, PORT
 from minova.objects.network.addresses import OF_EACH_HOST, link_local, overlap
 from minova.objects.network.network import EGRESS, INGRESS, LOCAL
 from minova.objects.network.vif import Vif, VifRule, VifSubnet, filter_name, within_bound
-from minova.objects.servers.guest_metadata import ADDRESS, PORT
 
 # Priorities: rules with lower numbers come first. Numbers below 0 are on the bridge, numbers from 0 on above it.
 _L2, _L2_END, _REPLIES, _GATEWAY, _ALLOWED, _END = -900, -500, 100, 150, 300, 900

@@ -32,10 +32,10 @@ from minova.objects.catalogue.guest_hardware import (
 from minova.objects.catalogue.guest_limits import GuestLimits, guest_limits
 from minova.objects.catalogue.image_properties import typed
 from minova.objects.catalogue.vif_queues import queues_of
+from minova.objects.guests.chosen_hardware import MACHINE_TYPE, ChosenHardware, alias_of, with_choice
 from minova.objects.hosts.pci import PciDevice
 from minova.objects.network.network import LOCAL
 from minova.objects.network.vif import Vif, filter_name, network_name, tap_name
-from minova.objects.servers.chosen_hardware import MACHINE_TYPE, ChosenHardware, alias_of, with_choice
 from minova.objects.servers.instance import Instance
 from minova.virt.libvirt.consoles import SerialConsoles
 from minova.virt.libvirt.inventory.capabilities import canonical_arch

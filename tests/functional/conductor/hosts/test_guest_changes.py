@@ -9,7 +9,7 @@ from minova import errors
 from minova.api.compute.servers.view import shows_fault
 from minova.db import models
 from minova.db.api_queries import instances
-from minova.objects.servers.guest_states import GuestReason
+from minova.objects.guests.guest_states import GuestReason
 from minova.objects.servers.states import PowerState
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from minova import metrics
-from minova.objects.servers.guest_states import GuestReason
+from minova.objects.guests.guest_states import GuestReason
 from minova.objects.servers.states import PowerState, VmState
 from tests.fakes.computes import Compute
 

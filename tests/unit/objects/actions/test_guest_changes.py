@@ -3,8 +3,8 @@
 import pytest
 
 from minova.objects.actions.guest_changes import FAULTS, STOPS, change_of
+from minova.objects.guests.guest_states import GuestReason, GuestState
 from minova.objects.servers.failures import TEXTS
-from minova.objects.servers.guest_states import GuestReason, GuestState
 from minova.objects.servers.states import PowerState, VmState
 
 RUNNING, PAUSED, OFF, CRASHED = PowerState.RUNNING, PowerState.PAUSED, PowerState.SHUTDOWN, PowerState.CRASHED

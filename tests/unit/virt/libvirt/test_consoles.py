@@ -2,7 +2,7 @@
 
 import pytest
 
-from minova.objects.servers.console import ConsoleType
+from minova.objects.guests.console import ConsoleType
 from minova.virt.libvirt.consoles import port_of
 
 SERIAL = """<domain><devices>

@@ -20,7 +20,7 @@ from minova.api.http.definition import Route
 from minova.api.http.microversions import History, changed
 from minova.db.api_queries import services as read_services
 from minova.db.api_queries.instances import InstanceRow
-from minova.objects.servers.diagnostics import GuestDiagnostics, NicUse
+from minova.objects.guests.diagnostics import GuestDiagnostics, NicUse
 
 LOG = logging.getLogger(__name__)
 POLICY = "os_compute_api:os-server-diagnostics"

@@ -8,7 +8,7 @@ import pytest
 
 from minova import errors
 from minova.db import models
-from minova.objects.servers.diagnostics import CpuUse, DiskUse, GuestDiagnostics, NicUse
+from minova.objects.guests.diagnostics import CpuUse, DiskUse, GuestDiagnostics, NicUse
 from tests.functional.api.compute.test_flavors_and_hosts import service
 from tests.functional.api.conftest import Cloud, at
 

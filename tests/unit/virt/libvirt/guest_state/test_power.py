@@ -6,7 +6,7 @@ import libvirt
 import pytest
 
 from minova import errors
-from minova.objects.servers.guest_states import GuestReason
+from minova.objects.guests.guest_states import GuestReason
 from minova.objects.servers.states import PowerState
 from minova.virt.libvirt.guest_state import power
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from minova.errors import BadRequest
 from minova.objects.catalogue.flavor import Flavor
-from minova.objects.servers.instance import Instance
-from minova.objects.servers.local_disks import (
+from minova.objects.guests.local_disks import (
     LocalDisk,
     flavor_disks,
     local_disks,
@@ -18,6 +17,7 @@ from minova.objects.servers.local_disks import (
     root_tag_of,
     to_metadata,
 )
+from minova.objects.servers.instance import Instance
 
 FLAVOR = Flavor(flavorid="f", name="f", vcpus=1, memory_mb=1, root_gb=1, ephemeral_gb=3, swap=512)
 ROOT = {"source_type": "image", "destination_type": "local", "boot_index": 0, "uuid": "image"}
