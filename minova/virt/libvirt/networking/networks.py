@@ -137,7 +137,15 @@ class LocalNetworks:
             undefine()
 
     def _leave_bridge(self, bridge: str, macs: set[str]) -> None:
-        """The namespace goes with the last interface that it serves: guests of others may use the bridge."""
+        """The namespace goes with the last interface that it serves: guests of others may use the bridge. Where the
+        helper does not answer, `repair` does it later: the domain must go, and perhaps nothing is served there.
+        """
+        try:
+            self._forget_on_bridge(bridge, macs)
+        except HypervisorError as error:
+            LOG.warning("What serves guests on bridge %s is removed later: %s", bridge, error)
+
+    def _forget_on_bridge(self, bridge: str, macs: set[str]) -> None:
         for network_id, record in self._namespaces.records().items():
             if record.network.over != bridge:
                 continue
@@ -273,7 +281,7 @@ class LocalNetworks:
         there = {mac for _, _, mac in _interfaces_of_all(connection)}
         gone = {host.mac for host in record.hosts} - there
         if gone or not record.hosts:
-            self._leave_bridge(record.network.over, gone)
+            self._forget_on_bridge(record.network.over, gone)
 
     def try_out(self, connection: Any, vif: Vif) -> None:
         """Make the network of an interface, and remove it unless a domain uses it. Raises as `plug`."""

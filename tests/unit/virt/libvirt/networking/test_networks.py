@@ -8,6 +8,7 @@ import libvirt
 import msgspec
 import pytest
 
+from minova.errors import HypervisorError
 from minova.objects.network.vif import Vif, VifAddress, VifSubnet, bridge_name, network_name
 from minova.virt.libvirt.networking.networks import LocalNetworks
 from minova.virt.libvirt.networking.repair import Repair
@@ -131,6 +132,25 @@ def test_changed_subnets_reach_the_namespace_with_the_change() -> None:
     before = len(namespaces.ensured)
     kept.serve(host, {"one": (VIF,)})
     assert len(namespaces.ensured) == before
+
+
+def test_bug_a_guest_on_a_bridge_cannot_be_removed_without_the_network_helper(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its network may have no DHCP at all, so that its host needs no helper."""
+    namespaces = FakeHostNetworks()
+    kept = LocalNetworks(namespaces, lambda: (), mappings={"physnet1": "br1"}, interfaces=lambda: ["br1"])
+    network = msgspec.structs.replace(network_of(VIF, metadata=True), over="br1")
+    namespaces.ensure(network)
+    removed: list[str] = []
+
+    def no_answer() -> Any:
+        raise HypervisorError("minova-network-helper does not answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(namespaces, "records", no_answer)
+        kept.unplug(Libvirt(on_network=False), "one", [("br1", VIF.mac_address)], lambda: removed.append("domain"))
+    assert removed == ["domain"]
+    kept.repair(Libvirt(on_network=False), {})
+    assert namespaces.made == {}
 
 
 def test_what_a_crash_has_left_of_a_network_is_removed() -> None:
