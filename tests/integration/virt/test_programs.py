@@ -85,7 +85,7 @@ def test_a_missing_program_is_named_at_the_start() -> None:
 
 def test_only_one_module_starts_programs_on_disks() -> None:
     """A developer who adds a qemu-img finds this, and uses the limits. Others: the server of exports, which runs as long as
-    a move and has a process of its own to end it, and programs of the network.
+    a move and has a process of its own to end it, programs of the network, and `uptime`.
     """
     top = Path(programs.__file__).parent.parent
     starters = [
@@ -94,5 +94,5 @@ def test_only_one_module_starts_programs_on_disks() -> None:
         if {"virt", "compute", "image"} & set(path.relative_to(top).parts) and "subprocess." in path.read_text()
     ]
     others = ["virt/libvirt/migration/export_server.py", "virt/namespaces/kernel.py"]
-    assert starters == [*others, "virt/programs.py"]
+    assert starters == [*others, "virt/programs.py", "virt/uptime.py"]
     assert os.fspath(top)
