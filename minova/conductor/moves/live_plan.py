@@ -5,7 +5,7 @@
                                 |     next alternate   |           v
                                 '--------------------> stay   look, look there: what both sides have of the guest
                                                        |                 |
-                                                       '--> discard      '--> stay, arrive, halt, ERROR: the resolver's verdict
+                                                       '--> discard      '--> stay, arrive, halt there, ERROR: the resolver's verdict
                                                                |
                                                                '--> (error, cancelled)
 
@@ -16,7 +16,8 @@ from collections.abc import Mapping
 
 from minova.conductor.moves.plan import Loss, MoveEnd, MovePlan
 from minova.conductor.moves.resolver import Side, Verdict, resolve
-from minova.objects.servers.live_migration import GuestReport, GuestSide
+from minova.objects.servers.failures import Failure
+from minova.objects.servers.live_migration import GuestReport, GuestSide, LiveMode
 from minova.objects.servers.migration import Migration
 from minova.objects.servers.moves import MovePhase
 
@@ -29,12 +30,12 @@ _NEXT: Mapping[MovePhase, MovePhase | MoveEnd] = {
     MovePhase.LEAVE: MoveEnd.COMPLETED,
     MovePhase.LOOK: MovePhase.LOOK_THERE,
     MovePhase.DISCARD: MoveEnd.FAILED,
-    MovePhase.HALT: MovePhase.HALT_THERE,
-    MovePhase.HALT_THERE: MoveEnd.LOST,
+    # The row names the source: the guest at the destination is the one that nothing else would ever stop.
+    MovePhase.HALT_THERE: MovePhase.HALT,
+    MovePhase.HALT: MoveEnd.LOST,
 }
 _AFTER_FAILURE: Mapping[MovePhase, MovePhase | MoveEnd] = {
     MovePhase.SCHEDULE: MoveEnd.FAILED,
-    MovePhase.QUEUE: MoveEnd.FAILED,
     MovePhase.DESCRIBE: MovePhase.STAY,
     MovePhase.CHECK: MovePhase.STAY,
     MovePhase.PREPARE: MovePhase.STAY,
@@ -42,11 +43,15 @@ _AFTER_FAILURE: Mapping[MovePhase, MovePhase | MoveEnd] = {
     MovePhase.ARRIVE: MoveEnd.BROKEN,
     MovePhase.LEAVE: MoveEnd.COMPLETED,  # the source pays later
     MovePhase.DISCARD: MoveEnd.FAILED,
-    MovePhase.HALT: MovePhase.HALT_THERE,
-    MovePhase.HALT_THERE: MoveEnd.LOST,
+    # Only if the host is fenced: see `waits`.
+    MovePhase.HALT_THERE: MovePhase.HALT,
+    MovePhase.HALT: MoveEnd.LOST,
 }
 # In these phases a host that cannot do its part is asked again.
 REPEATED = frozenset({MovePhase.LOOK, MovePhase.LOOK_THERE})
+_HALTS = frozenset({MovePhase.HALT, MovePhase.HALT_THERE})
+# Kinds of failures that say nothing about the guest, and pass.
+_PASSING = frozenset({"HypervisorUnavailable", "GuestBusy", "ServiceUnavailable"})
 
 
 def after_success(plan: MovePlan, migration: Migration) -> MovePhase | MoveEnd:
@@ -56,10 +61,22 @@ def after_success(plan: MovePlan, migration: Migration) -> MovePhase | MoveEnd:
 
 
 def after_failure(plan: MovePlan, migration: Migration) -> MovePhase | MoveEnd:
+    if plan.phase is MovePhase.QUEUE:
+        # Before a further attempt the source still serves the files that it has described.
+        return MoveEnd.FAILED if plan.live_source is None else MovePhase.STAY
     if plan.phase is MovePhase.STAY:
         # Before the guest has begun to leave, it runs as before whatever this phase could not do.
         return MoveEnd.LOST if plan.doubted else MoveEnd.FAILED
     return _AFTER_FAILURE[plan.phase]
+
+
+def waits(plan: MovePlan, failure: Failure) -> bool:
+    """Returns whether the host of this phase is asked again after this failure. No other host can do the work instead."""
+    if plan.phase in _HALTS:
+        return True
+    if plan.phase is MovePhase.ARRIVE or (plan.phase is MovePhase.STAY and plan.doubted):
+        return failure.kind in _PASSING
+    return plan.phase is MovePhase.STAY and failure.kind == "GuestBusy"
 
 
 def after_loss(plan: MovePlan, migration: Migration, loss: Loss) -> MovePhase | MoveEnd | None:
@@ -75,15 +92,26 @@ def after_loss(plan: MovePlan, migration: Migration, loss: Loss) -> MovePhase | 
             return MovePhase.LOOK_THERE
         case MovePhase.DESCRIBE:
             return MoveEnd.FAILED
+        case MovePhase.STAY if plan.doubted and not _is_shared(plan):
+            # The destination's copy of the disks may be whole. It is older than the source's, so it does not run; but it is held.
+            return MoveEnd.FAILED
         case MovePhase.STAY:
             return after_success(plan, migration)
         case _:
             return after_failure(plan, migration)
 
 
+def after_report(plan: MovePlan, report: GuestReport | None) -> MovePhase:
+    """Returns what follows the source's report of its guest. A migration that has gone on in libvirt is watched again, and obeys
+    orders again. The destination is asked first, so that a source that cannot join it is not asked without a pause.
+    """
+    goes_on = report is not None and report.moving and report.side in _HERE
+    return MovePhase.MIGRATE if goes_on and plan.asks > 1 and not plan.cancelled else MovePhase.LOOK_THERE
+
+
 def after_look(plan: MovePlan, migration: Migration, there: Side) -> MovePhase | MoveEnd | None:
     """Returns what the reports of both sides decide; None: they are asked again."""
-    verdict = resolve(source_of(plan), there, new_attempt=migration.attempt)
+    verdict = resolve(source_of(plan), there, new_attempt=migration.attempt, shared=_is_shared(plan))
     match verdict:
         case Verdict.WAIT:
             return None
@@ -92,7 +120,7 @@ def after_look(plan: MovePlan, migration: Migration, there: Side) -> MovePhase |
         case Verdict.DESTINATION:
             return MovePhase.ARRIVE
         case Verdict.BOTH:
-            return MovePhase.HALT
+            return MovePhase.HALT_THERE
         case Verdict.BROKEN:
             return MoveEnd.BROKEN if _is_there(there.judged) else MoveEnd.LOST
         case Verdict.LOST:
@@ -103,6 +131,15 @@ def after_look(plan: MovePlan, migration: Migration, there: Side) -> MovePhase |
 def source_of(plan: MovePlan) -> Side:
     """Returns what is known of the source once the destination is asked: its report, or that it is fenced."""
     return Side(report=plan.guest, fenced=plan.guest is None)
+
+
+# The guest has not been handed over.
+_HERE = frozenset({GuestSide.RUNNING, GuestSide.PAUSED})
+
+
+def _is_shared(plan: MovePlan) -> bool:
+    """Whether both hosts have the same disks."""
+    return plan.live_destination is not None and plan.live_destination.mode is LiveMode.SHARED
 
 
 def _is_there(report: GuestReport | None) -> bool:

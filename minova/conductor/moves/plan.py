@@ -139,6 +139,8 @@ def is_in_doubt(end: MoveEnd, plan: MovePlan, failure: Failure | None) -> bool:
     """
     if end in {MoveEnd.BROKEN, MoveEnd.LOST} or plan.phase in {MovePhase.LOOK, MovePhase.LOOK_THERE}:
         return True
+    if plan.phase is MovePhase.STAY:
+        return plan.doubted and failure is not None
     return plan.phase is MovePhase.RESTORE and failure is not None
 
 

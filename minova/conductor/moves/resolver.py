@@ -5,11 +5,13 @@
     running                                 paused               SOURCE: destroy the destination's copy
     paused by the migration                 running or paused    DESTINATION: destroy the source's copy
     paused by the migration                 absent               SOURCE: resume it
+    paused by the migration, shared disks   off, crashed, fenced LOST: its memory may be older than its disks
     off or absent                           present with N+1     DESTINATION
     off                                     absent               SOURCE: as it was
     crashed                                 absent               LOST: ERROR or SHUTOFF at the source, never completed
     running                                 running              BOTH: pause both, ERROR
     post-copy failed on either side                              BROKEN: ERROR; a hard reboot at the destination is offered
+    post-copy                               fenced               LOST: its memory is there
     silent and not fenced, either                                WAIT; so is one whose hypervisor still moves it
     absent                                  absent               LOST
 
@@ -54,9 +56,13 @@ _OFF = frozenset({GuestSide.SHUT_OFF, GuestSide.LEFT})
 _COPY = frozenset({GuestSide.SHUT_OFF, GuestSide.PAUSED, GuestSide.PAUSED_BY_MIGRATION, GuestSide.RUNNING})
 
 
-def resolve(source: Side, destination: Side, *, new_attempt: int) -> Verdict:
-    """Returns whose the server is. `new_attempt`: of the destination's copy, if it is this move's."""
+def resolve(source: Side, destination: Side, *, new_attempt: int, shared: bool = False) -> Verdict:
+    """Returns whose the server is. `new_attempt`: of the destination's copy, if it is this move's. `shared`: both sides have the
+    same disks.
+    """
     left, right = source.judged, destination.judged
+    if left is not None and left.side is GuestSide.POST_COPY and destination.fenced:
+        return Verdict.LOST
     if left is None or right is None or left.moving or right.moving:
         return Verdict.WAIT
     sides = {left.side, right.side}
@@ -66,9 +72,13 @@ def resolve(source: Side, destination: Side, *, new_attempt: int) -> Verdict:
         return Verdict.WAIT
     if left.side in _IN_USE:
         return Verdict.BOTH if right.side is GuestSide.RUNNING else Verdict.SOURCE
-    is_copy = right.side in _COPY and right.attempt == new_attempt
+    is_new = right.attempt == new_attempt
+    is_copy = right.side in _COPY and is_new
     if left.side is GuestSide.PAUSED_BY_MIGRATION:
-        return Verdict.DESTINATION if is_copy and right.side is not GuestSide.SHUT_OFF else Verdict.SOURCE
+        if is_copy and right.side is not GuestSide.SHUT_OFF:
+            return Verdict.DESTINATION
+        has_run = destination.fenced or (is_new and right.side is not GuestSide.ABSENT)
+        return Verdict.LOST if shared and has_run else Verdict.SOURCE
     if is_copy:
         return Verdict.DESTINATION
     return Verdict.SOURCE if left.side in _OFF else Verdict.LOST

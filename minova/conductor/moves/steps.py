@@ -59,7 +59,7 @@ _TIMED = frozenset(
     }
 )
 _BOTH_RUN = Failure(
-    kind="GuestMigrationBroken", details="the guest ran on both hosts of its live migration: it is paused on both"
+    kind="GuestMigrationBroken", details="the guest ran on both hosts of its live migration, and was halted on both"
 )
 # The phases in which the next alternate is tried.
 _TRIED = frozenset({MovePhase.CLAIM, MovePhase.CHECK})
@@ -146,9 +146,10 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         changed: dict[str, Any] = {name: value for name, value in told.items() if value is not None}
         if result.live_destination is not None:
             changed["live_source"] = None  # the destination has used it
+        following = after_success(move)
         if move.plan.phase is MovePhase.LOOK:
             changed["guest"] = result.guest
-        following = after_success(move)
+            following = live_plan.after_report(move.plan, result.guest)
         return self._go(session, move, following, None, result.power_state, **changed)
 
     def _decide(self, session: Session, move: LockedMove, there: Side) -> Sent | None:
@@ -158,7 +159,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
             self._changes.look_again(session, move, None)
             return None
         LOG.warning("Live migration %s of instance %s after a doubt: %s", move.migration.uuid, move.uuid, following)
-        if following is MovePhase.HALT:
+        if following is MovePhase.HALT_THERE:
             move = replace(move, plan=replace(move.plan, failure=_BOTH_RUN))
         return self._go(session, move, following, None)
 
@@ -184,7 +185,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         if plan.phase in live_plan.REPEATED:
             self._changes.look_again(session, move, failure)
             return None
-        if plan.phase is MovePhase.STAY and failure.kind == "GuestBusy":
+        if move.migration.is_live and live_plan.waits(plan, failure):
             self._changes.wait(session, move, failure)
             return None
         changed: dict[str, Any] = {}

@@ -2,13 +2,17 @@
 
 import itertools
 
+import msgspec
 import pytest
 
-from minova.conductor.moves.live_plan import after_failure, after_look, after_loss, after_success
-from minova.conductor.moves.plan import Loss, MoveEnd, MovePlan
+from minova import errors
+from minova.conductor.moves.live_plan import after_failure, after_look, after_loss, after_report, after_success, waits
+from minova.conductor.moves.plan import Loss, MoveEnd, MovePlan, is_in_doubt
 from minova.conductor.moves.resolver import Side
 from minova.objects.catalogue.flavor import Flavor
-from minova.objects.servers.live_migration import GuestReport, GuestSide
+from minova.objects.servers.disk_export import DiskExport
+from minova.objects.servers.failures import Failure, kind_of
+from minova.objects.servers.live_migration import GuestReport, GuestSide, LiveDestination, LiveMode, LiveSource
 from minova.objects.servers.migration import Migration, MigrationType
 from minova.objects.servers.moves import MovePhase
 
@@ -24,6 +28,17 @@ MIGRATION = Migration(
     old_flavor=FLAVOR,
     new_flavor=FLAVOR,
     attempt=2,
+)
+SHARED = LiveDestination(
+    mode=LiveMode.SHARED, uri="u", address="b", tls_name=None, xml="<domain/>", persistent_xml="<domain/>"
+)
+BLOCK = msgspec.structs.replace(SHARED, mode=LiveMode.BLOCK, copied=("disk",))
+SOURCE = LiveSource(
+    xml="<domain/>",
+    inactive_xml="<domain/>",
+    cpu_xml=None,
+    sizes={},
+    export=DiskExport(host="a", attempt=1, root_inode=None, address="a", port=1, files=()),
 )
 LIVE = (
     *(MovePhase.DESCRIBE, MovePhase.CHECK, MovePhase.PREPARE, MovePhase.MIGRATE, MovePhase.ARRIVE, MovePhase.LEAVE),
@@ -69,7 +84,7 @@ def test_a_fenced_source_leaves_the_word_to_the_destination() -> None:
         (GuestSide.PAUSED_BY_MIGRATION, GuestSide.RUNNING, MovePhase.ARRIVE),
         (GuestSide.LEFT, GuestSide.PAUSED, MovePhase.ARRIVE),
         (GuestSide.CRASHED, GuestSide.ABSENT, MoveEnd.LOST),
-        (GuestSide.RUNNING, GuestSide.RUNNING, MovePhase.HALT),
+        (GuestSide.RUNNING, GuestSide.RUNNING, MovePhase.HALT_THERE),
         (GuestSide.POST_COPY_FAILED, GuestSide.POST_COPY_FAILED, MoveEnd.BROKEN),
         (GuestSide.POST_COPY_FAILED, GuestSide.ABSENT, MoveEnd.LOST),
         (GuestSide.POST_COPY, GuestSide.POST_COPY, None),
@@ -78,3 +93,69 @@ def test_a_fenced_source_leaves_the_word_to_the_destination() -> None:
 def test_the_verdict_is_carried_out(source: GuestSide, destination: GuestSide, following: object) -> None:
     looked = plan(MovePhase.LOOK_THERE, guest=GuestReport(side=source, attempt=1), claimed=True, doubted=True)
     assert after_look(looked, MIGRATION, Side(report=GuestReport(side=destination, attempt=2))) is following
+
+
+def test_bug_a_source_that_is_fenced_while_it_keeps_its_guest_loses_the_copy_of_the_disks() -> None:
+    stays = plan(MovePhase.STAY, claimed=True, doubted=True, live_destination=BLOCK)
+    end = after_loss(stays, MIGRATION, Loss.FENCED)
+    # The source may have gone on after the copy was whole, so the copy does not run, either.
+    assert end is MoveEnd.FAILED
+    assert is_in_doubt(end, stays, Failure(kind="HostDown", details=""))
+    shared = plan(MovePhase.STAY, claimed=True, doubted=True, live_destination=SHARED)
+    assert after_loss(shared, MIGRATION, Loss.FENCED) is MovePhase.DISCARD
+    untouched = plan(MovePhase.STAY, claimed=True, live_destination=BLOCK)
+    assert after_loss(untouched, MIGRATION, Loss.FENCED) is MovePhase.DISCARD
+
+
+def test_bug_a_memory_goes_on_that_is_older_than_its_shared_disks() -> None:
+    left = GuestReport(side=GuestSide.PAUSED_BY_MIGRATION, attempt=1)
+    looked = plan(MovePhase.LOOK_THERE, guest=left, claimed=True, doubted=True, live_destination=SHARED)
+    assert after_look(looked, MIGRATION, Side(fenced=True)) is MoveEnd.LOST
+    copied = msgspec.structs.replace(looked, live_destination=BLOCK)
+    assert after_look(copied, MIGRATION, Side(fenced=True)) is MovePhase.STAY
+
+
+def test_bug_a_guest_that_could_not_be_halted_runs_on() -> None:
+    first = plan(MovePhase.HALT_THERE)
+    assert after_success(first, MIGRATION) is MovePhase.HALT
+    assert after_success(plan(MovePhase.HALT), MIGRATION) is MoveEnd.LOST
+    for phase in (MovePhase.HALT, MovePhase.HALT_THERE):
+        assert waits(plan(phase), Failure(kind="HypervisorError", details=""))
+        assert after_loss(plan(phase), MIGRATION, Loss.SILENT) is None
+    assert after_loss(first, MIGRATION, Loss.FENCED) is MovePhase.HALT
+
+
+@pytest.mark.parametrize(
+    ("error", "passes"),
+    [
+        (errors.HypervisorUnavailable("libvirtd restarts"), True),
+        (errors.GuestBusy("busy"), True),
+        (errors.GuestJobRuns("a snapshot"), True),
+        (errors.NoAnswer("the broker restarts"), True),
+        (errors.NotFound("no such domain"), False),
+        (errors.GuestStateUnexpected("off"), False),
+        (errors.HypervisorError("no"), False),
+    ],
+)
+def test_bug_an_error_that_passes_ends_a_migration_whose_guest_has_left(error: Exception, passes: bool) -> None:
+    failure = Failure(kind=kind_of(error), details="")
+    assert waits(plan(MovePhase.ARRIVE), failure) is passes
+    assert waits(plan(MovePhase.STAY, doubted=True), failure) is passes
+    assert not waits(plan(MovePhase.PREPARE), failure)
+
+
+@pytest.mark.parametrize("side", [GuestSide.RUNNING, GuestSide.PAUSED])
+def test_bug_a_migration_that_goes_on_after_a_doubt_is_not_watched(side: GuestSide) -> None:
+    moving = GuestReport(side=side, attempt=1, moving=True)
+    first, again = plan(MovePhase.LOOK), plan(MovePhase.LOOK, asks=2)
+    assert after_report(first, moving) is MovePhase.LOOK_THERE
+    assert after_report(again, moving) is MovePhase.MIGRATE
+    assert after_report(again, GuestReport(side=side, attempt=1)) is MovePhase.LOOK_THERE
+    assert after_report(msgspec.structs.replace(again, cancelled=True), moving) is MovePhase.LOOK_THERE
+    for other in {*GuestSide} - {GuestSide.RUNNING, GuestSide.PAUSED}:
+        assert after_report(again, GuestReport(side=other, attempt=1, moving=True)) is MovePhase.LOOK_THERE
+
+
+def test_bug_the_source_serves_files_of_a_guest_whose_second_attempt_is_cancelled_in_the_queue() -> None:
+    assert after_failure(plan(MovePhase.QUEUE), MIGRATION) is MoveEnd.FAILED
+    assert after_failure(plan(MovePhase.QUEUE, live_source=SOURCE), MIGRATION) is MovePhase.STAY

@@ -12,7 +12,9 @@ OLD, NEW = 3, 4
 SILENT = None
 
 
-def verdict(source: Seen | None, destination: Seen | None, *, attempt: int = NEW, fenced: str = "") -> Verdict:
+def verdict(
+    source: Seen | None, destination: Seen | None, *, attempt: int = NEW, fenced: str = "", shared: bool = False
+) -> Verdict:
     reports = [
         None if side is None else GuestReport(side=side, attempt=number)
         for side, number in ((source, OLD), (destination, attempt))
@@ -21,6 +23,7 @@ def verdict(source: Seen | None, destination: Seen | None, *, attempt: int = NEW
         Side(report=reports[0], fenced=fenced == "source"),
         Side(report=reports[1], fenced=fenced == "destination"),
         new_attempt=NEW,
+        shared=shared,
     )
 
 
@@ -64,6 +67,30 @@ def test_a_side_that_its_hypervisor_still_moves_is_waited_for() -> None:
         side = Side(report=GuestReport(side=other, attempt=NEW))
         assert resolve(moving, side, new_attempt=NEW) is Verdict.WAIT
         assert resolve(side, moving, new_attempt=NEW) is Verdict.WAIT
+
+
+@pytest.mark.parametrize(
+    ("destination", "fenced", "attempt", "expected"),
+    [
+        (Seen.ABSENT, "", NEW, Verdict.SOURCE),
+        (Seen.SHUT_OFF, "", OLD, Verdict.SOURCE),
+        (Seen.RUNNING, "", NEW, Verdict.DESTINATION),
+        (Seen.SHUT_OFF, "", NEW, Verdict.LOST),
+        (Seen.CRASHED, "", NEW, Verdict.LOST),
+        (Seen.ABSENT, "destination", NEW, Verdict.LOST),
+        (SILENT, "destination", NEW, Verdict.LOST),
+    ],
+)
+def test_bug_a_guest_is_resumed_on_shared_disks_that_its_other_side_has_written(
+    destination: Seen | None, fenced: str, attempt: int, expected: Verdict
+) -> None:
+    assert verdict(Seen.PAUSED_BY_MIGRATION, destination, attempt=attempt, fenced=fenced, shared=True) is expected
+
+
+def test_bug_a_guest_whose_memory_is_on_a_fenced_host_is_waited_for() -> None:
+    moving = Side(report=GuestReport(side=Seen.POST_COPY, attempt=OLD, moving=True))
+    assert resolve(moving, Side(fenced=True), new_attempt=NEW) is Verdict.LOST
+    assert resolve(moving, Side(), new_attempt=NEW) is Verdict.WAIT
 
 
 def test_a_fenced_side_counts_as_absent_whatever_it_said_before() -> None:
