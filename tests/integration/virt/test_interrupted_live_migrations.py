@@ -139,3 +139,33 @@ def test_the_guest_runs_exactly_once_after_each_fault(make_pair: Callable[..., P
     assert verdict(pair) is Verdict.DESTINATION
     pair.finish()
     counts_on(pair.two, pair)
+
+
+@pytest.mark.skipif(not IS_WHOLE, reason="each night")
+def test_bug_a_guest_that_goes_off_has_not_arrived(make_pair: Callable[..., Pair]) -> None:
+    """A process that has joined the migration has no answer of libvirt that says so."""
+    pair = make_pair(live_migration_bandwidth=4)
+    pair.boot()
+    destination = pair.prepare()
+    reached = threading.Event()
+
+    def begin() -> LiveOutcome:
+        return pair.one.driver.live_migrate(pair.guest, destination, in_memory_phase(reached.set))
+
+    def switch_off() -> None:
+        connection = libvirt.open(pair.one.libvirtd.uri)
+        try:
+            # What libvirt reports after a power off from inside: the process of the guest ends.
+            connection.lookupByUUIDString(pair.guest.uuid).destroyFlags(libvirt.VIR_DOMAIN_DESTROY_GRACEFUL)
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(begin)
+        assert reached.wait(120)
+        with pytest.raises(HypervisorError, match="has not left: shut off"):
+            pair.one.driver.live_migrate(pair.guest, destination, in_memory_phase(switch_off))
+        with pytest.raises(HypervisorError):
+            first.result()
+    assert verdict(pair) is Verdict.SOURCE
+    assert pair.sides() == (GuestSide.SHUT_OFF, GuestSide.ABSENT)

@@ -22,7 +22,6 @@ from minova.virt.libvirt.xml.guest_xml import domain_name
 
 LOG = logging.getLogger(__name__)
 POLL = 0.2
-_OFF = frozenset({GuestSide.LEFT, GuestSide.SHUT_OFF})
 _STATS = {
     "memory_total": "memory_total",
     "memory_processed": "memory_processed",
@@ -71,9 +70,11 @@ class LiveRun:
         except errors.LiveMigrationAborted:
             self._resume()
             raise
-        seen = self._seen()
-        if seen.side not in _OFF:
-            raise errors.HypervisorError(f"The migration of {self._uuid} has ended, but the guest has not left")
+        side = self._seen().side
+        if (
+            side is not GuestSide.LEFT
+        ):  # a guest that is off may have switched itself off here, with the only whole disk
+            raise errors.HypervisorError(f"The migration of {self._uuid} has ended, but the guest has not left: {side}")
         return LiveOutcome(
             arrives_paused=bool(self._options.flags(self._destination) & libvirt.VIR_MIGRATE_PAUSED),
             seconds=time.monotonic() - self._started,
