@@ -120,16 +120,20 @@ class MovingDisks:
         base: Base | None,
         check: Callable[[], None],
     ) -> None:
-        """Make anew the disks into which libvirt copies those of a running guest, and fetch the files that it does not copy.
-        Raises as `fetch`.
+        """Make the disks into which libvirt copies those of a running guest, and fetch the files that it does not copy. A file
+        that is there is this attempt's, and complete: a QEMU that awaits the guest may have it open. Raises as `fetch`.
         """
         folder = self._disks.folder(instance.uuid)
         with disk_full(f"Disks of instance {instance.uuid} in {self._disks.path}"):
             self._begin(folder, host, attempt, source.export, formats)
             for file in source.export.files:
-                fetch(folder / _plain(file.name), source.export, file, key, self._disks.share_written, check)
+                path = folder / _plain(file.name)
+                if not path.exists():
+                    fetch(path, source.export, file, key, self._disks.share_written, check)
             for name, size in source.sizes.items():
-                self._make_target(folder / _plain(name), formats.get(name), size, base)
+                path = folder / _plain(name)
+                if not path.exists():
+                    self._make_target(path, formats.get(name), size, base)
             with disk_owner.locked(folder) as owner:
                 entry = _require_own(owner, host, attempt)
                 owner.write(msgspec.structs.replace(entry, disk=disk_owner.inode(folder / disk_owner.ROOT_DISK)))
