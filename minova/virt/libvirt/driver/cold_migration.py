@@ -85,9 +85,19 @@ class ColdMigration(LibvirtDomains):
             )
         if self._moving.shares(instance.uuid, export):
             self._moving.fetch_beside(instance.uuid, attempt, export, key, check)
+        else:
+            base = None if image_path is None else Base.of(instance, image_path)
+            self._moving.fetch(instance, self._ready().host, attempt, export, key, base, check)
+        self._require_own_memory(instance, attempt)
+
+    def _require_own_memory(self, instance: Instance, attempt: int) -> None:
+        """Raises HypervisorError if what has come as saved memory belongs to another guest: while the move can still end at the source."""
+        memory = self._disks.folder(instance.uuid) / libvirt_files.arriving(MEMORY.beside, attempt)
+        if not memory.exists():
             return
-        base = None if image_path is None else Base.of(instance, image_path)
-        self._moving.fetch(instance, self._ready().host, attempt, export, key, base, check)
+        xml = self._xml_of(instance, instance.node or "", attempt, self._disks.plan(instance))
+        with self._host.connection("Reading saved memory", domain_name(instance.uuid)) as connection:
+            _memory_xml(connection, memory, xml)
 
     def define_moved(self, instance: Instance, node: str, attempt: int, data: GuestData = NO_DATA) -> None:
         with self._host.connection("Defining after a move", domain_name(instance.uuid)) as connection:
@@ -139,8 +149,8 @@ class ColdMigration(LibvirtDomains):
         if memory.exists():
             if not domain.hasManagedSaveImage():
                 # Only libvirt can make it the memory from which the next start goes on. The guest does not run meanwhile.
-                saved = connection.saveImageGetXMLDesc(str(memory), libvirt.VIR_DOMAIN_SAVE_IMAGE_XML_SECURE)
-                connection.restoreFlags(str(memory), migrated_xml(saved, xml), libvirt.VIR_DOMAIN_SAVE_PAUSED)
+                moved = _memory_xml(connection, memory, xml)
+                connection.restoreFlags(str(memory), moved, libvirt.VIR_DOMAIN_SAVE_PAUSED)
                 domain.managedSave(libvirt.VIR_DOMAIN_SAVE_RUNNING)
             memory.unlink()
         elif domain.hasManagedSaveImage():
@@ -150,6 +160,12 @@ class ColdMigration(LibvirtDomains):
     def close(self) -> None:
         self._exports.close()
         self._host.close()
+
+
+def _memory_xml(connection: Any, memory: Path, xml: str) -> str:
+    """Returns the domain with which to restore the memory. Raises as `migrated_xml`."""
+    saved = connection.saveImageGetXMLDesc(str(memory), libvirt.VIR_DOMAIN_SAVE_IMAGE_XML_SECURE)
+    return migrated_xml(saved, xml)
 
 
 def _size(instance: Instance) -> tuple[int, int]:

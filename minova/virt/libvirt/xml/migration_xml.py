@@ -1,35 +1,154 @@
-"""Rewrites the domain of a running guest for the host to which it migrates. Pure.
+"""Makes the domain of a guest that moves with its memory, running or saved, for its new host. Pure.
 
-What the guest sees stays as it is, down to the addresses of its devices. What belongs to the host is taken from the domain as the
-destination would define it: the mark, pins and NUMA nodes, files, consoles, networks and filters.
+The domain begins as the destination itself would define it. From the source's domain it takes only what the guest sees: its CPU,
+features and clock, the models and addresses of its devices. A source may be in the hands of an attacker, and a domain may name any
+program and file of its host. So each element and attribute that is taken is listed here. A disk, an interface or another device
+that the destination would not define, and an element that is not listed, are refused.
 """
 
 import copy
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
-from minova.virt.libvirt.xml.guest_xml import NAMESPACE
+from minova.errors import HypervisorError
 
-_MARK = f"metadata/{{{NAMESPACE}}}instance"
-# Tuning of the whole domain, each in one element.
-_TUNING = ("cputune", "numatune")
-_OF_HOST = ("source", "filterref", "virtualport", "target", "mtu", "link")
+# The destination's own, whatever the source has: resources of the host, and what libvirt adds by itself.
+_OWN = frozenset(
+    {
+        *("name", "uuid", "metadata", "memory", "memoryBacking", "vcpu", "cputune", "numatune"),
+        *("on_poweroff", "on_reboot", "on_crash", "launchSecurity"),
+        *("seclabel", "resource", "memtune", "blkiotune", "perf"),
+    }
+)
+_OWN_DEVICES = frozenset({"emulator", "graphics", "audio", "console"})
+_FEATURES = frozenset(
+    {
+        *("acpi", "apic", "pae", "hap", "hyperv", "kvm", "pvspinlock", "pmu", "vmport", "ioapic", "vmcoreinfo", "smm"),
+        *("gic", "hpt", "htm", "nested-hv", "ccf-assist", "cfpc", "sbbc", "ibs", "ras", "ps2"),
+    }
+)
+# The children that are taken, as {tag: its own children}.
+Tree = Mapping[str, "Tree"]
+_CPU: Tree = {
+    **{tag: {} for tag in ("model", "vendor", "topology", "cache", "maxphysaddr", "feature")},
+    "numa": {"cell": {"distances": {"sibling": {}}, "cache": {}}},
+}
+_CLOCK: Tree = {"timer": {"catchup": {}}}
+_POWER: Tree = {"suspend-to-mem": {}, "suspend-to-disk": {}}
+_ENTRIES: Tree = {"entry": {}}
+_SMBIOS: Tree = dict.fromkeys(("bios", "system", "baseBoard", "chassis", "oemStrings"), _ENTRIES)
+_SYSTEM: Tree = {
+    **{tag: {} for tag in ("type", "loader", "nvram", "boot", "bootmenu", "smbios", "bios")},
+    "firmware": {"feature": {}},
+}
+# Firmware, and the templates of its variables, that distributions have packed for every guest.
+_PACKAGED = Path("/usr/share")
+_VARIABLES = "/var/lib/libvirt/qemu/nvram/{name}_VARS.fd"
+
+_VIRTIO = frozenset(
+    {
+        *(
+            "iommu",
+            "ats",
+            "packed",
+            "page_per_vq",
+            "event_idx",
+            "ioeventfd",
+            "queues",
+            "rx_queue_size",
+            "tx_queue_size",
+        ),
+        *("cmd_per_lun", "max_sectors", "intremap", "caching_mode", "eim", "iotlb", "aw_bits", "dma_translation"),
+    }
+)
+_INPUTS = frozenset({"mouse", "tablet", "keyboard"})
+# The action dump would write the guest's memory to the host's disk.
+_ACTIONS = frozenset({"none", "pause", "poweroff", "reset", "shutdown", "inject-nmi"})
+
+
+class _Seen(NamedTuple):
+    """What a guest sees of one kind of device: `attributes` of the element, and of its `children`. Address and the attributes of
+    virtio come with each. `key`: which of the destination's devices is the same one; None: devices that use nothing of the host.
+    """
+
+    attributes: frozenset[str] = frozenset()
+    children: Mapping[str, frozenset[str]] = {}
+    key: Callable[[ET.Element], str] | None = None
+
+
+def _first(_: ET.Element) -> str:
+    return ""
+
+
+def _file_name(disk: ET.Element) -> str:
+    source = disk.find("source")
+    return "" if source is None else Path(source.get("file", "")).name
+
+
+def _mac(interface: ET.Element) -> str:
+    element = interface.find("mac")
+    return "" if element is None else element.get("address", "").lower()
+
+
+def _channel(channel: ET.Element) -> str:
+    target = channel.find("target")
+    return "" if target is None else target.get("name", "")
+
+
+_MODEL, _TYPE = frozenset({"model"}), frozenset({"type"})
+_DEVICES = {
+    "disk": _Seen(children={"target": frozenset({"dev", "bus"})}, key=_file_name),
+    "interface": _Seen(children={"model": _TYPE}, key=_mac),
+    "hostdev": _Seen(key=_first),
+    "serial": _Seen(children={"target": frozenset({"type", "port"})}, key=_first),
+    "channel": _Seen(key=_channel),
+    "rng": _Seen(_MODEL, key=_first),
+    "memballoon": _Seen(frozenset({"model", "autodeflate", "freePageReporting"}), key=_first),
+    "controller": _Seen(
+        frozenset({"type", "index", "model", "ports", "vectors"}),
+        {
+            "model": frozenset({"name"}),
+            "target": frozenset({"chassis", "chassisNr", "port", "busNr", "index", "hotplug"}),
+            "master": frozenset({"startport"}),
+            "pcihole64": frozenset({"unit"}),
+        },
+    ),
+    "input": _Seen(frozenset({"type", "bus", "model"})),
+    "sound": _Seen(_MODEL, {"codec": _TYPE}),
+    "video": _Seen(
+        children={"model": frozenset({"type", "ram", "vram", "vram64", "vgamem", "heads", "primary", "blob"})}
+    ),
+    "watchdog": _Seen(frozenset({"model", "action"})),
+    "iommu": _Seen(_MODEL),
+    "hub": _Seen(_TYPE),
+    "panic": _Seen(_MODEL),
+}
 
 
 def migrated_xml(source_xml: str, own_xml: str) -> str:
-    """`source_xml`: the domain at its source. `own_xml`: the domain as the destination would define it."""
-    domain, own = ET.fromstring(source_xml), ET.fromstring(own_xml)
-    _replace(domain, "metadata", own.find("metadata"))
-    for tag in _TUNING:
-        _replace(domain, tag, own.find(tag))
-    _take_attribute(domain.find("vcpu"), own.find("vcpu"), "cpuset")
-    _move_disks(domain, own)
-    _move_consoles(domain, own)
-    own_interfaces = {_mac(element): element for element in own.findall("devices/interface")}
-    for element in domain.findall("devices/interface"):
-        if _mac(element) in own_interfaces:
-            _move_interface(element, own_interfaces[_mac(element)])
-    return ET.tostring(domain, encoding="unicode")
+    """`source_xml`: the domain at its source. `own_xml`: the domain as the destination would define it.
+
+    Raises HypervisorError if the source's domain has something that is not this guest's.
+    """
+    source, made = ET.fromstring(source_xml), ET.fromstring(own_xml)
+    own_numa, own_system = made.find("cpu/numa"), made.find("os")
+    for element in source:
+        if element.tag not in _OWN | _TAKEN.keys() | {"os", "devices"}:
+            raise _refused(element.tag)
+    for tag, take in _TAKEN.items():
+        _replace(made, tag, take(source.find(tag)))
+    cpu = made.find("cpu")
+    if cpu is not None:
+        # Cells decide how much memory the guest has.
+        _replace(cpu, "numa", own_numa)
+    _replace(made, "os", _system(source.find("os"), own_system, made.findtext("name", "")))
+    own_devices = made.find("devices")
+    if own_devices is not None:
+        devices = _devices(source.find("devices"), own_devices)
+        _replace(made, "devices", devices)
+    return ET.tostring(made, encoding="unicode")
 
 
 def cpu_of(xml: str) -> str | None:
@@ -58,53 +177,154 @@ def _replace(domain: ET.Element, tag: str, own: ET.Element | None) -> None:
         domain.append(copy.deepcopy(own))
 
 
-def _take_attribute(element: ET.Element | None, own: ET.Element | None, name: str) -> None:
-    if element is None or own is None:
-        return
-    element.attrib.pop(name, None)
-    if name in own.attrib:
-        element.set(name, own.attrib[name])
+def _refused(what: str) -> HypervisorError:
+    return HypervisorError(
+        f"The source describes a guest with {what}, which this guest does not have: it does not move"
+    )
 
 
-def _move_disks(domain: ET.Element, own: ET.Element) -> None:
-    """Disks are the same if their files have the same name."""
-    paths = {Path(path).name: path for path in map(_file_of, own.findall("devices/disk"))}
-    for disk in domain.findall("devices/disk"):
-        source, path = disk.find("source"), paths.get(Path(_file_of(disk)).name)
-        if source is None or path is None:
+def _taken(element: ET.Element | None, children: Tree) -> ET.Element | None:
+    """Returns a copy. Raises HypervisorError if it has other children."""
+    if element is None:
+        return None
+    made = ET.Element(element.tag, element.attrib)
+    made.text = element.text
+    for child in element:
+        if child.tag not in children:
+            raise _refused(f"{child.tag} in {element.tag}")
+        taken = _taken(child, children[child.tag])
+        if taken is not None:
+            made.append(taken)
+    return made
+
+
+def _features(element: ET.Element | None) -> ET.Element | None:
+    """Features are numbers and switches, whatever is below them."""
+    for child in () if element is None else element:
+        if child.tag not in _FEATURES:
+            raise _refused(f"feature {child.tag}")
+    return copy.deepcopy(element)
+
+
+def _sysinfo(element: ET.Element | None) -> ET.Element | None:
+    """Another type than smbios reads files of the host."""
+    if element is not None and element.get("type") != "smbios":
+        raise _refused(f"sysinfo {element.get('type')}")
+    return _taken(element, _SMBIOS)
+
+
+_TAKEN: dict[str, Callable[[ET.Element | None], ET.Element | None]] = {
+    "currentMemory": lambda element: _taken(element, {}),
+    "cpu": lambda element: _taken(element, _CPU),
+    "features": _features,
+    "clock": lambda element: _taken(element, _CLOCK),
+    "pm": lambda element: _taken(element, _POWER),
+    "sysinfo": _sysinfo,
+}
+
+
+def _system(element: ET.Element | None, own: ET.Element | None, name: str) -> ET.Element | None:
+    """libvirt has written into the source's domain which firmware it has chosen, and where the variables are."""
+    system = _taken(element, _SYSTEM)
+    if system is None:
+        return None
+    for loader in system.findall("loader"):
+        if loader.text and not _is_packaged(loader.text) and loader.text != _text_of(own, "loader"):
+            raise _refused(f"firmware {loader.text}")
+        if loader.text:
+            loader.set("readonly", "yes")
+    for variables in system.findall("nvram"):
+        variables.attrib.pop("type", None)
+        template = variables.get("template")
+        if (variables.text or "") not in {"", _VARIABLES.format(name=name)} or not _is_packaged(
+            template or str(_PACKAGED / "x")
+        ):
+            raise _refused(f"variables of firmware in {variables.text}, from {template}")
+    return system
+
+
+def _text_of(element: ET.Element | None, tag: str) -> str | None:
+    return None if element is None else element.findtext(tag)
+
+
+def _is_packaged(path: str) -> bool:
+    return Path(path).is_relative_to(_PACKAGED) and ".." not in Path(path).parts
+
+
+# -- devices -----------------------------------------------------------------------------------------------------------
+
+
+def _devices(source: ET.Element | None, own: ET.Element) -> ET.Element:
+    made = ET.Element("devices")
+    left = list(own)
+    for element in () if source is None else source:
+        if element.tag in _OWN_DEVICES:
+            _require_serial(element)
             continue
-        source.attrib.clear()
-        source.set("file", path)
-        # libvirt reads at the destination what the disk is based on.
-        for element in (*disk.findall("backingStore"), *disk.findall("mirror")):
-            disk.remove(element)
+        seen = _DEVICES.get(element.tag)
+        if seen is None:
+            raise _refused(f"device {element.tag}")
+        _require_harmless(element)
+        device = ET.Element(element.tag) if seen.key is None else _counterpart(element, seen.key, left)
+        _show(device, element, seen)
+        made.append(device)
+    made.extend(own.findall("graphics"))
+    return made
 
 
-def _file_of(disk: ET.Element) -> str:
-    source = disk.find("source")
-    return "" if source is None else source.get("file", "")
+def _require_serial(element: ET.Element) -> None:
+    """libvirt shows the first serial port as a console, too."""
+    if element.tag == "console" and element.find("target") is not None:
+        kind = element.find("target[@type]")
+        if kind is not None and kind.get("type") != "serial":
+            raise _refused(f"console {kind.get('type')}")
 
 
-def _move_consoles(domain: ET.Element, own: ET.Element) -> None:
-    log, bound = own.find("devices/serial/log"), own.find("devices/serial/source[@mode='bind']")
-    for kind in ("serial", "console"):
-        for element in domain.findall(f"devices/{kind}"):
-            _take_attribute(element.find("log"), log, "file")
-            for name in ("host", "service"):
-                _take_attribute(element.find("source[@mode='bind']"), bound, name)
-    own_screen = own.find("devices/graphics[@type='vnc']")
-    for screen in domain.findall("devices/graphics[@type='vnc']"):
-        _take_attribute(screen, own_screen, "listen")
-        for listen in screen.findall("listen[@type='address']"):
-            _take_attribute(listen, None if own_screen is None else own_screen.find("listen"), "address")
+def _require_harmless(element: ET.Element) -> None:
+    """Raises HypervisorError for inputs that are those of the host, and for a watchdog that writes to it."""
+    if element.tag == "input" and element.get("type") not in _INPUTS:
+        raise _refused(f"input {element.get('type')}")
+    if element.tag == "watchdog" and element.get("action", "reset") not in _ACTIONS:
+        raise _refused(f"watchdog {element.get('action')}")
 
 
-def _mac(interface: ET.Element) -> str:
-    element = interface.find("mac")
-    return "" if element is None else element.get("address", "").lower()
+def _counterpart(element: ET.Element, key: Callable[[ET.Element], str], left: list[ET.Element]) -> ET.Element:
+    """Returns the destination's device, and takes it from those that are left."""
+    for own in left:
+        if own.tag == element.tag and key(own) == key(element):
+            left.remove(own)
+            return copy.deepcopy(own)
+    raise _refused(f"{element.tag} {key(element)}".rstrip())
 
 
-def _move_interface(element: ET.Element, own: ET.Element) -> None:
-    element.set("type", own.get("type", ""))
-    for tag in _OF_HOST:
-        _replace(element, tag, own.find(tag))
+def _show(device: ET.Element, source: ET.Element, seen: _Seen) -> None:
+    """Make the device look to the guest as that of the source."""
+    device.attrib.update({name: value for name, value in source.attrib.items() if name in seen.attributes})
+    for tag, attributes in seen.children.items():
+        found = source.find(tag)
+        if found is not None:
+            child = ET.Element(tag, {name: value for name, value in found.attrib.items() if name in attributes})
+            child.text = found.text if tag == "pcihole64" else None
+            _add_model(child, found)
+            _replace(device, tag, child)
+    _show_virtio(device, source.find("driver"))
+    _replace(device, "address", _taken(source.find("address"), {"zpci": {}}))
+
+
+def _add_model(target: ET.Element, source: ET.Element) -> None:
+    """The model of a serial port is below its target."""
+    model = source.find("model")
+    if target.tag == "target" and model is not None:
+        ET.SubElement(target, "model", name=model.get("name", ""))
+
+
+def _show_virtio(device: ET.Element, source: ET.Element | None) -> None:
+    driver = device.find("driver")
+    seen = {} if source is None else {name: value for name, value in source.attrib.items() if name in _VIRTIO}
+    if driver is None and not seen:
+        return
+    if driver is None:
+        driver = ET.SubElement(device, "driver")
+    for name in _VIRTIO & driver.attrib.keys():
+        del driver.attrib[name]
+    driver.attrib.update(seen)

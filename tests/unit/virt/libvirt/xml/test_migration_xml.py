@@ -114,9 +114,8 @@ def test_files_consoles_networks_and_pins_are_those_of_the_destination() -> None
         path: [element.get(name) for element in made.findall(path)]
         for path, name in {
             "devices/disk/source": "file",
-            "devices/console/log": "file",
+            "devices/serial/log": "file",
             "devices/serial/source": "service",
-            "devices/console/source": "service",
             "devices/graphics/listen": "address",
             "devices/interface/source": "bridge",
             "vcpu": "cpuset",
@@ -125,14 +124,15 @@ def test_files_consoles_networks_and_pins_are_those_of_the_destination() -> None
     folder = f"/hv2/instances/{UUID}"
     assert found == {
         "devices/disk/source": [f"{folder}/disk", f"{folder}/disk.config"],
-        "devices/console/log": [f"{folder}/console.log"],
+        "devices/serial/log": [f"{folder}/console.log"],
         "devices/serial/source": ["10002"],
-        "devices/console/source": ["10002"],
         "devices/graphics/listen": ["10.0.0.2"],
         "devices/interface/source": ["br-hv2"],
         "vcpu": ["2"],
     }
     assert made.find("devices/disk/backingStore") is None
+    # libvirt adds the console for the serial port by itself.
+    assert made.find("devices/console") is None
 
 
 def test_disks_that_are_copied_are_those_that_the_guest_writes() -> None:
