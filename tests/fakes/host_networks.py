@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
-from minova.virt.namespaces.network import Host, LocalNetwork, Record
+from minova.virt.namespaces.network import Host, LocalNetwork, Record, require_host
 
 
 class FakeHostNetworks:
@@ -33,6 +33,7 @@ class FakeHostNetworks:
         )
 
     def enter(self, network_id: str, host: Host) -> None:
+        require_host(host)
         if network_id in self.made:
             self.forget(network_id, {host.mac})
             old = self.made[network_id]

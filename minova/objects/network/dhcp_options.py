@@ -30,7 +30,7 @@ _MAY_BE_EMPTY = ("router", "classless-static-route")
 
 
 class DhcpOption(msgspec.Struct, frozen=True, kw_only=True):
-    """`opt_name`: a name of dnsmasq, or a number. `opt_value`: one line; without control characters."""
+    """`opt_name`: a name of dnsmasq, or a number. `opt_value`: one line of printable ASCII."""
 
     opt_name: str
     opt_value: str
@@ -71,8 +71,8 @@ def _check(change: OptionChange) -> None:
         return
     if not value.strip() and name not in _MAY_BE_EMPTY:
         raise _invalid(f"the value of {name} is empty")
-    if len(value) > MAX_VALUE or not value.isprintable():
-        raise _invalid(f"the value of {name} must be one line of {MAX_VALUE} printable characters at most")
+    if len(value) > MAX_VALUE or not (value.isascii() and value.isprintable()):
+        raise _invalid(f"the value of {name} must be one line of {MAX_VALUE} printable ASCII characters at most")
 
 
 def _invalid(reason: str) -> errors.BadRequest:

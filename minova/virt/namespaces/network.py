@@ -29,7 +29,8 @@ GUESTS, HOST = "guests", "host"
 _RESERVED = OF_EACH_HOST
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _INTERFACE = re.compile(r"[A-Za-z0-9_.:-]{1,15}")
-_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
+_LABEL = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(\.{_LABEL})*")
 _TAP = re.compile(r"tap[0-9a-f-]{1,12}")
 _OPTION = re.compile(r"[A-Za-z0-9+-]{1,64}")
 _VALUE = re.compile(r"[ -~]{0,255}")
@@ -214,7 +215,11 @@ def network_of(vif: Vif, *, metadata: bool, over: str = "") -> LocalNetwork:
 
 
 def host_of(vif: Vif, hostname: str) -> Host | None:
-    """Returns the interface with its addresses in subnets that the host serves; None if it has none."""
+    """Returns the interface with its addresses in subnets that the host serves; None if it has none.
+
+    It has no name if a resolver cannot have the hostname of the guest, which Nova allows more. Options that no server can
+    give are left out: rows of earlier releases may have them.
+    """
     served = vif.served_addresses
     if not served:
         return None
@@ -226,11 +231,13 @@ def host_of(vif: Vif, hostname: str) -> Host | None:
         address=by_mode.get(DHCP, [""])[0],
         address6=by_mode.get(STATEFUL, [""])[0],
         automatic=tuple(each for mode in AUTOMATIC for each in by_mode.get(mode, ())),
-        name=hostname,
+        name=hostname if _NAME.fullmatch(hostname) else "",
         domain=vif.dns_domain,
         tap=tap_name(vif.port_id),
         options=tuple(
-            Option(name=each.opt_name, value=each.opt_value, version=each.ip_version) for each in vif.extra_dhcp_opts
+            Option(name=each.opt_name, value=each.opt_value, version=each.ip_version)
+            for each in vif.extra_dhcp_opts
+            if _VALUE.fullmatch(each.opt_value)
         ),
     )
 

@@ -47,9 +47,10 @@ class LibvirtInterfaces(LibvirtPower):
                 return domain is not None and self._our_mark(domain) is not None
 
             own = {uuid: of_guest for uuid, of_guest in vifs.items() if is_own(uuid)}
+            # First: no tenant's network may delay what the groups of others refuse.
+            refused = self._filters.refresh(connection, vifs, is_own)
             self._repair_networks(connection, own)
             self._serve_networks(connection, own)
-            refused = self._filters.refresh(connection, vifs, is_own)
             differing = self._hotplug.refresh(connection, own, is_own)
         _raise_refused("instances", refused)
         return differing

@@ -10,6 +10,7 @@ that leads nowhere: it comes back with the host, and domains name it.
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -76,7 +77,8 @@ class LocalNetworks:
         """Start the networks, and let them give these interfaces their addresses. Idempotent: missing parts are made
         again.
 
-        The domain must be defined. Raises HardwareNotOffered if the host cannot have a route to a reachable network.
+        The domain must be defined. Raises HardwareNotOffered if the host cannot have a route to a reachable network, or
+        cannot serve a value of it.
         """
         with self._lock:
             for vif in vifs:
@@ -299,17 +301,16 @@ class LocalNetworks:
 
     def _make_namespace(self, vif: Vif) -> None:
         self._require_free(vif)
-        try:
+        with _offered(vif):
             self._namespaces.ensure(self._network_of(vif))
-        except ValueError as error:
-            raise HardwareNotOffered(f"network {vif.network_id}: {error}") from error
 
     def _serve(self, vif: Vif, hostname: str) -> None:
         host = host_of(vif, hostname)
-        if host is None:
-            self._namespaces.forget(vif.network_id, {vif.mac_address})
-        else:
-            self._namespaces.enter(vif.network_id, host)
+        with _offered(vif):
+            if host is None:
+                self._namespaces.forget(vif.network_id, {vif.mac_address})
+            else:
+                self._namespaces.enter(vif.network_id, host)
 
     def _make_bridge(self, connection: Any, vif: Vif, domain_uuid: str) -> bool:
         """Make the bridge, or start it again. Returns whether it was necessary."""
@@ -345,7 +346,8 @@ class LocalNetworks:
         made = connection.networkDefineXML(network_xml(vif))
         made.setAutostart(1)
         made.create()
-        self._namespaces.ensure(self._network_of(vif), "" if mac is None else mac.get("address", "").lower())
+        with _offered(vif):
+            self._namespaces.ensure(self._network_of(vif), "" if mac is None else mac.get("address", "").lower())
         for domain in connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
             self.lost.plug_all(connection, domain, vif.network_id)
         former = _by_name(connection, _FORMER_METADATA)
@@ -372,6 +374,15 @@ class LocalNetworks:
             taken = overlapping(subnet.cidr, routes)
             if taken is not None:
                 raise HardwareNotOffered(f"network {vif.network_id}: its range {subnet.cidr} overlaps {taken}")
+
+
+@contextmanager
+def _offered(vif: Vif) -> Iterator[None]:
+    """Raises HardwareNotOffered if the host refuses a value of the network or the interface."""
+    try:
+        yield
+    except ValueError as error:
+        raise HardwareNotOffered(f"network {vif.network_id}: {error}") from error
 
 
 def _is_former(network: Any) -> bool:

@@ -75,6 +75,7 @@ def test_dhcp_options_of_a_port(cloud: Cloud) -> None:
         {"opt_name": "bootfile-url", "opt_value": "1"},
         {"opt_name": "bootfile-name", "opt_value": "a\nb"},
         {"opt_name": "bootfile-name", "opt_value": ""},
+        {"opt_name": "bootfile-name", "opt_value": "é"},
         {"opt_name": "bootfile-name", "opt_value": "x" * 256},
         {"opt_name": "bootfile-name"},
         {"opt_name": "bootfile-name", "opt_value": "x", "ip_version": 5},

@@ -83,3 +83,32 @@ def test_a_guest_that_is_off_gets_no_interface_on_a_bridge_that_is_lost(
         with pytest.raises(HardwareNotOffered, match="br0"):
             driver.attach_interface(instance, VIF)
         assert domain.defined == []
+
+
+@pytest.mark.parametrize("part", ["serve", "repair"])
+def test_bug_a_network_that_fails_stops_the_filters_of_its_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    """The groups of one tenant waited for the network of another."""
+    driver = LibvirtDriver(configure(tmp_path, host="h"))
+    refreshed: list[Any] = []
+
+    @contextmanager
+    def connection(operation: str, name: str | None = None) -> Iterator[Any]:
+        yield Domain()
+
+    def refresh(connection: Any, vifs: Any, is_own: Any) -> dict[str, Any]:
+        refreshed.append(vifs)
+        return {}
+
+    def fail(*_: Any) -> None:
+        raise ValueError("of a defect")
+
+    monkeypatch.setattr(driver, "_real", True)
+    monkeypatch.setattr(driver._host, "connection", connection)
+    for name in ("serve", "repair"):
+        monkeypatch.setattr(driver._networks, name, fail if name == part else lambda *_: None)
+    monkeypatch.setattr(driver._filters, "refresh", refresh)
+    with pytest.raises(ValueError, match="of a defect"):
+        driver.refresh_interfaces({})
+    assert refreshed == [{}]

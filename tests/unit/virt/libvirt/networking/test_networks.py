@@ -8,7 +8,8 @@ import libvirt
 import msgspec
 import pytest
 
-from minova.errors import HypervisorError
+from minova.errors import HardwareNotOffered, HypervisorError
+from minova.objects.network.dhcp_options import DhcpOption
 from minova.objects.network.vif import Vif, VifAddress, VifSubnet, bridge_name, network_name
 from minova.virt.libvirt.networking.networks import LocalNetworks
 from minova.virt.libvirt.networking.repair import Repair
@@ -18,7 +19,7 @@ from tests.fakes.libvirt_errors import libvirt_error
 
 SUBNET = VifSubnet(id="s", cidr="10.1.0.0/24", gateway_ip="10.1.0.1")
 VIF = Vif(
-    port_id="p",
+    port_id="b",
     mac_address="fa:16:3e:00:00:01",
     network_id="n",
     addresses=(VifAddress(subnet_id="s", ip_address="10.1.0.5"),),
@@ -97,7 +98,7 @@ class Libvirt:
 
 def networks(host: FakeHostNetworks, bridges: Collection[str] = ()) -> LocalNetworks:
     made = LocalNetworks(host, lambda: (), interfaces=lambda: bridges)
-    made.lost = Repair(lambda bridge: ("tapp",))
+    made.lost = Repair(lambda bridge: ("tapb",))
     return made
 
 
@@ -118,6 +119,42 @@ def test_the_address_of_an_interface_that_was_detached_meanwhile_is_not_served(o
     host.interfaces = host.interfaces if on_network else ""
     kept.serve(host, {"one": (VIF,)})
     assert [each.mac for each in namespaces.made["n"].hosts] == ([VIF.mac_address] if on_network else [])
+
+
+@pytest.mark.parametrize("hostname", ["a_b", "-", "a..b", "web.", "x" * 64, ".".join(["x" * 60] * 5)])
+def test_bug_a_hostname_that_no_resolver_has_stops_its_host(hostname: str) -> None:
+    """Microversion 2.94 allows it. Its guest gets its address without the name."""
+    host, namespaces = Libvirt(on_network=True), FakeHostNetworks()
+    kept = networks(namespaces)
+    kept.plug(host, [VIF], "one", hostname)
+    named = msgspec.structs.replace(VIF, hostname=hostname)
+    kept.serve(host, {"one": (named,)})
+    assert [(each.address, each.name) for each in namespaces.made["n"].hosts] == [("10.1.0.5", "")]
+
+
+def test_bug_a_dhcp_option_that_no_server_gives_stops_its_host() -> None:
+    """Earlier releases allowed printable characters of all alphabets."""
+    host, namespaces = Libvirt(on_network=True), FakeHostNetworks()
+    options = tuple(DhcpOption(opt_name=name, opt_value=value) for name, value in (("150", "é"), ("66", "a")))
+    networks(namespaces).plug(host, [msgspec.structs.replace(VIF, extra_dhcp_opts=options)], "one", "web")
+    (served,) = namespaces.made["n"].hosts
+    assert [(each.name, each.value) for each in served.options] == [("66", "a")]
+
+
+def test_bug_one_interface_that_cannot_be_served_stops_the_changes_of_others(caplog: pytest.LogCaptureFixture) -> None:
+    host, namespaces = Libvirt(on_network=True), FakeHostNetworks()
+    kept = networks(namespaces)
+    kept.plug(host, [VIF], "one", "web")
+    invalid = msgspec.structs.replace(VIF, mac_address="FA")
+    host.interfaces += (
+        f'<interface type="network"><source network="{network_name("n")}"/><mac address="FA"/></interface>'
+    )
+    moved = msgspec.structs.replace(VIF, addresses=(VifAddress(subnet_id="s", ip_address="10.1.0.6"),))
+    kept.serve(host, {"one": (invalid, moved)})
+    assert [each.address for each in namespaces.made["n"].hosts] == ["10.1.0.6"]
+    assert "cannot be changed yet" in caplog.text
+    with pytest.raises(HardwareNotOffered, match="no MAC address"):
+        kept.plug(host, [invalid], "one", "web")
 
 
 def test_changed_subnets_reach_the_namespace_with_the_change() -> None:
