@@ -12,6 +12,9 @@ from minova.api.network import answers
 from minova.api.network.collaborators import Collaborators
 from minova.api.network.common import FieldsQuery, tagged
 
+# The highest of the default quotas of such resources.
+MAX_BULK = 500
+
 
 class Creation(msgspec.Struct, frozen=True, kw_only=True):
     """How a resource is made.
@@ -104,6 +107,8 @@ class Resource(msgspec.Struct, frozen=True, kw_only=True):
             return {self.name: self._made(api, call, (one,))[0]}
         if not several:
             raise errors.BadRequest("Resources required")
+        if len(several) > MAX_BULK:
+            raise errors.BadRequest(f"One request makes {MAX_BULK} {self.plural} at most.")
         return {self.plural: self._made(api, call, several)}
 
     def _made(self, api: Collaborators, call: Call, bodies: Sequence[Any]) -> Sequence[dict[str, Any]]:

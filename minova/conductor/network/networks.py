@@ -120,6 +120,9 @@ class Subnets(SubnetsApi):
 
         def work(session: Session) -> tuple[Subnet, ...]:
             locked = self._lock_networks(session, {subnet.network_id for subnet in subnets})
+            # Before the work that it limits.
+            for project_id, count in sorted(Counter(subnet.project_id for subnet in subnets).items()):
+                self._quotas.take(session, project_id, {"subnets": count})
             made = []
             for subnet in subnets:
                 row, is_exclusive = locked[subnet.network_id]
@@ -129,8 +132,6 @@ class Subnets(SubnetsApi):
                 made.append(subnet_rows.add(session, subnet, row.id, self._worker.at()))
                 if subnet.is_automatic:
                     _give_to_ports(session, subnet, row.id)
-            for project_id, count in sorted(Counter(subnet.project_id for subnet in subnets).items()):
-                self._quotas.take(session, project_id, {"subnets": count})
             for network_id in sorted(locked):
                 when_committed(session, partial(self._hints.network_changed, network_id))
             return tuple(made)

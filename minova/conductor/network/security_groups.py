@@ -5,7 +5,7 @@ Every transaction locks ports, networks, groups and usages in this order. So the
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import TypeVar
 
 from sqlalchemy.exc import IntegrityError
@@ -128,23 +128,23 @@ class SecurityGroups(SecurityGroupsApi):
         """Raises SecurityGroupRuleExists if a group has a rule already. Raises SecurityGroupNotFound if a group,
         or one to which a rule refers, is deleted.
         """
-        by_group: dict[str, list[SecurityGroupRule]] = {}
+        by_group: dict[str, dict[Hashable, SecurityGroupRule]] = {}
         for rule in rules:
-            of_group = by_group.setdefault(rule.security_group_id, [])
-            if any(_same(each, rule) for each in of_group):
+            of_group = by_group.setdefault(rule.security_group_id, {})
+            if of_group.setdefault(_traffic(rule), rule) is not rule:
                 raise errors.DuplicateSecurityGroupRuleInPost("Duplicate Security Group Rule in POST.")
-            of_group.append(rule)
 
         def work(session: Session) -> tuple[SecurityGroupRule, ...]:
             named = {*by_group, *(rule.remote_group_id for rule in rules if rule.remote_group_id is not None)}
             ids = {group_id: row.id for group_id, row in lock_groups(session, named).items()}
+            # Before the work that it limits.
+            for project_id, count in sorted(Counter(rule.project_id for rule in rules).items()):
+                self._quotas.take(session, project_id, {"security_group_rule": count})
             made: dict[str, SecurityGroupRule] = {}
             for group_id, of_group in by_group.items():
                 _require_new(_require(security_groups.find(session, group_id), group_id), of_group)
-                security_groups.add_rules(session, ids[group_id], of_group, ids, self._worker.at())
+                security_groups.add_rules(session, ids[group_id], of_group.values(), ids, self._worker.at())
                 made |= {rule.id: rule for rule in _require(security_groups.find(session, group_id), group_id).rules}
-            for project_id, count in sorted(Counter(rule.project_id for rule in rules).items()):
-                self._quotas.take(session, project_id, {"security_group_rule": count})
             return tuple(made[rule.id] for rule in rules)
 
         created = self._counted(work)
@@ -236,23 +236,22 @@ def _rule(
     )
 
 
-def _require_new(group: SecurityGroup, rules: Iterable[SecurityGroupRule]) -> None:
-    """Raises SecurityGroupRuleExists if the group has one of these rules already."""
-    for rule in rules:
-        existing = next((each for each in group.rules if _same(each, rule)), None)
-        if existing is not None:
-            raise errors.SecurityGroupRuleExists(f"Security group rule already exists. Rule id is {existing.id}.")
+def _require_new(group: SecurityGroup, wanted: Iterable[Hashable]) -> None:
+    """`wanted`: the `_traffic` of new rules. Raises SecurityGroupRuleExists if the group has one of them already."""
+    existing = {_traffic(rule): rule.id for rule in group.rules}
+    for traffic in wanted:
+        if traffic in existing:
+            raise errors.SecurityGroupRuleExists(f"Security group rule already exists. Rule id is {existing[traffic]}.")
 
 
-def _same(one: SecurityGroupRule, other: SecurityGroupRule) -> bool:
-    names = (
-        "direction",
-        "ethertype",
-        "protocol",
-        "port_range_min",
-        "port_range_max",
-        "remote_group_id",
-    )
-    return normalized(one.remote_ip_prefix) == normalized(other.remote_ip_prefix) and all(
-        getattr(one, name) == getattr(other, name) for name in names
+def _traffic(rule: SecurityGroupRule) -> Hashable:
+    """Returns what the rule allows: a group has no two rules with the same."""
+    return (
+        rule.direction,
+        rule.ethertype,
+        rule.protocol,
+        rule.port_range_min,
+        rule.port_range_max,
+        rule.remote_group_id,
+        normalized(rule.remote_ip_prefix),
     )
