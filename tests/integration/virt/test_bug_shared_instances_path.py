@@ -2,9 +2,10 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from minova.errors import StaleAttempt
+from minova.errors import HypervisorError, StaleAttempt
 from minova.objects.servers.states import PowerState
 from minova.virt.driver.domains import RowHost
 from tests.integration.virt.test_guest import instance, load
@@ -26,5 +27,25 @@ def test_the_clean_up_of_one_host_leaves_the_guest_of_the_other(guest_image: Pat
         assert second.power_state(guest.uuid) is PowerState.RUNNING
         second.destroy(guest.uuid, RowHost(host="hv2"))
         assert not (tmp_path / "instances" / guest.uuid).exists()
+        first.close()
+        second.close()
+
+
+def test_a_hard_reboot_takes_the_disks_that_a_broken_migration_has_left(guest_image: Path, tmp_path: Path) -> None:
+    with Libvirtd() as one, Libvirtd() as two:
+        first, second = load(tmp_path, one.uri, host="hv1"), load(tmp_path, two.uri, host="hv2")
+        guest = instance()
+        first.prepare(guest, first.available_nodes()[0], 1, guest_image)
+        first.power_on(guest)
+        moved = msgspec.structs.replace(guest, host="hv2", node=second.available_nodes()[0], attempt=2)
+        with pytest.raises(HypervisorError, match="the guest is not down"):
+            second.hard_reboot(moved)
+        first.power_off(guest.uuid)
+        for _ in range(2):
+            assert second.hard_reboot(moved) is PowerState.RUNNING
+        with pytest.raises(StaleAttempt, match="now of host hv2"):
+            first.power_on(guest)
+        second.destroy(guest.uuid, RowHost(host="hv2"))
+        first.destroy(guest.uuid, RowHost(host=None))
         first.close()
         second.close()

@@ -63,6 +63,18 @@ class DomainDefinitions(LibvirtBase):
             serial_port=None if self._serial_ports is None else self._serial_ports.take(instance.uuid),
         )
 
+    def _require_disks(self, instance: Instance) -> None:
+        """Raises StaleAttempt if the disks are another host's. Disks that a broken move has left to this host become its
+        own; the guest is ended for that. Raises HypervisorError if a QEMU elsewhere still has them open.
+        """
+        host = self._ready().host
+        if self._disks.are_left(instance, host):
+            with self._host.connection("Ending", domain_name(instance.uuid)) as connection:
+                if lookup(connection, instance.uuid) is not None:
+                    power.end(self._own(connection, instance.uuid))
+            self._disks.take_left(instance, host)
+        self._disks.require_owner(instance.uuid, host)
+
     def _define_anew(
         self, instance: Instance, disks: Sequence[Disk], *, drop_memory: bool, chooses: bool = False
     ) -> int:

@@ -105,7 +105,7 @@ class LibvirtDomains(DomainDefinitions):
         if not self._real:
             self._define_anew(instance, (), drop_memory=True, chooses=True)
             return
-        self._disks.require_owner(instance.uuid, self._ready().host)
+        self._require_disks(instance)
         base = Base.of(instance, image_path)
         # Define it with the existing disks: the new ones may have other formats, and may never be made.
         attempt = self._define_anew(instance, self._disks.plan(instance), drop_memory=True, chooses=True)

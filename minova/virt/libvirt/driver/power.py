@@ -194,7 +194,7 @@ class LibvirtPower(DomainDefinitions):
 
     def _run_anew(self, instance: Instance, *, drop_memory: bool) -> PowerState:
         if self._real:
-            self._disks.require_owner(instance.uuid, self._ready().host)
+            self._require_disks(instance)
         self._define_anew(instance, self._disks.plan(instance) if self._real else (), drop_memory=drop_memory)
         if self._real:
             self._disks.remove_rescue(instance.uuid)

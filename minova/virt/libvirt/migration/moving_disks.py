@@ -156,7 +156,7 @@ class MovingDisks:
     def own(self, instance_uuid: str, host: str, attempt: int) -> None:
         """Make the disks that are here this host's, in this attempt. Raises as `take_over`."""
         with disk_owner.locked(self._disks.folder(instance_uuid)) as owner:
-            _take(owner, host, attempt)
+            owner.hand_over(host, attempt)
 
     def fetch_beside(
         self, instance_uuid: str, attempt: int, export: DiskExport, key: TransferKey, check: Callable[[], None]
@@ -206,7 +206,7 @@ class MovingDisks:
             raise NotFound(f"Instance {instance.uuid} has no disks on this host")
         with disk_full(f"Disks of instance {instance.uuid} in {self._disks.path}"):
             with disk_owner.locked(folder) as owner:
-                taken = _take(owner, host, attempt)
+                taken = owner.hand_over(host, attempt)
                 owner.write(msgspec.structs.replace(taken, drive_is_cd=write_drive.is_cd))
             self._fit(folder, instance)
             if instance.config_drive:
@@ -215,17 +215,6 @@ class MovingDisks:
     def _fit(self, folder: Path, instance: Instance) -> None:
         written = disk_owner.written_formats(folder)[disk_owner.ROOT_DISK]
         fitting.fit(folder, instance, named_disks(instance), written, self._disks.finish)
-
-
-def _take(owner: OwnerFile, host: str, attempt: int) -> DiskOwner:
-    entry = owner.read()
-    if entry is None or not owner.is_of(entry.host):
-        raise HypervisorError("Which host has made the disks is not recorded")
-    if entry.attempt > attempt:
-        raise StaleAttempt(f"The disks are of attempt {entry.attempt} on host {entry.host}")
-    taken = msgspec.structs.replace(entry, host=host, attempt=attempt)
-    owner.write(taken)
-    return taken
 
 
 def _require_own(owner: OwnerFile, host: str, attempt: int) -> DiskOwner:

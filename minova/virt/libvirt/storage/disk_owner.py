@@ -122,6 +122,19 @@ class OwnerFile:
         self.write(msgspec.structs.replace(owner, host=host, attempt=attempt, taken_from=former))
         return True
 
+    def hand_over(self, host: str, attempt: int) -> DiskOwner:
+        """Record that this attempt of a moved server has the disks. Returns the written entry. Raises StaleAttempt if a
+        later attempt has them, HypervisorError if it is not known whose they are.
+        """
+        entry = self.read()
+        if entry is None or not self.is_of(entry.host):
+            raise HypervisorError("Which host has made the disks is not recorded")
+        if entry.attempt > attempt:
+            raise StaleAttempt(f"The disks are of attempt {entry.attempt} on host {entry.host}")
+        taken = msgspec.structs.replace(entry, host=host, attempt=attempt)
+        self.write(taken)
+        return taken
+
     def is_taken_over(self, host: str) -> bool:
         """Whether this host has the disks from another one, with an evacuation."""
         owner = self.read()

@@ -308,15 +308,37 @@ class Disks:
         try:
             with disk_owner.locked(folder) as owner:
                 entry = owner.read()
-                self._qemu.take_back(root)
-                if entry is not None and entry.host != host and image_locks.is_open(root):
-                    raise HypervisorError(f"A QEMU on another host still has {root} open: the guest is not down")
+                self._require_closed(root, entry, host)
                 taken = owner.take_over(host, attempt)
         except FileNotFoundError:
             return False
         if taken:
             self.share_written(root)
         return taken
+
+    def are_left(self, instance: Instance, host: str) -> bool:
+        """Whether the instance has come to this host, and its disks are still recorded as those of its host before: a move
+        on shared storage has ended before it made them this host's.
+        """
+        entry = disk_owner.read(self.folder(instance.uuid))
+        return instance.host == host and entry is not None and entry.host != host and entry.attempt < instance.attempt
+
+    def take_left(self, instance: Instance, host: str) -> None:
+        """Make disks of `are_left` this host's. Raises StaleAttempt if a later attempt has them, HypervisorError if a
+        hypervisor has them open, or if it is not known whose they are.
+        """
+        folder = self.folder(instance.uuid)
+        root = folder / disk_owner.ROOT_DISK
+        with disk_owner.locked(folder) as owner:
+            self._require_closed(root, owner.read(), host)
+            owner.hand_over(host, instance.attempt)
+        self.share_written(root)
+
+    def _require_closed(self, root: Path, entry: DiskOwner | None, host: str) -> None:
+        """Raises HypervisorError if the disk is another host's, and a QEMU has it open."""
+        self._qemu.take_back(root)
+        if entry is not None and entry.host != host and image_locks.is_open(root):
+            raise HypervisorError(f"A QEMU on another host still has {root} open: the guest is not down")
 
     def remove(self, instance_uuid: str, host: str, row: RowHost) -> None:
         """Remove the folder with all its files, if it belongs to this host. Idempotent.
