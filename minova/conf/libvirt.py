@@ -143,7 +143,7 @@ OPTS: list[cfg.Opt] = [
     cfg.StrOpt(
         "live_migration_scheme",
         choices=["tcp", "tls"],
-        help="How libvirt of the source reaches libvirt of this host; unset: tls with live_migration_with_native_tls, else tcp, which is "
+        help="How libvirt of this host reaches libvirt of the destination; unset: tls with live_migration_with_native_tls, else tcp, which is "
         "neither encrypted nor asks for a password.",
     ),
     cfg.BoolOpt(

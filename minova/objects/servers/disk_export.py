@@ -9,6 +9,8 @@ from minova.objects.hosts.bounds import Count, Line, Serial
 
 # The destination hands these to qemu-img among other options: a stolen source must not add options of its own.
 FileName = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._-]{1,255}\Z")]
+# A source puts it into the URIs of another host's libvirtd and QEMU.
+HostName = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9:_][A-Za-z0-9.:_-]{0,254}\Z")]
 Address = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9.:_-]{0,255}\Z")]
 
 

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from minova.objects.hosts.bounds import Count, Document, Line, Name, Serial, Time
-from minova.objects.servers.disk_export import DiskExport
+from minova.objects.servers.disk_export import DiskExport, HostName
 
 
 class LiveMode(StrEnum):
@@ -36,8 +36,8 @@ class LiveSource(msgspec.Struct, frozen=True, kw_only=True):
 class LiveDestination(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of a destination that has prepared for the guest.
 
-    - `uri`: where the source's libvirtd reaches that of the destination.
-    - `address`: where the source's QEMU sends memory and disks.
+    - `uri`: for sources of an earlier version. A source makes its own from the address: a URI of libvirt can run a program.
+    - `address`: of the destination's libvirtd, to which the source's connects, and of its QEMU, which gets memory and disks.
     - `tls_name`: the name in the destination's certificate; None: without TLS between the QEMUs.
     - `xml`, `persistent_xml`: the guest as it runs there, and as it is started there later.
     - `copied`: names of the disks, in the guest, that are copied.
@@ -45,8 +45,8 @@ class LiveDestination(msgspec.Struct, frozen=True, kw_only=True):
 
     mode: LiveMode
     uri: Name
-    address: Line
-    tls_name: Line | None
+    address: HostName
+    tls_name: HostName | None
     xml: Document
     persistent_xml: Document
     copied: Annotated[tuple[Line, ...], Meta(max_length=256)] = ()

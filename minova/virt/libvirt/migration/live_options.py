@@ -72,6 +72,10 @@ class LiveOptions(msgspec.Struct, frozen=True, kw_only=True):
         }
         return sum(flag for flag, wanted in chosen.items() if wanted)
 
+    def peer(self, destination: LiveDestination) -> str:
+        """Returns the URI of the destination's libvirtd."""
+        return uri_of_peer(self.scheme, destination.address)
+
     def parameters(self, destination: LiveDestination) -> dict[str, Any]:
         """Returns the typed parameters of `migrateToURI3`."""
         parameters: dict[str, Any] = {

@@ -19,6 +19,7 @@ from minova.virt.libvirt.guest_state import jobs, sides
 from minova.virt.libvirt.host import Host, require
 from minova.virt.libvirt.migration.live_options import LiveOptions
 from minova.virt.libvirt.xml.guest_xml import domain_name
+from minova.virt.libvirt.xml.migration_xml import targets_of
 
 LOG = logging.getLogger(__name__)
 POLL = 0.2
@@ -101,8 +102,12 @@ class LiveRun:
         with self._host.connection("Live migration", domain_name(self._uuid)) as connection:
             domain = require(connection, self._uuid)
             options, destination = self._options, self._destination
+            if not set(destination.copied) <= set(targets_of(domain.XMLDesc()).values()):
+                raise errors.HypervisorError(f"The destination asks for disks that {domain.name()} does not have")
             try:
-                domain.migrateToURI3(destination.uri, options.parameters(destination), options.flags(destination))
+                domain.migrateToURI3(
+                    options.peer(destination), options.parameters(destination), options.flags(destination)
+                )
             except libvirt.libvirtError as error:
                 if error.get_error_code() == libvirt.VIR_ERR_OPERATION_ABORTED:
                     raise errors.LiveMigrationAborted(f"The live migration of {self._uuid} was aborted") from error
