@@ -171,12 +171,14 @@ class LibvirtMigration(ColdMigration):
             )
 
     def arrive(self, instance: Instance, attempt: int) -> PowerState:
+        # The server is here already, whatever has become of its guest: an evacuation to the source must not find disks
+        # that the source seems to have made itself.
+        self._moving.own(instance.uuid, self._ready().host, attempt)
         with self._host.connection("Arrival", domain_name(instance.uuid)) as connection:
             domain = self._arrived(connection, instance.uuid, attempt)
             jobs.require_free(domain)
             if not domain.isActive():
                 raise errors.GuestStateUnexpected(f"Domain {domain.name()} does not run")
-            self._moving.own(instance.uuid, self._ready().host, attempt)
             self._forget_awaited(instance.uuid)
             if instance.vm_state is not VmState.PAUSED:
                 _resume(domain)

@@ -155,8 +155,11 @@ class MovingDisks:
 
     def own(self, instance_uuid: str, host: str, attempt: int) -> None:
         """Make the disks that are here this host's, in this attempt. Raises as `take_over`."""
-        with disk_owner.locked(self._disks.folder(instance_uuid)) as owner:
-            owner.hand_over(host, attempt)
+        try:
+            with disk_owner.locked(self._disks.folder(instance_uuid)) as owner:
+                owner.hand_over(host, attempt)
+        except FileNotFoundError:
+            raise NotFound(f"Instance {instance_uuid} has no disks on this host") from None
 
     def fetch_beside(
         self, instance_uuid: str, attempt: int, export: DiskExport, key: TransferKey, check: Callable[[], None]
