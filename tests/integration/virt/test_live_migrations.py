@@ -13,6 +13,7 @@ import pytest
 from minova.errors import GuestStateUnexpected, HypervisorError, LiveMigrationAborted, PostCopyFailed
 from minova.objects.network.vif import filter_name, network_name, tap_name
 from minova.objects.servers.live_migration import GuestSide, LiveMode, LivePhase, LiveProgress
+from minova.objects.servers.states import PowerState
 from minova.virt.driver.domains import RowHost
 from tests.cluster import wait_for
 from tests.integration.virt.live_pair import Pair, Side, ignore, make_pair
@@ -174,6 +175,13 @@ def test_a_post_copy_whose_network_is_cut_is_noticed(make_pair: Callable[..., Pa
     assert set(pair.sides()) <= {GuestSide.POST_COPY, GuestSide.POST_COPY_FAILED}
     with pytest.raises(GuestStateUnexpected):
         pair.one.driver.abort_live(pair.guest.uuid)
+    # What the operator is told to do then: end the source's guest, which still has the disks open, and reboot hard.
+    moved = msgspec.structs.replace(pair.guest, host=pair.two.name, node=pair.two.node, attempt=pair.attempt)
+    with pytest.raises(HypervisorError, match="the guest is not down"):
+        pair.two.driver.hard_reboot(moved)
+    pair.one.driver.power_off(pair.guest.uuid)
+    assert pair.two.driver.hard_reboot(moved) is PowerState.RUNNING
+    assert pair.two.driver.power_state(pair.guest.uuid) is PowerState.RUNNING
 
 
 # Parallel connections are the harder case.
