@@ -123,6 +123,34 @@ def test_guests_that_run_on_both_hosts_are_paused_on_both(mover: Mover) -> None:
     mover.do("live_migrate")
     assert mover.state == ("error", None, mover.source)
     assert set(mover.domains().values()) == {PowerState.PAUSED}
+    # The row's host proves its own copy. Then the paused one is removed, too.
+    mover.cloud.act(mover.uuid, "reboot_hard")
+    mover.wait(lambda: mover.migration().cleanup_host is None, 90.0)
+    assert mover.domains() == {mover.source: PowerState.RUNNING}
+    mover.require_sound()
+
+
+def test_bug_a_guest_that_could_not_be_halted_at_once_runs_beside_the_other(mover: Mover) -> None:
+    there = mover.other
+    source = mover.cloud.drivers[mover.source]
+
+    def both() -> None:
+        mover.cloud.drivers[there].turn(mover.uuid, PowerState.RUNNING)
+        raise errors.HypervisorError("the reply was lost")
+
+    source.between_rounds = both
+    for driver in mover.cloud.drivers.values():
+        driver.fail("pause", [errors.HypervisorError("no")])
+    mover.do("live_migrate")
+    assert mover.state == ("error", None, mover.source)
+    assert set(mover.domains().values()) == {PowerState.PAUSED}
+
+
+def test_bug_a_hypervisor_that_restarts_when_the_guest_arrives_leaves_it_paused_in_error(mover: Mover) -> None:
+    there = mover.other
+    mover.cloud.drivers[there].fail("arrive", [errors.HypervisorUnavailable("it restarts")])
+    mover.do("live_migrate")
+    require_at(mover, there, "completed")
 
 
 def test_a_host_takes_part_in_one_live_migration_at_a_time_and_the_first_comes_first(mover: Mover) -> None:

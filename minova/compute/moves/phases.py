@@ -238,7 +238,9 @@ _ENDED = {"confirming": "confirmed", "post-migrating": "completed"}
 
 def _is_proven(migration: Migration) -> bool:
     """A live migration leaves its source after the destination has reported that the guest runs there."""
-    return migration.status in _PROVEN or (migration.is_live and migration.status == "post-migrating")
+    return (
+        migration.proven or migration.status in _PROVEN or (migration.is_live and migration.status == "post-migrating")
+    )
 
 
 def _is_local(migration: Migration) -> bool:

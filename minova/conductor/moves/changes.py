@@ -25,14 +25,14 @@ from minova.objects.servers.migration import BEGUN, Hold, Migration
 from minova.objects.servers.moves import MigrationOrder, MoveMessage, MovePhase
 from minova.objects.servers.states import PowerState, State, TaskState, VmState
 from minova.placement.allocations import claims
-from minova.placement.allocations.transfers import transfer
+from minova.placement.allocations.transfers import exchange, transfer
 
 replace = msgspec.structs.replace
 FAILED = "MoveFailed"
 # Seconds until a host that has not reported is asked for the second time; then twice as long each time, up to the
 # limit. A compute that restarts is asked at once, when it registers.
 BACKOFF = Backoff(first=15.0, longest=30.0)
-# Seconds until hosts say again what they have of a guest.
+# Seconds until hosts say again what they have of a guest, or try again what the guest waits for.
 BACKOFF_OF_LOOKS = Backoff(first=2.0, longest=15.0)
 _WITH_KEY = frozenset({MovePhase.EXPORT, MovePhase.IMPORT, MovePhase.DESCRIBE, MovePhase.PREPARE})
 # Nova's events.
@@ -96,7 +96,7 @@ class MoveChanges:
         if phase in _SWITCHES:
             self._switch(session, move, migration)
         elif phase is MovePhase.RESTORE and plan.reverting:
-            self._switch_back(session, move, migration)
+            self._switch_back(session, move, migration, owed=plan.owed)
         elif phase in _TASK_STATE:
             self._step(session, move, _TASK_STATE[phase])
         if phase in {MovePhase.EXPORT, MovePhase.PREPARE}:
@@ -129,14 +129,14 @@ class MoveChanges:
         pause = BACKOFF_OF_LOOKS.pause(plan.asks)
         tasks.change(session, [(move.task, changed)], pause, self._worker.now(), deadline_in=self._timeout)
 
-    def wait(self, session: Session, move: LockedMove, failure: Failure) -> None:
-        """The move waits for its host. Its record says so once."""
+    def wait(self, session: Session, move: LockedMove, failure: Failure, pause: float = BACKOFF.longest) -> None:
+        """The move waits for its host, which is asked again after so many seconds. Its record says so once."""
         plan = move.plan
         if plan.waits != failure.kind and move.task.action_id is not None:
             actions.explain_wait(session, move.task.action_id, failure)
         changed = {"payload": msgspec.to_builtins(replace(plan, waits=failure.kind))}
         time = self._timeout
-        tasks.change(session, [(move.task, changed)], BACKOFF.longest, self._worker.now(), deadline_in=time)
+        tasks.change(session, [(move.task, changed)], pause, self._worker.now(), deadline_in=time)
 
     def give_time(self, session: Session, move: LockedMove) -> None:
         """The host works on it. Its time begins anew."""
@@ -209,9 +209,9 @@ class MoveChanges:
             attempt=migration.attempt,
         )
 
-    def _switch_back(self, session: Session, move: LockedMove, migration: Migration) -> None:
+    def _switch_back(self, session: Session, move: LockedMove, migration: Migration, *, owed: bool) -> None:
         """The destination has reported that its copy is gone, or it is fenced."""
-        self._give_back(session, migration)
+        self._give_back(session, migration, owed=owed)
         state = move.instance.state
         instances.transition(
             session,
@@ -299,14 +299,18 @@ class MoveChanges:
                 claims.release(session, [migration.uuid], self._worker.now())
             quotas.give(session, project_id, quotas.more_than(old, new))
         elif end in {MoveEnd.FAILED, MoveEnd.LOST}:
-            self._give_back(session, migration)
+            self._give_back(session, migration, owed=migration.cleanup_host is not None)
             quotas.give(session, project_id, quotas.more_than(new, old))
         elif end is MoveEnd.REVERTED:
             quotas.give(session, project_id, quotas.more_than(new, old))
 
-    def _give_back(self, session: Session, migration: Migration) -> None:
-        """The instance holds again what the migration has kept for it, and nothing else."""
+    def _give_back(self, session: Session, migration: Migration, *, owed: bool) -> None:
+        """The instance holds again what the migration has kept for it, and nothing else. `owed`: the migration holds the destination's
+        until the destination has removed its copy.
+        """
         now = self._worker.now()
+        if owed and exchange(session, migration.instance_uuid, migration.uuid, now):
+            return
         claims.release(session, [migration.instance_uuid], now)
         transfer(session, migration.uuid, migration.instance_uuid, now)
 

@@ -16,7 +16,7 @@ from minova import errors
 from minova.conductor.compute_messages import ComputeClient
 from minova.conductor.hosts.liveness import Hosts, Liveness
 from minova.conductor.moves import live_plan
-from minova.conductor.moves.changes import MoveChanges
+from minova.conductor.moves.changes import BACKOFF_OF_LOOKS, MoveChanges
 from minova.conductor.moves.following import after_failure, after_loss, after_success
 from minova.conductor.moves.in_progress import LockedMove, lock
 from minova.conductor.moves.live_queue import LiveQueue
@@ -186,7 +186,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
             self._changes.look_again(session, move, failure)
             return None
         if move.migration.is_live and live_plan.waits(plan, failure):
-            self._changes.wait(session, move, failure)
+            self._changes.wait(session, move, failure, BACKOFF_OF_LOOKS.pause(plan.asks))
             return None
         changed: dict[str, Any] = {}
         if plan.phase is MovePhase.MIGRATE:

@@ -169,11 +169,11 @@ def owed_by(session: Session, host: str) -> list[MigrationObject]:
 def change_holds(
     session: Session, instance_uuids: Iterable[str], after: Hold, at: datetime, now: ColumnElement[float]
 ) -> None:
-    """Changes what holds the unproven copies of these locked instances."""
+    """Changes what holds the unproven copies of these locked instances. NONE: the row's host has proven its own."""
     for chunk in chunked(sorted(set(instance_uuids))):
         query = select(Migration.value).where(Migration.instance_uuid.in_(chunk), Migration.hold == Hold.UNPROVEN.value)
         for held in session.scalars(query.order_by(Migration.id).with_for_update()).all():
-            write(session, msgspec.structs.replace(held, hold=after), at, now)
+            write(session, msgspec.structs.replace(held, hold=after, proven=after is Hold.NONE), at, now)
 
 
 def unclean_hosts(session: Session, instance_uuid: str) -> set[str]:

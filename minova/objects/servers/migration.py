@@ -123,6 +123,7 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
     `cleanup_host`: the host that has still to remove what this move left there, after the end of the migration. Until
     then the migration keeps its allocation of that host.
     `hold`: whether it may do so already.
+    `proven`: the row's host, or a later one, has started the guest from its own disks since. `hold` has ended by that.
     """
 
     uuid: str
@@ -145,6 +146,7 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
     has_switched: bool = False
     cleanup_host: str | None = None
     hold: Hold = Hold.NONE
+    proven: bool = False
     created_at: datetime | None = None
     updated_at: datetime | None = None
 

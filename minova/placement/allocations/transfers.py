@@ -41,3 +41,22 @@ def transfer(session: Session, source_uuid: str, target_uuid: str, now: Any = No
     session.connection().execute(statement)
     changes.append(session, rows.node_ids_of(session, rows.providers_in(held.values())), now)
     return True
+
+
+def exchange(session: Session, instance_uuid: str, migration_uuid: str, now: Any = None) -> bool:
+    """Gives each of the two what the other one holds: a move is taken back whose destination has still to remove its copy. Claims
+    of the instance that are still in progress are refused from now on, as by `claims.release`.
+
+    Returns False, and changes nothing, if one of them holds nothing.
+    """
+    session.flush()
+    pair = sorted({instance_uuid, migration_uuid})
+    numbers = rows.lock_consumers(session, pair)
+    held = rows.holdings(session, pair)
+    if len(held) < len(pair):
+        return False
+    rows.delete_allocations(session, pair)
+    rows.insert_allocations(session, dict(zip(reversed(pair), (held[uuid] for uuid in pair), strict=True)))
+    rows.renumber(session, {instance_uuid: numbers[instance_uuid] + 1})
+    changes.append(session, rows.node_ids_of(session, rows.providers_in(held.values())), now)
+    return True

@@ -6,6 +6,7 @@ from minova import errors
 from minova.db.engine import Database
 from minova.placement.allocations import claims
 from minova.placement.allocations.claims import Claim
+from minova.placement.allocations.transfers import exchange, transfer
 from tests.functional.placement.candidate_cases import provider, put
 from tests.functional.placement.cases import ClaimCases, changed_nodes, claim, claim_of, held, hosts, release
 from tests.functional.placement.group_cases import GroupCases
@@ -54,3 +55,19 @@ def test_a_forgotten_consumer_begins_with_any_number(db: Database) -> None:
     release(db, "gone", claim_number=5)
     db.run(lambda session: claims.forget(session, [named("gone")]))
     assert claim(db, claim_of("gone", "a", claim_number=1)) == {}
+
+
+def test_bug_the_room_of_a_copy_that_is_still_to_be_removed_is_given_away(db: Database) -> None:
+    """An instance and its migration exchange what they hold, and no late claim of the instance counts."""
+    hosts(db, "old", "new")
+    claim(db, claim_of("one", "old", VCPU=1))
+    db.run(lambda session: transfer(session, named("one"), named("move")))
+    assert not db.run(lambda session: exchange(session, named("one"), named("move")))
+    claim(db, claim_of("one", "new", claim_number=2, VCPU=2))
+    assert db.run(lambda session: exchange(session, named("one"), named("move")))
+    assert held(db, "one") == {("old", "VCPU"): 1}
+    assert held(db, "move") == {("new", "VCPU"): 2}
+    with pytest.raises(errors.StaleClaim):
+        claim(db, claim_of("one", "new", claim_number=2, VCPU=2))
+    release(db, "one", "move")
+    assert (held(db, "one"), held(db, "move")) == ({}, {})
