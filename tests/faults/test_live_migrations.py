@@ -123,9 +123,9 @@ def test_guests_that_run_on_both_hosts_are_paused_on_both(mover: Mover) -> None:
     mover.do("live_migrate")
     assert mover.state == ("error", None, mover.source)
     assert set(mover.domains().values()) == {PowerState.PAUSED}
-    # The row's host proves its own copy. Then the paused one is removed, too.
+    # The row's host proves its own copy. Then the paused one is removed, too, with the next round of debts.
     mover.cloud.act(mover.uuid, "reboot_hard")
-    mover.wait(lambda: mover.migration().cleanup_host is None, 90.0)
+    mover.wait(lambda: mover.migration().cleanup_host is None, 45.0)
     assert mover.domains() == {mover.source: PowerState.RUNNING}
     mover.require_sound()
 
