@@ -4,6 +4,7 @@ A step is anything that a process does to the outside: a message, a transaction,
 """
 
 import itertools
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -35,6 +36,9 @@ HOST = "host-0"
 BEGINS_IN = {"unshelve": "shelved_offloaded"}
 # How many interfaces a server has before.
 INTERFACES = {"attach_interface": 0, "detach_interface": 1, DELETE_PORT: 1}
+# One action of each family, and those that the nightly run adds (MINOVA_TABLE=all): the engine knows no kind.
+CORE = ("stop", "snapshot", "rebuild", "unshelve", "attach_interface")
+REST = ("reboot_soft", "reboot_hard", "shelve", "detach_interface", DELETE_PORT)
 # What brings a server in one state into another for the next round.
 BACK = {
     ("stopped", "active"): "start",
@@ -151,10 +155,7 @@ def _fewer_renewals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "RENEWALS", RENEWALS)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    ["stop", "reboot_soft", "reboot_hard", "snapshot", "rebuild", "shelve", "unshelve", *INTERFACES],
-)
+@pytest.mark.parametrize("kind", [*CORE, *REST] if os.environ.get("MINOVA_TABLE") == "all" else CORE)
 @pytest.mark.parametrize("killed", ["conductor", "compute"])
 def test_a_server_is_stable_within_a_minute_after_the_restart(tmp_path: Path, kind: str, killed: str) -> None:
     names = CONTROLLERS["conductor"] if killed == "conductor" else (HOST,)
