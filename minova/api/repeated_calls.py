@@ -220,6 +220,7 @@ _LOOKS: Mapping[str, Look] = {
     "preview_servers": _never,
     "capacity": _never,
     "preview_evacuation": _never,
+    "preview_move": _never,
     "update_service": _never,
     "expect_port": _never,  # all its rows are equal
     "update_quota_set": _never,  # the limits are absolute
@@ -283,4 +284,4 @@ _SHOWN = frozenset(
     )
 )
 # These calls may occupy a scheduler for the whole time-out of `first`. Therefore their first try uses `again`, too.
-_SLOW = frozenset(("preview_servers", "preview_evacuation", "capacity"))
+_SLOW = frozenset(("preview_servers", "preview_evacuation", "preview_move", "capacity"))
