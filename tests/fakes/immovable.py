@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import ClassVar, NoReturn
 
 from minova import errors
+from minova.objects.catalogue.flavor import Flavor
 from minova.objects.servers.disk_export import DiskExport, TransferKey
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.live_migration import (
@@ -35,6 +36,8 @@ class Immovable:
         key: TransferKey,
         image_path: Path | None,
         check: Callable[[], None],
+        *,
+        before: Flavor | None = None,
     ) -> None:
         _refuse()
 

@@ -140,7 +140,9 @@ class ColdPhases:
         # Fitted to the new size, as the row will have it.
         instance = msgspec.structs.replace(move.instance, flavor=migration.new_flavor)
         path = self._images.fetch(ctx, move.instance, check)
-        self._driver.import_disks(instance, migration.attempt, move.export, move.key, path, check)
+        self._driver.import_disks(
+            instance, migration.attempt, move.export, move.key, path, check, before=migration.old_flavor
+        )
         return PhaseResult()
 
     def _release(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:

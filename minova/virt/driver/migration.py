@@ -18,6 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from minova.objects.catalogue.flavor import Flavor
 from minova.objects.servers.disk_export import DiskExport, TransferKey
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.live_migration import (
@@ -59,15 +60,17 @@ class MigrationDriver(Protocol):
         key: TransferKey,
         image_path: Path | None,
         check: Callable[[], None],
+        *,
+        before: Flavor | None = None,
     ) -> None:
         """Fetch the files and fit the disks to the instance's flavor; define no domain. Idempotent: complete files are not
         fetched again. Files of an earlier attempt on this host are replaced.
 
         `check` is called several times a second; an exception of it ends the copy. `image_path`: as in `prepare`; its sweep must
-        wait until this returns.
+        wait until this returns. `before`: the flavor of the disks at the source; None: the instance's.
 
-        Raises HardwareNotOffered if this host cannot run the guest, DiskFull, StaleAttempt if a later attempt has made the
-        disks, SavedMemoryKept if its saved memory does not fit the flavor.
+        Raises HardwareNotOffered if this host cannot run the guest, HypervisorError if a file is not one that this guest can have,
+        DiskFull, StaleAttempt if a later attempt has made the disks, SavedMemoryKept if its saved memory does not fit the flavor.
         """
         ...
 

@@ -9,6 +9,7 @@ from oslo_config import cfg
 
 from minova import errors
 from minova.objects.actions.power_rules import OFF
+from minova.objects.catalogue.flavor import Flavor
 from minova.objects.servers.disk_export import DiskExport, TransferKey
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.live_migration import (
@@ -63,6 +64,8 @@ class FakeMigration(FakePower):
         key: TransferKey,
         image_path: Path | None,
         check: Callable[[], None],
+        *,
+        before: Flavor | None = None,
     ) -> None:
         self._begin("import_disks")
         check()

@@ -197,7 +197,7 @@ def test_a_resize_grows_the_disks_and_its_revert_returns_to_the_disks_of_the_sou
         guest, flavor=Flavor(flavorid="2", name="large", vcpus=1, memory_mb=160, root_gb=2, swap=32, ephemeral_gb=1)
     )
     export = one.driver.export_disks(guest, MOVE, secret)
-    two.driver.import_disks(large, 2, export, secret, two.image, never)
+    two.driver.import_disks(large, 2, export, secret, two.image, never, before=guest.flavor)
     one.driver.stop_export(MOVE)
     two.driver.define_moved(large, two.node, 2)
     two.driver.define_moved(large, two.node, 2)

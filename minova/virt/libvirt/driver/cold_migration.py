@@ -9,6 +9,7 @@ from oslo_config import cfg
 from oslo_utils import units
 
 from minova import errors
+from minova.objects.catalogue.flavor import Flavor
 from minova.objects.servers.disk_export import DiskExport, TransferKey
 from minova.objects.servers.instance import Instance
 from minova.virt.driver.domains import NO_DATA, GuestData
@@ -17,6 +18,7 @@ from minova.virt.libvirt.guest_state import jobs, saved_memory
 from minova.virt.libvirt.host import lookup
 from minova.virt.libvirt.migration import libvirt_files
 from minova.virt.libvirt.migration.export_server import ExportServers
+from minova.virt.libvirt.migration.file_bounds import FileBounds
 from minova.virt.libvirt.migration.libvirt_files import MEMORY, VARIABLES
 from minova.virt.libvirt.migration.moving_disks import MovingDisks
 from minova.virt.libvirt.settings import export_ports_of
@@ -74,6 +76,8 @@ class ColdMigration(LibvirtDomains):
         key: TransferKey,
         image_path: Path | None,
         check: Callable[[], None],
+        *,
+        before: Flavor | None = None,
     ) -> None:
         # A host that cannot define the guest refuses before the first byte.
         self._xml_of(instance, instance.node or "", attempt, self._disks.plan(instance))
@@ -84,10 +88,12 @@ class ColdMigration(LibvirtDomains):
                 "it hard to lose the memory"
             )
         if self._moving.shares(instance.uuid, export):
-            self._moving.fetch_beside(instance.uuid, attempt, export, key, check)
+            bounds = FileBounds(instance, None, before)
+            self._moving.fetch_beside(instance.uuid, attempt, export, key, bounds, check)
         else:
             base = None if image_path is None else Base.of(instance, image_path)
-            self._moving.fetch(instance, self._ready().host, attempt, export, key, base, check)
+            bounds = FileBounds(instance, base, before)
+            self._moving.fetch(instance, self._ready().host, attempt, export, key, base, bounds, check)
         self._require_own_memory(instance, attempt)
 
     def _require_own_memory(self, instance: Instance, attempt: int) -> None:

@@ -19,6 +19,7 @@ from minova.virt.disk_space import disk_full, require_room
 from minova.virt.libvirt.guest_files import console_logs, disk_formats
 from minova.virt.libvirt.migration import libvirt_files
 from minova.virt.libvirt.migration.export_server import Served
+from minova.virt.libvirt.migration.file_bounds import FileBounds
 from minova.virt.libvirt.migration.file_fetch import fetch
 from minova.virt.libvirt.storage import disk_images, disk_owner, fitting
 from minova.virt.libvirt.storage.disk_images import Base
@@ -84,11 +85,13 @@ class MovingDisks:
         export: DiskExport,
         key: TransferKey,
         base: Base | None,
+        bounds: FileBounds,
         check: Callable[[], None],
     ) -> None:
         """Fetch the files that are not complete. Raises StaleAttempt if a later attempt has the folder, HypervisorError if
-        the folder is another host's, and as `file_fetch.fetch`.
+        the folder is another host's or a file exceeds its bound, DiskFull, and as `file_fetch.fetch`.
         """
+        files = tuple(map(bounds.of, export.files))
         folder = self._disks.folder(instance.uuid)
         if base is None and any(file.based for file in export.files):
             raise ImageUnacceptable(f"The disk of instance {instance.uuid} is based on an image that is not here")
@@ -96,11 +99,11 @@ class MovingDisks:
         with disk_full(what):
             formats = {file.name: file.format for file in export.files if file.format is not None}
             self._begin(folder, host, attempt, export, formats)
-            for file in export.files:
+            for file in files:
                 path = folder / libvirt_files.arriving(_plain(file.name), attempt)
                 if not path.exists():
-                    require_room(self._disks.path, 0, self._disks.reserve, what)
-                    finish = lambda part, file=file: self._finish(part, file, base)  # noqa: E731
+                    self._require_room(what, file)
+                    finish = lambda part, file=file: self._finish(part, file, base, bounds)  # noqa: E731
                     fetch(path, export, file, key, finish, check)
             with disk_owner.locked(folder) as owner:
                 entry = _require_own(owner, host, attempt)
@@ -123,16 +126,22 @@ class MovingDisks:
         """Make the disks into which libvirt copies those of a running guest, and fetch the files that it does not copy. A file
         that is there is this attempt's, and complete: a QEMU that awaits the guest may have it open. Raises as `fetch`.
         """
-        folder = self._disks.folder(instance.uuid)
-        with disk_full(f"Disks of instance {instance.uuid} in {self._disks.path}"):
+        folder, what = self._disks.folder(instance.uuid), f"Disks of instance {instance.uuid} in {self._disks.path}"
+        bounds = FileBounds(instance, base)
+        files = tuple(map(bounds.of, source.export.files))
+        for name, size in source.sizes.items():
+            bounds.require_disk(name, size)
+        with disk_full(what):
             self._begin(folder, host, attempt, source.export, formats)
-            for file in source.export.files:
+            for file in files:
                 path = folder / _plain(file.name)
                 if not path.exists():
+                    self._require_room(what, file)
                     fetch(path, source.export, file, key, self._disks.share_written, check)
             for name, size in source.sizes.items():
                 path = folder / _plain(name)
                 if not path.exists():
+                    self._disks.require_room_for(size, what)
                     self._make_target(path, formats.get(name), size, base)
             with disk_owner.locked(folder) as owner:
                 entry = _require_own(owner, host, attempt)
@@ -162,14 +171,29 @@ class MovingDisks:
             raise NotFound(f"Instance {instance_uuid} has no disks on this host") from None
 
     def fetch_beside(
-        self, instance_uuid: str, attempt: int, export: DiskExport, key: TransferKey, check: Callable[[], None]
+        self,
+        instance_uuid: str,
+        attempt: int,
+        export: DiskExport,
+        key: TransferKey,
+        bounds: FileBounds,
+        check: Callable[[], None],
     ) -> None:
         """Fetch what libvirt keeps elsewhere, of a guest whose disks both hosts share. Raises as `fetch`."""
         folder = self._disks.folder(instance_uuid)
         for file in export.files:
             name = libvirt_files.arriving(file.name, attempt)
             if name != file.name and not (folder / name).exists():
+                bounds.of(file)
+                self._require_room(f"Files of instance {instance_uuid} in {self._disks.path}", file)
                 fetch(folder / name, export, file, key, lambda part: None, check)
+
+    def _require_room(self, what: str, file: ExportedFile) -> None:
+        """Raises DiskFull. Holes of a raw disk stay holes."""
+        if file.format == disk_formats.RAW:
+            self._disks.require_room_for(file.size, what)
+        else:
+            require_room(self._disks.path, file.size, self._disks.reserve, what)
 
     def _begin(self, folder: Path, host: str, attempt: int, export: DiskExport, formats: dict[str, str]) -> None:
         """Own the folder, and remove what an earlier attempt has left in it."""
@@ -188,9 +212,10 @@ class MovingDisks:
                 path.unlink()
             owner.write(DiskOwner(host=host, attempt=attempt, formats=formats, drive_is_cd=export.drive_is_cd))
 
-    def _finish(self, part: Path, file: ExportedFile, base: Base | None) -> None:
+    def _finish(self, part: Path, file: ExportedFile, base: Base | None, bounds: FileBounds) -> None:
         if file.format == disk_formats.QCOW2:
             disk_formats.require_own_kind(part)
+            bounds.require_disk(file.name, disk_formats.virtual_size(part, file.format))
             based = ["-F", base.disk_format, "-b", str(base.path)] if base is not None and file.based else ["-b", ""]
             programs.write_with(
                 part,

@@ -286,6 +286,10 @@ class Disks:
         """The bytes of the file system that must stay free."""
         return self._settings.reserve
 
+    def require_room_for(self, size: int, what: str) -> None:
+        """Raises DiskFull if a new disk of this size does not fit: it takes its room now, or when its guest writes."""
+        require_room(self.path, size if self._settings.preallocate else 0, self._settings.reserve, what)
+
     def share_written(self, path: Path) -> None:
         """Share a file with QEMU's user for writing."""
         self._qemu.write(path)

@@ -1,0 +1,86 @@
+"""How large the files of a moving guest may be. A source may be in the hands of an attacker: without a bound it would fill the disks of
+the destination. Pure.
+"""
+
+import math
+from collections.abc import Mapping
+
+import msgspec
+from oslo_utils import units
+
+from minova.errors import HypervisorError
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.servers.disk_export import ExportedFile
+from minova.objects.servers.instance import Instance
+from minova.virt.config_drive.file_systems import VFAT_SIZE
+from minova.virt.libvirt.guest_files import console_logs
+from minova.virt.libvirt.migration.libvirt_files import MEMORY, VARIABLES
+from minova.virt.libvirt.storage.disk_images import Base
+from minova.virt.libvirt.storage.disk_owner import ROOT_DISK
+from minova.virt.libvirt.storage.disks import DRIVE, named_disks
+
+# Disks consist of sectors, so that one may be a little larger than its image.
+_ROUNDED = units.Mi
+_LOGS = (console_logs.NAME, console_logs.PREVIOUS)
+# libvirt empties logs, and so does minova-compute: a larger one is cut.
+LARGEST_LOG = 64 * units.Mi
+# The largest firmware, that of aarch64, has 64 MiB of variables.
+_LARGEST_VARIABLES = 128 * units.Mi
+# Video memory and the state of devices.
+_BESIDE_MEMORY = units.Gi
+
+
+class FileBounds:
+    """`before`: the flavor with which the source has made the disks; None: the instance's. `base`: the image below the root disk."""
+
+    def __init__(self, instance: Instance, base: Base | None, before: Flavor | None = None) -> None:
+        of_source = msgspec.structs.replace(instance, flavor=before or instance.flavor)
+        self._disks: Mapping[str, float] = {
+            **_local(instance),
+            **{name: max(size, _local(instance).get(name, 0)) for name, size in _local(of_source).items()},
+            ROOT_DISK: max(_root(instance, base), _root(of_source, base)),
+            DRIVE: VFAT_SIZE,
+        }
+        memory = of_source.flavor.memory_mb * units.Mi
+        self._others = {
+            **dict.fromkeys(_LOGS, math.inf),
+            VARIABLES.beside: _LARGEST_VARIABLES,
+            MEMORY.beside: memory + memory // 8 + _BESIDE_MEMORY,
+        }
+
+    def of(self, file: ExportedFile) -> ExportedFile:
+        """Returns the file as it is fetched. Raises HypervisorError for a name that no guest has, and for a file that is too large."""
+        if file.name in self._disks:
+            # What describes the disk is in the file, too.
+            most = self._disks[file.name] * 9 / 8 + 64 * units.Mi
+        elif file.name in self._others:
+            most = self._others[file.name]
+        else:
+            raise HypervisorError(f"The source serves a file {file.name!r}, which this guest does not have")
+        _require(file.name, file.size, most)
+        return msgspec.structs.replace(file, size=min(file.size, LARGEST_LOG)) if file.name in _LOGS else file
+
+    def require_disk(self, name: str, size: int) -> None:
+        """Raises HypervisorError if the guest has no such disk, or a smaller one. `size`: as the guest sees it."""
+        if name not in self._disks:
+            raise HypervisorError(f"The source describes a disk {name!r}, which this guest does not have")
+        _require(name, size, self._disks[name] + _ROUNDED)
+
+
+def _local(instance: Instance) -> dict[str, int]:
+    return {name: disk.size_mb * units.Mi for name, disk in named_disks(instance).items()}
+
+
+def _root(instance: Instance, base: Base | None) -> float:
+    """A disk without a size in its flavor is as large as its image, which a host may no longer have."""
+    size = instance.flavor.root_gb * units.Gi
+    if not size and base is None:
+        return math.inf
+    return max(size, 0 if base is None else base.virtual_size)
+
+
+def _require(name: str, size: int, most: float) -> None:
+    if size > most:
+        raise HypervisorError(
+            f"{name} at the source has {size} bytes, and in a guest of this flavor at most {most:.0f}"
+        )
