@@ -71,6 +71,8 @@ def own() -> str:
         ("os", "<nvram>/etc/shadow</nvram>"),
         ("os", "<nvram type='block'><source dev='/dev/sda'/></nvram>"),
         ("os", f"<nvram template='/etc/shadow'>{NVRAM}</nvram>"),
+        # Its content comes from the source, too, and may name files in its header.
+        ("os", f"<nvram format='qcow2'>{NVRAM}</nvram>"),
         ("sysinfo", "<device-of-the-future/>"),
         ("features", "<feature-of-the-future/>"),
     ],

@@ -235,6 +235,9 @@ def _system(element: ET.Element | None, own: ET.Element | None, name: str) -> ET
             loader.set("readonly", "yes")
     for variables in system.findall("nvram"):
         variables.attrib.pop("type", None)
+        if variables.get("format", "raw") != "raw":
+            # Their content comes from the source, too: a header could name files of this host.
+            raise _refused(f"variables of firmware in format {variables.get('format')}")
         template = variables.get("template")
         if (variables.text or "") not in {"", _VARIABLES.format(name=name)} or not _is_packaged(
             template or str(_PACKAGED / "x")
