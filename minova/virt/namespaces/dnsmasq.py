@@ -27,6 +27,10 @@ _LEASE = 3600
 # Seconds that a guest keeps an advertised range, and between advertisements.
 _ADVERTISED, _EVERY = 86400, 600
 _END_WITHIN = 5.0
+# dnsmasq reads no line of more than 1024 bytes.
+_LONGEST_LINE = 1000
+# As many as a guest asks: MAXNS of glibc.
+_SERVERS = 3
 
 
 def of_network(record: Record, folder: Path) -> dict[str, str]:
@@ -115,7 +119,8 @@ def _advertisements(network: LocalNetwork) -> Iterator[str]:
     outside = [each for subnet in network.six for each in subnet.resolvers if ":" in each]
     # The unspecified one stands for the link-local address of the server.
     servers = own or ([] if network.over == "" else outside) or ["fe80::"]
-    yield f"dhcp-option=option6:dns-server,{','.join(f'[{each}]' for each in dict.fromkeys(servers))}"
+    some = [*dict.fromkeys(servers)][:_SERVERS]
+    yield f"dhcp-option=option6:dns-server,{','.join(f'[{each}]' for each in some)}"
 
 
 def entries(hosts: Iterable[Host]) -> dict[str, str]:
@@ -186,6 +191,11 @@ def of_host(folder: Path) -> dict[str, str]:
 
 
 def _text(lines: Iterable[str]) -> str:
+    """Raises ValueError if dnsmasq could not read a line."""
+    lines = list(lines)
+    for line in lines:
+        if len(line) > _LONGEST_LINE:
+            raise ValueError(f"a line of {len(line)} characters for dnsmasq: {line[:64]}...")
     return "".join(f"{line}\n" for line in lines)
 
 

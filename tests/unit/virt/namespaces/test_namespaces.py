@@ -1,12 +1,13 @@
 """Values of the namespaces of local networks, which a process with root's rights takes from one without them."""
 
+import uuid
 from pathlib import Path
 
 import pytest
 
 from minova.virt.namespaces import dnsmasq
 from minova.virt.namespaces.namespaces import Namespaces
-from minova.virt.namespaces.network import require_interface
+from minova.virt.namespaces.network import Host, LocalNetwork, Option, Record, Subnet, require_interface
 
 
 @pytest.mark.parametrize("name", ["", "\0", "a/b", "..", "x" * 16, "eth0\n", "-o x"])
@@ -24,6 +25,27 @@ def test_names_of_interfaces() -> None:
 def test_bug_guests_read_names_and_queries_of_others_at_the_resolver_of_the_host(tmp_path: Path) -> None:
     (text,) = dnsmasq.of_host(tmp_path).values()
     assert {"no-hosts", "cache-size=0"} <= {*text.splitlines()}
+
+
+def test_bug_many_subnets_make_a_line_that_dnsmasq_does_not_read(tmp_path: Path) -> None:
+    ranges = [f"fd00:1111:2222:3333:4444:5555:{number:x}:0/112" for number in range(1, 65)]
+    subnets = tuple(
+        Subnet(cidr=each, gateway=each.replace(":0/112", ":1"), mode="slaac", resolvers=(f"2001:db8::{number:x}",))
+        for number, each in enumerate(ranges, 1)
+    )
+    for over in ("", "br0"):
+        network = LocalNetwork(network_id=str(uuid.uuid4()), subnets=subnets, over=over)
+        files = dnsmasq.of_network(Record(network=network, index=0, mac=network.mac), tmp_path)
+        lines = files[dnsmasq.CONFIGURATION].splitlines()
+        assert max(map(len, lines)) <= 1024
+        (servers,) = (line for line in lines if "option6:dns-server" in line)
+        assert servers.count("[") == 3
+
+
+def test_a_line_that_dnsmasq_does_not_read_is_refused(tmp_path: Path) -> None:
+    long = Host(mac="fa:16:3e:00:00:01", options=(Option(name="66", value="x" * 1000),))
+    with pytest.raises(ValueError, match="for dnsmasq"):
+        dnsmasq.entries([long])
 
 
 def test_only_bridges_of_the_configuration_are_tracked(tmp_path: Path) -> None:
