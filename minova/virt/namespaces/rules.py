@@ -7,7 +7,7 @@ two in the host for all of them, of which the one for bridges changes with each 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from minova.objects.guests.guest_metadata import ADDRESS, PORT
-from minova.virt.namespaces.network import GUESTS, HOST, LINK, UPLINK, LocalNetwork, Record
+from minova.virt.namespaces.network import GUESTS, HOST, LINK, UPLINK, Host, LocalNetwork, Record
 from minova.virt.namespaces.network import PORT as INTO_BRIDGE
 
 TABLE = "minova"
@@ -107,7 +107,7 @@ def of_host(records: Iterable[Record], zones: Mapping[str, int]) -> str:
 
 def of_bridges(records: Iterable[Record]) -> str:
     """Returns what may pass bridges: the guests of this host get answers of DHCP, and advertisements, from the namespace of
-    their network alone. On a bridge of the host the namespace reaches guests of its network, and nothing else reaches
+    their network alone, and ask it for DHCP as themselves. On a bridge of the host the namespace reaches guests of its network, and nothing else reaches
     it: neither the host, nor the physical network.
     """
     records = sorted(records, key=lambda record: record.index)
@@ -116,10 +116,12 @@ def of_bridges(records: Iterable[Record]) -> str:
     four: list[str] = []
     six: list[str] = []
     hidden: list[str] = []
+    clients: list[str] = []
     for record in records:
         network, taps = record.network, [host.tap for host in record.hosts if host.tap]
         if any(subnet.dhcp and not subnet.mode for subnet in network.subnets):
             four += taps
+            clients += map(_client, record.hosts)
         if network.six:
             six += taps
         if network.over:
@@ -127,6 +129,8 @@ def of_bridges(records: Iterable[Record]) -> str:
             forwarded += _around(network.port, taps)
     if four:
         forwarded.append(f"{own} oifname {_names(four)} udp sport 67 udp dport 68 drop")
+    if clients:
+        forwarded.append(f'oifname "{INTO_BRIDGE}*" udp dport 67 jump clients')
     if six:
         forwarded.append(f"{own} oifname {_names(six)} icmpv6 type {{ nd-router-advert, nd-redirect }} drop")
         forwarded.append(f"{own} oifname {_names(six)} udp sport 547 udp dport 546 drop")
@@ -135,6 +139,7 @@ def of_bridges(records: Iterable[Record]) -> str:
     ways = [("input", "iifname"), ("output", "oifname")]
     return _table(
         "bridge",
+        "\n".join(["chain clients {", *clients, "drop", "}"]),
         _chain("forward", "filter hook forward priority filter - 10; policy accept;", forwarded),
         *(
             _chain(
@@ -145,6 +150,14 @@ def of_bridges(records: Iterable[Record]) -> str:
             for hook, side in ways
         ),
     )
+
+
+def _client(host: Host) -> str:
+    """Returns what lets a message of DHCP pass if its client (`chaddr`) is the interface that has sent it. A fragment that
+    is too short to have a client does not pass.
+    """
+    sender = f'iifname "{host.tap}" ' if host.tap else ""  # earlier releases did not note the device
+    return f"{sender}@th,288,48 0x{host.mac.replace(':', '')} return"
 
 
 def _around(port: str, taps: Sequence[str]) -> Iterator[str]:
