@@ -19,7 +19,7 @@ from tests.functional.conductor.quota_cases import limit
 from tests.security.identities import login, with_users
 from tests.tables import create_all
 
-# As many as the body of a request can have.
+# More than the body of a request can have: about 1,000.
 MANY = 2000
 
 
