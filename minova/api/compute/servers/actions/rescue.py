@@ -24,8 +24,10 @@ def _rescue(api: Collaborators, call: Call, session: Session, row: InstanceRow, 
     assert isinstance(arguments, RescueArguments)
     shown = api.conf.api.enable_instance_password
     answer = {"adminPass": arguments.admin_password or new_password()} if shown else {}
-    reference = arguments.rescue_image_ref or api.conf.libvirt.rescue_image_id
-    if not reference:
+    reference = arguments.rescue_image_ref
+    if reference is None:
+        reference = api.conf.libvirt.rescue_image_id or None
+    if reference is None:
         own = instances.by_uuids(session, [row.uuid], networks=False)[row.uuid].image
         rescue_device({} if own is None else own.properties)
         return Begin({}, answer, 200)

@@ -86,7 +86,6 @@ def test_a_dry_run_asks_as_a_creation_does(stocked: Cloud, dry_run: Callable[...
         {"name": ""},
         {"user_data": "aGk"},
         {"key_name": "unknown"},
-        {"adminPass": "x"},
         {"x": 1},
     ],
 )
