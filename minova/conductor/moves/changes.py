@@ -118,9 +118,8 @@ class MoveChanges:
     def look_again(self, session: Session, move: LockedMove, failure: Failure | None) -> None:
         """Ask both sides of a live migration again, after a pause, because what they say decides nothing yet."""
         plan, migration = replace(move.plan, phase=MovePhase.LOOK, asks=move.plan.asks + 1), move.migration
-        if failure is not None and plan.waits != failure.kind and move.task.action_id is not None:
-            actions.explain_wait(session, move.task.action_id, failure)
-            plan = replace(plan, waits=failure.kind)
+        if failure is not None:
+            plan = _with_wait(session, move.task, plan, failure)
         changed = {
             "payload": msgspec.to_builtins(plan),
             "host": migration.source_compute,
@@ -130,13 +129,9 @@ class MoveChanges:
         tasks.change(session, [(move.task, changed)], pause, self._worker.now(), deadline_in=self._timeout)
 
     def wait(self, session: Session, move: LockedMove, failure: Failure, pause: float = BACKOFF.longest) -> None:
-        """The move waits for its host, which is asked again after so many seconds. Its record says so once."""
-        plan = move.plan
-        if plan.waits != failure.kind and move.task.action_id is not None:
-            actions.explain_wait(session, move.task.action_id, failure)
-        changed = {"payload": msgspec.to_builtins(replace(plan, waits=failure.kind))}
-        time = self._timeout
-        tasks.change(session, [(move.task, changed)], pause, self._worker.now(), deadline_in=time)
+        """The move waits for its host, which is asked again after so many seconds."""
+        changed = {"payload": msgspec.to_builtins(_with_wait(session, move.task, move.plan, failure))}
+        tasks.change(session, [(move.task, changed)], pause, self._worker.now(), deadline_in=self._timeout)
 
     def give_time(self, session: Session, move: LockedMove) -> None:
         """The host works on it. Its time begins anew."""
@@ -328,6 +323,13 @@ class MoveChanges:
 
 # Ends with which whatever failed on the way does not count.
 _SUCCESSES = frozenset({MoveEnd.FINISHED, MoveEnd.CONFIRMED, MoveEnd.COMPLETED})
+
+
+def _with_wait(session: Session, task: Task, plan: MovePlan, failure: Failure) -> MovePlan:
+    """Says in the server's actions, once for each kind of failure, why the move waits. Returns the plan that knows it."""
+    if plan.waits != failure.kind and task.action_id is not None:
+        actions.explain_wait(session, task.action_id, failure)
+    return replace(plan, waits=failure.kind)
 
 
 def _events(migration: Migration, plan: MovePlan) -> Mapping[MovePhase, str]:

@@ -16,8 +16,8 @@ from minova import errors
 from minova.conductor.compute_messages import ComputeClient
 from minova.conductor.hosts.liveness import Hosts, Liveness
 from minova.conductor.moves import live_plan
+from minova.conductor.moves import plan as cold_plan
 from minova.conductor.moves.changes import BACKOFF_OF_LOOKS, MoveChanges
-from minova.conductor.moves.following import after_failure, after_loss, after_success
 from minova.conductor.moves.in_progress import LockedMove, lock
 from minova.conductor.moves.live_queue import LiveQueue
 from minova.conductor.moves.plan import Loss, MoveEnd, host_of
@@ -146,7 +146,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         changed: dict[str, Any] = {name: value for name, value in told.items() if value is not None}
         if result.live_destination is not None:
             changed["live_source"] = None  # the destination has used it
-        following = after_success(move)
+        following = _after_success(move)
         if move.plan.phase is MovePhase.LOOK:
             changed["guest"] = result.guest
             following = live_plan.after_report(move.plan, result.guest)
@@ -191,7 +191,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         changed: dict[str, Any] = {}
         if plan.phase is MovePhase.MIGRATE:
             changed = {"doubted": True, "cancelled": plan.cancelled or failure.kind == "LiveMigrationAborted"}
-        return self._go(session, move, after_failure(move), failure, power_state, **changed)
+        return self._go(session, move, _after_failure(move), failure, power_state, **changed)
 
     def _go(
         self,
@@ -314,7 +314,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         lost = Failure(kind="HostDown", details=f"Host {host} is down")
         if move.plan.phase is MovePhase.LOOK_THERE and is_fenced:
             return self._decide(session, move, Side(fenced=True))
-        following = after_loss(move, Loss.FENCED if is_fenced else Loss.SILENT)
+        following = _after_loss(move, Loss.FENCED if is_fenced else Loss.SILENT)
         if following is None:
             self._changes.wait(session, move, replace(lost, text=WAITS))
             return None
@@ -346,7 +346,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
                 raise errors.Conflict(f"Migration {migration_uuid} cannot be cancelled any more{later}")
             failure = Failure(kind="Interrupted", details="it was cancelled", text="It was cancelled.")
             told = replace(move, plan=replace(move.plan, cancelled=True))
-            return self._go(session, told, after_failure(move), failure)
+            return self._go(session, told, _after_failure(move), failure)
 
         self._send(self._worker.run(work))
         self.let_in()
@@ -431,3 +431,23 @@ def _has_copy(move: LockedMove) -> bool:
     if move.migration.source == move.migration.dest:
         return False
     return move.plan.phase is MovePhase.LEAVE or move.plan.claimed or move.plan.reverting
+
+
+# -- which phase follows, by the type of the move -----------------------------------------------------------------------
+
+
+def _after_success(move: LockedMove) -> MovePhase | MoveEnd:
+    follow = live_plan.after_success if move.migration.is_live else cold_plan.after_success
+    return follow(move.plan, move.migration)
+
+
+def _after_failure(move: LockedMove) -> MovePhase | MoveEnd:
+    """Returns what follows if no alternate is left, or none may be tried."""
+    follow = live_plan.after_failure if move.migration.is_live else cold_plan.after_failure
+    return follow(move.plan, move.migration)
+
+
+def _after_loss(move: LockedMove, loss: Loss) -> MovePhase | MoveEnd | None:
+    """Returns what follows when the host of this phase is lost; None: the move waits for it."""
+    follow = live_plan.after_loss if move.migration.is_live else cold_plan.after_loss
+    return follow(move.plan, move.migration, loss)
