@@ -1,18 +1,17 @@
 """Faults that a hostile review has found in moves and evacuations."""
 
 import math
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import select
 
-from minova.conductor.tasks import worker
 from minova.db import quotas
 from minova.db.models import InstanceAction, Task
 from minova.objects.servers.states import PowerState
 from minova.virt.fake import FakeDriver
+from tests.faults.mover import LARGER, Mover
 from tests.faults.test_crash_table import state_of, wait_until
 from tests.faults.test_evacuation import (
     dead_host,
@@ -23,23 +22,8 @@ from tests.faults.test_evacuation import (
     power_back,
     power_cut,
 )
-from tests.faults.test_moves import LARGER, Mover
 
-pytestmark = pytest.mark.timeout(300)
-
-
-@pytest.fixture(autouse=True)
-def _fewer_renewals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "RENEWALS", 6)
-
-
-@pytest.fixture
-def mover(tmp_path: Path) -> Iterator[Mover]:
-    made = Mover(tmp_path)
-    try:
-        yield made
-    finally:
-        made.cloud.world.close()
+pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("fewer_renewals")]
 
 
 def other(mover: Mover) -> str:

@@ -13,7 +13,6 @@ import pytest
 from sqlalchemy import select
 
 from minova import errors
-from minova.conductor.tasks import worker
 from minova.context import RequestContext
 from minova.db.models import Instance, InstanceAction, Task
 from minova.db.networks import ports
@@ -21,11 +20,10 @@ from minova.objects.actions.table import BY_KIND
 from tests.faults.cloud import CONTROLLERS, DELETE_PORT, Cloud
 from tests.faults.world import Faults, Process
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("fewer_renewals")]
 # The lease is as by default; the storms look more rarely. Tasks are looked at half as often as by default, and leases renewed a third
 # as often: most of the time of these tests goes into such looks, and rarer ones make what is shown here no easier.
 PROMPT: dict[str, object] = {"conductor__worker_lease": 9, "conductor__task_interval": 2}
-RENEWALS = 6
 # Seconds until an action has ended that nothing disturbs, from a restart to a stable state, and of patience for a restart.
 UNDISTURBED, STABLE_WITHIN, RESTART_WITHIN = 10.0, 60.0, 120.0
 # Seconds that a process is down: half of the conductors that die are back after another one has taken over, and each further
@@ -148,11 +146,6 @@ def killed_at(cloud: Cloud, uuid: str, kind: str, names: tuple[str, ...], step: 
     assert wait_until(cloud, lambda: not are_pending_delete(cloud, uuid), STABLE_WITHIN), step
     assert (cloud.violations(), unfinished(cloud)) == ([], []), step
     return True
-
-
-@pytest.fixture(autouse=True)
-def _fewer_renewals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "RENEWALS", RENEWALS)
 
 
 @pytest.mark.parametrize("kind", [*CORE, *REST] if os.environ.get("MINOVA_TABLE") == "all" else CORE)

@@ -7,20 +7,17 @@ takes every step of every request (tools/check nightly).
 
 import itertools
 import os
-from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import msgspec
 import pytest
 
 from minova import errors
-from minova.conductor.tasks import worker
 from minova.context import RequestContext
 from minova.objects.servers.states import PowerState
 from tests.faults.cloud import CONTROLLERS, FLAVOR, Cloud
-from tests.faults.test_crash_table import DOWN_FOR, RENEWALS, RESTART_WITHIN, STABLE_WITHIN, Trap, unfinished
-from tests.faults.test_moves import LARGER, Mover
+from tests.faults.mover import LARGER, Mover
+from tests.faults.test_crash_table import DOWN_FOR, RESTART_WITHIN, STABLE_WITHIN, Trap, unfinished
 from tests.faults.world import Process
 
 CTX = RequestContext(request_id="req-order", user_id="u", project_id="p", is_admin=True)
@@ -29,7 +26,7 @@ UNDISTURBED = 10.0
 CUT = 8.0
 ALL = os.environ.get("MINOVA_TABLE") == "all"
 # All steps of a live migration are more than 60.
-pytestmark = pytest.mark.timeout(2400 if ALL else 600)
+pytestmark = [pytest.mark.timeout(2400 if ALL else 600), pytest.mark.usefixtures("fewer_renewals")]
 # Every how manieth step is taken, unless all are.
 STRIDE = 1 if ALL else 7
 KILLED = ("source", "destination", "conductor", "scheduler", "broker", "database")
@@ -64,21 +61,12 @@ ENDS_IN = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _fewer_renewals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "RENEWALS", RENEWALS)
-
-
 @pytest.fixture
-def mover(tmp_path: Path) -> Iterator[Mover]:
-    made = Mover(tmp_path)
-    made.world.down_for = DOWN_FOR
-    for driver in made.cloud.drivers.values():
-        driver.between_rounds = lambda: made.world.run(0.5)
-    try:
-        yield made
-    finally:
-        made.cloud.world.close()
+def mover(mover: Mover) -> Mover:
+    mover.world.down_for = DOWN_FOR
+    for driver in mover.cloud.drivers.values():
+        driver.between_rounds = lambda: mover.world.run(0.5)
+    return mover
 
 
 class Cut(Trap):

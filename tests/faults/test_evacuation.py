@@ -14,7 +14,6 @@ import pytest
 from sqlalchemy import select
 
 from minova import errors
-from minova.conductor.tasks import worker
 from minova.db.models import Allocation, Consumer, Instance, Migration, Service
 from minova.objects.requests.evacuation import EvacuationRequest
 from minova.objects.servers.states import PowerState
@@ -22,7 +21,6 @@ from tests.faults.cloud import CONTROLLERS, Cloud
 from tests.faults.test_crash_table import (
     DOWN_FOR,
     PROMPT,
-    RENEWALS,
     RESTART_WITHIN,
     STABLE_WITHIN,
     UNDISTURBED,
@@ -34,13 +32,8 @@ from tests.faults.test_crash_table import (
 )
 from tests.faults.world import Faults
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.usefixtures("fewer_renewals")]
 STRIDE = 1 if os.environ.get("MINOVA_TABLE") == "all" else 5
-
-
-@pytest.fixture(autouse=True)
-def _fewer_renewals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "RENEWALS", RENEWALS)
 
 
 def host_of(cloud: Cloud, uuid: str) -> str:

@@ -2,39 +2,26 @@
 wrong.
 """
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import msgspec
 import pytest
 from sqlalchemy import select
 
 from minova import errors
-from minova.conductor.tasks import worker
 from minova.context import RequestContext
 from minova.db.models import Migration
 from minova.objects.servers.states import PowerState
+from tests.faults.mover import Mover
 from tests.faults.test_evacuation import force
-from tests.faults.test_moves import Mover
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("fewer_renewals")]
 CTX = RequestContext(request_id="req-order", user_id="u", project_id="p", is_admin=True)
 
 
-@pytest.fixture(autouse=True)
-def _fewer_renewals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker, "RENEWALS", 6)
-
-
 @pytest.fixture
-def mover(tmp_path: Path) -> Iterator[Mover]:
-    made = Mover(tmp_path)
-    for driver in made.cloud.drivers.values():
-        driver.between_rounds = lambda: made.world.run(1.0)
-    try:
-        yield made
-    finally:
-        made.cloud.world.close()
+def mover(mover: Mover) -> Mover:
+    for driver in mover.cloud.drivers.values():
+        driver.between_rounds = lambda: mover.world.run(1.0)
+    return mover
 
 
 def require_at(mover: Mover, host: str, status: str, state: PowerState = PowerState.RUNNING) -> None:
