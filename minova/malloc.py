@@ -1,7 +1,7 @@
 """Settings of the C library's allocator.
 
-Freed memory of one arena is of no use to another, and glibc makes up to eight arenas for each core: an idle minova-standalone with 2,000 servers grew with each audit,
-which runs in another thread. Python's own lock lets one thread at a time allocate, so that one arena costs no speed.
+glibc makes up to eight arenas for each core, and a thread cannot use the freed memory of another arena. An idle minova-standalone with 2,000 servers grew with each audit, because audits
+run in several threads. One arena costs no speed: Python's own lock lets only one thread at a time allocate.
 """
 
 import ctypes

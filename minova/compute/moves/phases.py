@@ -124,7 +124,7 @@ class ColdPhases:
         return msgspec.structs.replace(self._result(uuid), export=export)
 
     def _shut_down(self, instance_uuid: str, timeout: float, check: Check) -> bool:
-        """Returns whether the guest is off within `timeout` seconds. The move is told meanwhile that this host works."""
+        """Waits up to `timeout` seconds until the guest is off, and reports meanwhile that this host works. Returns whether it is off."""
         while timeout > 0:
             part = min(timeout, SIGN_OF_LIFE)
             if self._driver.shut_down(instance_uuid, part, check.cancelled):

@@ -11,7 +11,7 @@ from minova.db.engine import Database
 
 
 class Severity(StrEnum):
-    """`error`: something does not work. `warning`: it will not work soon, or nobody has decided about it."""
+    """`error`: something does not work. `warning`: it will soon stop working, or an operator has to decide."""
 
     ERROR = "error"
     WARNING = "warning"

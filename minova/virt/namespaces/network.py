@@ -1,4 +1,4 @@
-"""What a host is told of a network, and the names and addresses that follow from it.
+"""A network as its host gets it, and the names and addresses that the host derives.
 
     guest -- tap -- bridge mn... -- mp... | guests (gateway, DHCP, DNS, metadata) -- host | mu... -- host, its routes
                     in the host           |        in the namespace of the network        |  in the host

@@ -47,7 +47,7 @@ _PARTS: Mapping[str, str] = {
 
 
 def refusal(path: str) -> str | None:
-    """Returns the text of a 404 for this path; None if the path is of no resource of Neutron."""
+    """Returns the text of a 404 for this path, or None if Neutron has no such resource."""
     parts = path.strip("/").split("/")
     if len(parts) < 2 or parts[0] != "v2.0":
         return None
