@@ -13,7 +13,8 @@ from oslo_config import cfg
 
 from minova import conf as configuration
 from minova import service
-from minova.cmd import api, clients, compute, conductor, scheduler
+from minova.cmd import api, compute, conductor, scheduler
+from minova.cmd.startup import clients
 from minova.context import RequestContext, service_context
 from minova.contracts.conductor import ConductorApi
 from minova.db.engine import Database

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 
-from minova import threads
+from minova.concurrency import threads
 from tests import hangs, limits, locks, policies, routers, statements
 from tests.distribution import Distribution
 from tests.servers.authority import Authority

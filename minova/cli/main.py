@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from minova import threads
+from minova.concurrency import threads
 
 BROKEN_PIPE = 141  # as a shell reports a program that SIGPIPE ended
 

@@ -16,8 +16,8 @@ from minova.api.app import make_app
 from minova.api.listener.workers import Worker, Workers, inherited
 from minova.api.repeated_calls import RepeatingConductor
 from minova.api.server import ApiService, listen_of
-from minova.cmd import clients, database
-from minova.cmd.launch import launch
+from minova.cmd.startup import clients, database
+from minova.cmd.startup.launch import launch
 from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
 from minova.db.engine import Database

@@ -9,8 +9,8 @@ from typing import NoReturn, cast
 from oslo_config import cfg
 
 from minova import virt
-from minova.cmd import clients
-from minova.cmd.launch import launch
+from minova.cmd.startup import clients
+from minova.cmd.startup.launch import launch
 from minova.compute.actions.action_run import Progress, Repeated, repeated
 from minova.compute.actions.images import Snapshots
 from minova.compute.actions.operations import Operations

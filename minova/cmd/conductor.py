@@ -12,8 +12,8 @@ import msgspec
 from oslo_config import cfg
 
 from minova import errors
-from minova.cmd import clients, database, gauges
-from minova.cmd.launch import launch
+from minova.cmd.startup import clients, database, gauges
+from minova.cmd.startup.launch import launch
 from minova.conductor.actions.engine.begin import BeginActions
 from minova.conductor.actions.engine.end import EndActions
 from minova.conductor.actions.engine.reports import ActionReports

@@ -6,8 +6,8 @@ from typing import NoReturn
 
 from oslo_config import cfg
 
-from minova.cmd import clients
-from minova.cmd.launch import launch
+from minova.cmd.startup import clients
+from minova.cmd.startup.launch import launch
 from minova.consoleproxy.server import ConsoleProxy
 from minova.messaging.rpc import Rpc
 from minova.service import Running

@@ -11,7 +11,8 @@ from typing import Any
 from oslo_config import cfg
 
 from minova import conf as configuration
-from minova import errors, log, private_files, threads
+from minova import errors, log, private_files
+from minova.concurrency import threads
 
 PROG = "minova-manage"
 SERVICES = ("api", "compute", "conductor", "consoleproxy", "metadata", "metadataproxy", "scheduler")

@@ -9,8 +9,8 @@ from typing import NoReturn
 from oslo_config import cfg
 
 from minova import errors
-from minova.cmd import clients
-from minova.cmd.launch import launch
+from minova.cmd.startup import clients
+from minova.cmd.startup.launch import launch
 from minova.contracts.conductor import ConductorApi
 from minova.messaging.rpc import Rpc
 from minova.metadata import service

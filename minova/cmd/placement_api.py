@@ -20,8 +20,8 @@ from minova.api.access.authenticator import Authenticator
 from minova.api.listener.bridge import Capacity
 from minova.api.listener.service import HttpService, Listen, limits_of
 from minova.api.placement.app import make_app
-from minova.cmd import database
-from minova.cmd.launch import launch
+from minova.cmd.startup import database
+from minova.cmd.startup.launch import launch
 from minova.db.connections.tls import connection_url
 from minova.db.upgrade import upgrade
 from minova.service import Running

@@ -7,8 +7,8 @@ from typing import NoReturn
 
 from oslo_config import cfg
 
-from minova.cmd import clients, database
-from minova.cmd.launch import launch
+from minova.cmd.startup import clients, database
+from minova.cmd.startup.launch import launch
 from minova.contracts.scheduler import SchedulerApi
 from minova.malloc import keep_memory
 from minova.messaging.dispatch import Implementation

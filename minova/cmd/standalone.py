@@ -13,10 +13,11 @@ from oslo_config import cfg
 from oslo_utils.netutils import escape_ipv6
 
 from minova import errors
-from minova.cmd import api, clients, compute, conductor, gauges, scheduler
-from minova.cmd.default_network import DefaultNetwork
-from minova.cmd.launch import launch
-from minova.cmd.usual_flavors import FLAVORS
+from minova.cmd import api, compute, conductor, scheduler
+from minova.cmd.startup import clients, gauges
+from minova.cmd.startup.default_network import DefaultNetwork
+from minova.cmd.startup.launch import launch
+from minova.cmd.startup.usual_flavors import FLAVORS
 from minova.context import service_context
 from minova.contracts.conductor import ConductorApi
 from minova.db.connections.tls import connection_url

@@ -19,7 +19,7 @@ import amqp.exceptions
 import kombu.entity
 from oslo_config import cfg
 
-from minova import threads
+from minova.concurrency import threads
 from minova.contracts.base import Role
 from minova.messaging import broker_tls, broker_users, flow_control
 from minova.messaging.broker_users import BrokerUser

@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from minova import errors, metrics, threads
+from minova import errors, metrics
+from minova.concurrency import threads
 from minova.context import RequestContext
 from minova.contracts.base import Method, methods_of
 from minova.contracts.wire_bounds import fault_of

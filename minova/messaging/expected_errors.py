@@ -7,7 +7,8 @@ import logging
 import amqp.exceptions
 import kombu.exceptions
 
-from minova import errors, threads
+from minova import errors
+from minova.concurrency import threads
 
 threads.use_native()
 

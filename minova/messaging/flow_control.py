@@ -25,7 +25,7 @@ import amqp.exceptions
 from amqp import method_framing, serialization, spec
 from kombu.transport import pyamqp
 
-from minova import threads
+from minova.concurrency import threads
 
 threads.use_native()
 

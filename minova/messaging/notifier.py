@@ -15,7 +15,8 @@ import msgspec
 from oslo_config import cfg
 from oslo_context import context as oslo_context
 
-from minova import errors, threads
+from minova import errors
+from minova.concurrency import threads
 from minova.context import RequestContext
 
 threads.use_native()

@@ -4,7 +4,8 @@ import logging
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from minova import errors, threads
+from minova import errors
+from minova.concurrency import threads
 from minova.messaging.rpc import Rpc
 
 threads.use_native()

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from minova import threads
+from minova.concurrency import threads
 from minova.messaging import flow_control
 
 threads.use_native()

@@ -18,8 +18,9 @@ from typing import Any, TypeVar
 import msgspec
 from oslo_config import cfg
 
-from minova import errors, metrics, threads
+from minova import errors, metrics
 from minova.codecs import Decoder
+from minova.concurrency import threads
 from minova.context import RequestContext
 from minova.contracts.base import Method, methods_of, numbers
 from minova.messaging import broker_connection, flow_control, memory_bus

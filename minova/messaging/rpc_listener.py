@@ -8,7 +8,7 @@ from typing import Any
 import amqp.exceptions
 import kombu.exceptions
 
-from minova import threads
+from minova.concurrency import threads
 
 threads.use_native()
 

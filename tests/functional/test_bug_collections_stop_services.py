@@ -5,7 +5,7 @@ import sys
 
 PROGRAM = """
 import gc, os, signal, sys
-from minova.cmd import launch
+from minova.cmd.startup import launch
 import minova.cmd.conductor
 
 class Idle:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 PROGRAM = """
 import os, signal, sys, threading
-from minova.cmd import launch
+from minova.cmd.startup import launch
 
 launch.STOP_WITHIN = 1.0
 

@@ -9,7 +9,7 @@ import sys
 PROGRAM = """
 import os, signal, sys, threading
 from concurrent.futures import ThreadPoolExecutor
-from minova.cmd import launch
+from minova.cmd.startup import launch
 
 launch.EXIT_GRACE = 0.5
 workers = ThreadPoolExecutor(1, thread_name_prefix="message")

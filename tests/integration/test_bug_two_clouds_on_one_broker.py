@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import select
 
 from minova import errors
-from minova.cmd import clients, conductor
+from minova.cmd import conductor
+from minova.cmd.startup import clients
 from minova.context import service_context
 from minova.db.models import Instance, Service
 from minova.messaging.rpc import Rpc

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy.exc import OperationalError
 
 from minova import errors
-from minova.cmd import database
+from minova.cmd.startup import database
 from minova.context import service_context
 from minova.contracts.scheduler import SchedulerApi
 from minova.db.connections.tls import connection_url

@@ -10,9 +10,10 @@ import msgspec
 import oslo_messaging
 import pytest
 
-from minova import errors, threads
+from minova import errors
+from minova.concurrency import threads
+from minova.concurrency.daemon_pool import DaemonPool
 from minova.contracts.scheduler import SchedulerApi
-from minova.daemon_pool import DaemonPool
 from minova.messaging.dispatch import Endpoint, Implementation
 from minova.service import PeriodicTask, run_periodic, within
 from tests.functional.scheduler.cloud import CTX, spec_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from minova import errors
-from minova.fair_shares import NoPlace, SharedPlaces
+from minova.concurrency.fair_shares import NoPlace, SharedPlaces
 
 # The most waiting requests of one project.
 MAX_PER_PROJECT = 2

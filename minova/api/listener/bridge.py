@@ -21,7 +21,7 @@ from minova.api.access.wsgi_keys import ENTER
 from minova.api.listener.connection import LEASE
 from minova.api.listener.limits import Lease, Limits
 from minova.api.listener.places import Place, Places
-from minova.daemon_pool import DaemonPool
+from minova.concurrency.daemon_pool import DaemonPool
 
 READS = frozenset({"GET", "HEAD", "OPTIONS"})
 # The key of an ASGI scope that holds the place of the request.

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from minova import errors
-from minova.fair_shares import STRETCH, FairShares
+from minova.concurrency.fair_shares import STRETCH, FairShares
 
 # Requests that wait for a place. Each has a thread.
 MAX_WAITING = 256

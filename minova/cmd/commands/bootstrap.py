@@ -6,9 +6,9 @@ from typing import Any, cast
 from oslo_config import cfg
 
 from minova import errors
-from minova.cmd import database
 from minova.cmd.conductor import make_manager
-from minova.cmd.usual_flavors import FLAVORS
+from minova.cmd.startup import database
+from minova.cmd.startup.usual_flavors import FLAVORS
 from minova.conductor.manager import ConductorCollaborators
 from minova.context import service_context
 from minova.db.engine import Database

@@ -7,8 +7,8 @@ import msgspec
 from oslo_config import cfg
 
 from minova import conf as configuration
-from minova.cmd import database, gauges
 from minova.cmd.commands import config_check
+from minova.cmd.startup import database, gauges
 from minova.db.engine import Database
 from minova.health.doctor import broker, guests, images, machine, networks, services, space, tasks
 from minova.health.doctor import database as of_database

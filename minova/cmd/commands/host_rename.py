@@ -2,7 +2,7 @@
 
 from oslo_config import cfg
 
-from minova.cmd import database
+from minova.cmd.startup import database
 from minova.conductor.hosts import rename
 from minova.db.schema import require_schema
 

@@ -9,7 +9,7 @@ from oslo_config import cfg
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.cmd import database
+from minova.cmd.startup import database
 from minova.conductor.servers import machine_types
 from minova.db.schema import require_schema
 

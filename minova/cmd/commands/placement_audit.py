@@ -7,7 +7,7 @@ import msgspec
 from oslo_config import cfg
 
 from minova import errors
-from minova.cmd import database
+from minova.cmd.startup import database
 from minova.db.engine import Database
 from minova.db.schema import require_schema
 from minova.placement.audit import gather, heal

@@ -8,8 +8,8 @@ from oslo_config import cfg
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.cmd import database
 from minova.cmd.commands.unexpected import escaped, table
+from minova.cmd.startup import database
 from minova.conductor.hosts.witnesses import silent
 from minova.conductor.unexpected import doubts, listing
 from minova.conductor.unexpected.adoption import Adoption

@@ -9,7 +9,7 @@ from oslo_config import cfg
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.cmd import database
+from minova.cmd.startup import database
 from minova.conductor.unexpected import listing
 from minova.conductor.unexpected.adoption import Adoption
 from minova.conductor.unexpected.images import adopt_image, remove_image

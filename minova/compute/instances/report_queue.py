@@ -11,10 +11,10 @@ from collections.abc import Sequence
 import msgspec
 
 from minova import errors
-from minova.batch_queue import BatchQueue, QueuedRequest, serve_together
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.tracker.node_writes import NodeWrite
 from minova.compute.tracker.resource_tracker import ResourceTracker
+from minova.concurrency.batch_queue import BatchQueue, QueuedRequest, serve_together
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.hosts.compute_node import ComputeNode

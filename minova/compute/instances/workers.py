@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from minova.daemon_pool import DaemonPool, Work
-from minova.single_flight import SingleFlight
+from minova.concurrency.daemon_pool import DaemonPool, Work
+from minova.concurrency.single_flight import SingleFlight
 
 LOG = logging.getLogger(__name__)
 Spawn = Callable[[Work], object]

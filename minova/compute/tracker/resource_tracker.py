@@ -11,7 +11,6 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from minova import errors, metrics
-from minova.batch_queue import BatchQueue, QueuedRequest, serve_together
 from minova.compute.accounting import node_usage as steps
 from minova.compute.accounting import usage
 from minova.compute.accounting.audit import Finding, NodeSettings, audit_node
@@ -26,6 +25,7 @@ from minova.compute.tracker.claims import Claim, MoveClaim, NopClaim, check_clai
 from minova.compute.tracker.monitors import Metrics, nothing_monitored
 from minova.compute.tracker.node_writes import NodeWrite, WriteOrder
 from minova.compute.tracker.resource_view import log_final_view, log_finding, log_hypervisor_view, validated
+from minova.concurrency.batch_queue import BatchQueue, QueuedRequest, serve_together
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.hardware import pci_devices

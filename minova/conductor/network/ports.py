@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from sqlalchemy.orm.attributes import set_committed_value
 
 from minova import errors
-from minova.batch_queue import BatchQueue, QueuedRequest
+from minova.concurrency.batch_queue import BatchQueue, QueuedRequest
 from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.network.networks import changed, require
 from minova.conductor.network.networks import not_found as not_found_network

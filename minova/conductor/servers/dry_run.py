@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from oslo_config import cfg
 
 from minova import errors
+from minova.concurrency.fair_shares import NoPlace, SharedPlaces
 from minova.conductor.catalogue.server_groups import Groups
 from minova.conductor.servers.create import spec_of
 from minova.context import RequestContext
 from minova.contracts.conductor.api.servers import DryRunsApi
 from minova.contracts.scheduler import SchedulerApi
-from minova.fair_shares import NoPlace, SharedPlaces
 from minova.objects.requests.capacity import Capacity
 from minova.objects.requests.diagnosis import Diagnosis, ScheduleAnswer
 from minova.objects.requests.request_spec import RequestSpec

@@ -9,7 +9,7 @@ from typing import Generic, Protocol, TypeVar
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.batch_queue import BatchQueue, QueuedRequest, serve_together
+from minova.concurrency.batch_queue import BatchQueue, QueuedRequest, serve_together
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.log import bound_request

@@ -3,7 +3,7 @@
 import time
 from enum import StrEnum
 
-from minova.daemon_pool import DaemonPool, Work
+from minova.concurrency.daemon_pool import DaemonPool, Work
 
 
 class Kind(StrEnum):

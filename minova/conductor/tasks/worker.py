@@ -12,6 +12,7 @@ from sqlalchemy import ColumnElement
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.concurrency.single_flight import SingleFlight
 from minova.conductor.notifications.instances import NotifiedSession
 from minova.conductor.tasks.delivery import executed_once
 from minova.conductor.tasks.history import History, Look
@@ -22,7 +23,6 @@ from minova.db.servers import tasks
 from minova.log import bound_request
 from minova.retry import retry_call
 from minova.safe_mode import SafeMode
-from minova.single_flight import SingleFlight
 from minova.witness import Witness
 
 LOG = logging.getLogger(__name__)

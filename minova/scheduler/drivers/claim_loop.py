@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from minova import errors, metrics
-from minova.batch_queue import BatchQueue, QueuedRequest
+from minova.concurrency.batch_queue import BatchQueue, QueuedRequest
 from minova.db.catalogue import server_groups
 from minova.db.engine import Database
 from minova.objects.requests.diagnosis import LostHost, ScheduleAnswer

@@ -15,7 +15,7 @@ from typing import Self
 
 from sqlalchemy import text
 
-from minova.cmd import clients
+from minova.cmd.startup import clients
 from minova.compute.manager import AUDIT_INTERVAL, BINARY
 from minova.conductor.hosts.liveness import Liveness
 from minova.context import service_context

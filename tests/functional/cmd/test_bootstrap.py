@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from minova.cmd import manage
-from minova.cmd.usual_flavors import FLAVORS
+from minova.cmd.startup.usual_flavors import FLAVORS
 from tests.functional.api.conftest import Cloud
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from minova.cmd.gauges import queue_names
+from minova.cmd.startup.gauges import queue_names
 from minova.db.engine import Database
 from minova.health import readings
 from minova.health.gauges import cloud_families

@@ -15,7 +15,6 @@ PROGRAM = ROOT / "tools" / "rooms"
 MAX_ENTRIES = 15
 LISTS = {
     "minova",
-    "minova/cmd",
     "minova/conf",
     "minova/db/models",
     "minova/hardware",

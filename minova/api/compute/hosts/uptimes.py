@@ -8,8 +8,8 @@ from queue import Empty, SimpleQueue
 
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
+from minova.concurrency.daemon_pool import DaemonPool
 from minova.context import RequestContext
-from minova.daemon_pool import DaemonPool
 
 LOG = logging.getLogger(__name__)
 

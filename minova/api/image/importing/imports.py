@@ -22,8 +22,8 @@ from minova.api.image.importing import guard, web
 from minova.api.image.store import Upload
 from minova.api.image.view import ImageAnswer
 from minova.api.policies.base import AUTHENTICATED
+from minova.concurrency.fair_shares import NoPlace, SharedPlaces
 from minova.context import RequestContext
-from minova.fair_shares import NoPlace, SharedPlaces
 from minova.objects.catalogue.image import Image
 
 LOG = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from minova import errors
-from minova.cmd.clients import SCHEDULE_TIMEOUT
+from minova.cmd.startup.clients import SCHEDULE_TIMEOUT
 from minova.context import RequestContext
 from tests.cluster import wait_for
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request, request

@@ -1,8 +1,8 @@
 """Builds that end at the same time are reported together."""
 
 from minova import errors
-from minova.batch_queue import QueuedRequest
 from minova.compute.instances.report_queue import Report
+from minova.concurrency.batch_queue import QueuedRequest
 from minova.objects.servers.build import BuildReport
 from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute
 

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from minova import errors
-from minova.batch_queue import QueuedRequest
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.tracker.claims import Claim, NopClaim
 from minova.compute.tracker.nodes import Nodes, settings_from
 from minova.compute.tracker.resource_tracker import ResourceTracker, _ClaimRequest
+from minova.concurrency.batch_queue import QueuedRequest
 from minova.objects.catalogue.flavor import Overhead
 from minova.objects.requests.request_spec import HostLimits
 from minova.objects.servers.instance import Instance

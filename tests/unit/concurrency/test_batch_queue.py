@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from minova.batch_queue import BatchQueue, QueuedRequest, serve_together
+from minova.concurrency.batch_queue import BatchQueue, QueuedRequest, serve_together
 
 Asked = QueuedRequest[int, int]
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from minova.single_flight import SingleFlight
+from minova.concurrency.single_flight import SingleFlight
 
 
 class SlowWork:

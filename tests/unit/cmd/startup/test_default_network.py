@@ -9,8 +9,9 @@ import pytest
 
 from minova import conf as configuration
 from minova import errors
-from minova.cmd import default_network, standalone
-from minova.cmd.default_network import DefaultNetwork
+from minova.cmd import standalone
+from minova.cmd.startup import default_network
+from minova.cmd.startup.default_network import DefaultNetwork
 from minova.objects.network.network import Network, Subnet
 from minova.virt.namespaces.host_routes import Route
 

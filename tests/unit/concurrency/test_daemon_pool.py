@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from minova import daemon_pool
-from minova.daemon_pool import DaemonPool
+from minova.concurrency import daemon_pool
+from minova.concurrency.daemon_pool import DaemonPool
 from tests.fakes.computes import wait_until
 
 

@@ -15,8 +15,9 @@ from typing import NoReturn
 from oslo_config import cfg
 
 from minova import conf as configuration
-from minova import errors, log, malloc, metrics, private_files, service, threads
-from minova.cmd import systemd
+from minova import errors, log, malloc, metrics, private_files, service
+from minova.cmd.startup import systemd
+from minova.concurrency import threads
 from minova.conf import foreign_options
 from minova.context import service_context
 from minova.health.certificate_watch import CertificateWatch

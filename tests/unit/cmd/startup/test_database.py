@@ -4,7 +4,7 @@ import pytest
 from sqlalchemy.pool import QueuePool
 
 from minova import conf as configuration
-from minova.cmd.database import opened
+from minova.cmd.startup.database import opened
 
 
 @pytest.mark.parametrize("url", ["postgresql+psycopg://u:p@h/d", "mysql+pymysql://u:p@h/d"])

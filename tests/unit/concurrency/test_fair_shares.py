@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minova.fair_shares import STRETCH, FairShares
+from minova.concurrency.fair_shares import STRETCH, FairShares
 
 
 def fill(shares: FairShares, owner: str) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from minova.cmd.systemd import Watchdog, notify
+from minova.cmd.startup.systemd import Watchdog, notify
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from oslo_config import cfg
 
-from minova.cmd import database
+from minova.cmd.startup import database
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.conductor.audiences import API_TOPIC
