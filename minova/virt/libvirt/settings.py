@@ -14,7 +14,7 @@ from minova.objects.hosts.numa import CPUs, NUMATopology
 from minova.virt.libvirt.consoles import SerialConsoles
 from minova.virt.libvirt.inventory.capabilities import Capabilities
 from minova.virt.libvirt.inventory.domain_capabilities import GuestOffer
-from minova.virt.libvirt.xml.guest_xml import HostSettings
+from minova.virt.libvirt.xml.host_settings import HostSettings
 from minova.virt.libvirt.xml.numa_xml import HostCells
 
 CACHE_MODES = ("none", "writethrough", "writeback", "directsync", "unsafe", "default")

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import msgspec
 
 from minova.objects.servers.instance import Instance
-from minova.virt.libvirt.xml.guest_xml import Mark
+from minova.virt.libvirt.xml.mark import Mark
 
 LOG = logging.getLogger(__name__)
 # The element that a guest with the key has, by the key's name without hw: or hw_.

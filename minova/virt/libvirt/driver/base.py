@@ -21,12 +21,8 @@ from minova.virt.libvirt.networking.networks import LocalNetworks
 from minova.virt.libvirt.settings import SYSTEM_URI, uri_of
 from minova.virt.libvirt.storage.disk_snapshots import DiskSnapshots
 from minova.virt.libvirt.storage.disks import Disks, DiskSettings
-from minova.virt.libvirt.xml.guest_xml import (
-    NAMESPACE,
-    HostSettings,
-    Mark,
-    mark_of,
-)
+from minova.virt.libvirt.xml.host_settings import HostSettings
+from minova.virt.libvirt.xml.mark import NAMESPACE, Mark, mark_of
 from minova.virt.namespaces.host_networks import of_this_host
 from minova.virt.namespaces.host_routes import PROC_NET, routes_of_host
 

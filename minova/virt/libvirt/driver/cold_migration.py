@@ -23,8 +23,9 @@ from minova.virt.libvirt.migration.libvirt_files import MEMORY, VARIABLES
 from minova.virt.libvirt.migration.moving_disks import MovingDisks
 from minova.virt.libvirt.settings import export_ports_of
 from minova.virt.libvirt.storage.disk_images import Base
-from minova.virt.libvirt.xml.guest_xml import domain_name, has_variables
+from minova.virt.libvirt.xml.mark import domain_name
 from minova.virt.libvirt.xml.migration_xml import migrated_xml
+from minova.virt.libvirt.xml.system_xml import has_variables
 from minova.virt.namespaces.host_routes import PROC_NET
 
 

@@ -8,7 +8,7 @@ from minova.virt.driver.consoles import last_lines
 from minova.virt.libvirt.consoles import port_of
 from minova.virt.libvirt.driver.base import LibvirtBase
 from minova.virt.libvirt.host import require
-from minova.virt.libvirt.xml.guest_xml import domain_name
+from minova.virt.libvirt.xml.mark import domain_name
 
 
 class LibvirtConsoles(LibvirtBase):

@@ -17,15 +17,13 @@ from minova.virt.libvirt.driver.as_built import as_built
 from minova.virt.libvirt.driver.base import LibvirtBase
 from minova.virt.libvirt.guest_state import power, saved_memory
 from minova.virt.libvirt.host import exists, lookup
+from minova.virt.libvirt.networking.filter_xml import filters_of
 from minova.virt.libvirt.networking.networks import interfaces_of
-from minova.virt.libvirt.xml.filter_xml import filters_of
-from minova.virt.libvirt.xml.guest_xml import (
-    Disk,
-    HostSettings,
-    chosen_of,
-    domain_name,
-    guest_xml,
-)
+from minova.virt.libvirt.xml.disk_xml import Disk
+from minova.virt.libvirt.xml.guest_xml import guest_xml
+from minova.virt.libvirt.xml.host_settings import HostSettings
+from minova.virt.libvirt.xml.mark import domain_name
+from minova.virt.libvirt.xml.system_xml import chosen_of
 
 _UNDEFINE = (
     libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE

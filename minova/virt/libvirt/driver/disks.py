@@ -12,7 +12,8 @@ from minova.virt.driver.disks import LeftDisks
 from minova.virt.libvirt.driver.base import LibvirtBase
 from minova.virt.libvirt.host import lookup
 from minova.virt.libvirt.storage import disk_owner
-from minova.virt.libvirt.xml.guest_xml import disk_formats_of, domain_name
+from minova.virt.libvirt.xml.disk_xml import disk_formats_of
+from minova.virt.libvirt.xml.mark import domain_name
 
 LOG = logging.getLogger(__name__)
 

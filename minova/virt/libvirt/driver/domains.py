@@ -24,7 +24,8 @@ from minova.virt.libvirt.migration import libvirt_files
 from minova.virt.libvirt.migration.libvirt_files import VARIABLES
 from minova.virt.libvirt.storage.disk_images import Base
 from minova.virt.libvirt.storage.disks import WriteDrive
-from minova.virt.libvirt.xml.guest_xml import chosen_of, domain_name, has_variables
+from minova.virt.libvirt.xml.mark import domain_name
+from minova.virt.libvirt.xml.system_xml import chosen_of, has_variables
 
 LOG = logging.getLogger(__name__)
 

@@ -17,7 +17,8 @@ from minova.virt.libvirt.driver.power import LibvirtPower
 from minova.virt.libvirt.guest_state import power
 from minova.virt.libvirt.host import lookup
 from minova.virt.libvirt.networking.hotplug import Hotplug, interfaces_of_ports
-from minova.virt.libvirt.xml.guest_xml import domain_name, interface_xml
+from minova.virt.libvirt.xml.guest_xml import interface_xml
+from minova.virt.libvirt.xml.mark import domain_name
 from minova.virt.namespaces.host_routes import PROC_NET
 
 LOG = logging.getLogger(__name__)

@@ -28,7 +28,8 @@ from minova.virt.libvirt.host import lookup
 from minova.virt.libvirt.migration import live_run
 from minova.virt.libvirt.migration.live_options import LiveOptions, uri_of_peer
 from minova.virt.libvirt.storage.disk_images import Base
-from minova.virt.libvirt.xml.guest_xml import disk_formats_of, domain_name
+from minova.virt.libvirt.xml.disk_xml import disk_formats_of
+from minova.virt.libvirt.xml.mark import domain_name
 from minova.virt.libvirt.xml.migration_xml import cpu_of, migrated_xml, targets_of
 from minova.virt.namespaces.host_routes import PROC_NET
 

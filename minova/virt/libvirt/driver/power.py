@@ -17,7 +17,7 @@ from minova.virt.libvirt.driver import key_faults
 from minova.virt.libvirt.driver.definitions import DomainDefinitions
 from minova.virt.libvirt.guest_state import jobs, power, saved_memory
 from minova.virt.libvirt.host import lookup, require
-from minova.virt.libvirt.xml.guest_xml import domain_name
+from minova.virt.libvirt.xml.mark import domain_name
 
 LOG = logging.getLogger(__name__)
 # Seconds within which a guest whose disk is still full stands still again.

@@ -15,7 +15,8 @@ from minova.virt.libvirt.guest_state import jobs, saved_memory
 from minova.virt.libvirt.host import lookup
 from minova.virt.libvirt.storage.disk_images import Base
 from minova.virt.libvirt.storage.disks import DRIVE
-from minova.virt.libvirt.xml.guest_xml import Disk, domain_name
+from minova.virt.libvirt.xml.disk_xml import Disk
+from minova.virt.libvirt.xml.mark import domain_name
 
 
 class LibvirtRescue(LibvirtPower):

@@ -12,7 +12,7 @@ from minova.virt.libvirt import guest_agent
 from minova.virt.libvirt.driver.base import LibvirtBase
 from minova.virt.libvirt.guest_state import jobs, saved_memory
 from minova.virt.libvirt.storage.disk_snapshots import write_empty
-from minova.virt.libvirt.xml.guest_xml import domain_name
+from minova.virt.libvirt.xml.mark import domain_name
 
 LOG = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from minova.objects.servers.live_migration import GuestSide, LiveDestination, Li
 from minova.virt.libvirt.guest_state import jobs, sides
 from minova.virt.libvirt.host import Host, require
 from minova.virt.libvirt.migration.live_options import LiveOptions
-from minova.virt.libvirt.xml.guest_xml import domain_name
+from minova.virt.libvirt.xml.mark import domain_name
 from minova.virt.libvirt.xml.migration_xml import targets_of
 
 LOG = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from typing import Any
 import libvirt
 
 from minova.objects.network.vif import GroupMembers, Vif, filter_name
-from minova.virt.libvirt.xml.filter_xml import filter_xml, filters_of
+from minova.virt.libvirt.networking.filter_xml import filter_xml, filters_of
 from minova.virt.port_rules import PortRules
 
 LOG = logging.getLogger(__name__)

@@ -38,7 +38,7 @@ from minova.virt.libvirt.guest_files.qemu_access import QemuAccess, QemuUser, fo
 from minova.virt.libvirt.storage import disk_images, disk_owner
 from minova.virt.libvirt.storage.disk_images import Base
 from minova.virt.libvirt.storage.disk_owner import DiskOwner, OwnerFile
-from minova.virt.libvirt.xml.guest_xml import Disk
+from minova.virt.libvirt.xml.disk_xml import Disk
 
 LOG = logging.getLogger(__name__)
 # Matches names of folders of instances.

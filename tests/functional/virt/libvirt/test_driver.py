@@ -22,7 +22,7 @@ from minova.virt.driver import Driver
 from minova.virt.libvirt.driver import LibvirtDriver
 from minova.virt.libvirt.storage.disk_snapshots import DiskSnapshots
 from minova.virt.libvirt.storage.disks import Disks
-from minova.virt.libvirt.xml.guest_xml import disk_formats_of
+from minova.virt.libvirt.xml.disk_xml import disk_formats_of
 from tests.fakes.libvirt_errors import libvirt_error
 
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=2, memory_mb=256, root_gb=1, swap=64)

@@ -26,7 +26,9 @@ from minova.scheduler.filters.image_properties import ImagePropertiesFilter
 from minova.scheduler.hosts.record import Capabilities
 from minova.virt.libvirt.guest_agent import admin_user, requires_quiesce
 from minova.virt.libvirt.inventory.memory_encryption import MemoryEncryption
-from minova.virt.libvirt.xml.guest_xml import Disk, HostSettings, guest_xml
+from minova.virt.libvirt.xml.disk_xml import Disk
+from minova.virt.libvirt.xml.guest_xml import guest_xml
+from minova.virt.libvirt.xml.host_settings import HostSettings
 from minova.virt.libvirt.xml.numa_xml import HostCells
 from tests.unit.scheduler.requests import options, request
 

@@ -13,7 +13,7 @@ from minova.objects.network.vif import Vif
 from minova.objects.servers.instance import Instance
 from minova.virt.libvirt.driver import LibvirtDriver
 from minova.virt.libvirt.networking.bridges import Bridges
-from minova.virt.libvirt.xml.guest_xml import HostSettings
+from minova.virt.libvirt.xml.host_settings import HostSettings
 from tests.cluster import configure
 
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=256, root_gb=1)

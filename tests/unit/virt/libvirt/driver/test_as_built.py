@@ -9,7 +9,7 @@ from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.instance import Instance
 from minova.virt.libvirt.driver.as_built import as_built
-from minova.virt.libvirt.xml.guest_xml import Mark
+from minova.virt.libvirt.xml.mark import Mark
 
 SPECS = {"hw:mem_encryption": "true", "hw:viommu_model": "intel", "hw:pmu": "true"}
 INSTANCE = Instance(

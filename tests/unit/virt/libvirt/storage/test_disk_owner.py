@@ -7,7 +7,7 @@ import pytest
 
 from minova.virt.libvirt.storage.disk_owner import OWNER, DiskOwner, inode, written_formats
 from minova.virt.libvirt.storage.disks import Disks
-from minova.virt.libvirt.xml.guest_xml import disk_formats_of
+from minova.virt.libvirt.xml.disk_xml import disk_formats_of
 
 UUID = "5d3a1f9e-2a0b-4f8e-9d5c-0c7a8b1f2e11"
 FORMATS = {"disk": "qcow2", "disk.swap": "raw"}

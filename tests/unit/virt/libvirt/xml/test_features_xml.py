@@ -9,7 +9,7 @@ import pytest
 from minova.errors import HardwareNotOffered
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.network.vif import Vif
-from minova.virt.libvirt.xml.guest_xml import chosen_of, has_variables
+from minova.virt.libvirt.xml.system_xml import chosen_of, has_variables
 from tests.unit.virt.libvirt.xml.test_guest_xml import FLAVOR, MACHINES, QEMU, attribute, xml_of
 
 KVM = msgspec.structs.replace(QEMU, virt_type="kvm")

@@ -17,7 +17,11 @@ from minova.objects.catalogue.image_properties import FIELDS
 from minova.objects.guests.chosen_hardware import ChosenHardware
 from minova.objects.network.vif import NEUTRON, Vif, tap_name
 from minova.objects.servers.instance import Instance
-from minova.virt.libvirt.xml.guest_xml import Disk, HostSettings, chosen_of, domain_name, guest_xml, mark_of
+from minova.virt.libvirt.xml.disk_xml import Disk
+from minova.virt.libvirt.xml.guest_xml import guest_xml
+from minova.virt.libvirt.xml.host_settings import HostSettings
+from minova.virt.libvirt.xml.mark import domain_name, mark_of
+from minova.virt.libvirt.xml.system_xml import chosen_of
 
 UUID = "0b8a5c5e-58a3-4a52-9e56-3a9a4f0f2f11"
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=2, memory_mb=256, root_gb=1)

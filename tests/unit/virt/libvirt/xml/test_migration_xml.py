@@ -10,7 +10,10 @@ from minova.objects.catalogue.image import Image
 from minova.objects.network.vif import Vif
 from minova.objects.servers.instance import Instance
 from minova.virt.libvirt.consoles import SerialConsoles
-from minova.virt.libvirt.xml.guest_xml import Disk, HostSettings, guest_xml, mark_of
+from minova.virt.libvirt.xml.disk_xml import Disk
+from minova.virt.libvirt.xml.guest_xml import guest_xml
+from minova.virt.libvirt.xml.host_settings import HostSettings
+from minova.virt.libvirt.xml.mark import mark_of
 from minova.virt.libvirt.xml.migration_xml import cpu_of, migrated_xml, targets_of
 
 UUID = "0b8a5c5e-58a3-4a52-9e56-3a9a4f0f2f11"

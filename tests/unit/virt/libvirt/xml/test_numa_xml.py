@@ -13,7 +13,8 @@ from minova.objects.catalogue.image import Image
 from minova.objects.hosts.numa import InstanceNUMACell, InstanceNUMATopology
 from minova.objects.hosts.pci import PciDevice
 from minova.objects.servers.instance import Instance
-from minova.virt.libvirt.xml.guest_xml import HostSettings, guest_xml
+from minova.virt.libvirt.xml.guest_xml import guest_xml
+from minova.virt.libvirt.xml.host_settings import HostSettings
 from minova.virt.libvirt.xml.numa_xml import HostCells, pinned_threads
 
 CELLS = HostCells(cpus={0: frozenset({0, 1, 2, 3}), 1: frozenset({4, 5, 6, 7})})

@@ -9,7 +9,7 @@ import pytest
 from minova.objects.network.addresses import link_local
 from minova.objects.network.network import EGRESS, INGRESS, AddressPair
 from minova.objects.network.vif import MAX_RANGES, Vif, VifAddress, VifRule, VifSubnet, filter_name
-from minova.virt.libvirt.xml.filter_xml import filter_xml, filters_of
+from minova.virt.libvirt.networking.filter_xml import filter_xml, filters_of
 
 MAC = "fa:16:3e:00:00:0f"
 FOUR = VifSubnet(id="4", cidr="10.1.0.0/24", gateway_ip="10.1.0.1")
