@@ -179,7 +179,7 @@ class Hypervisor(Immovable):
     def left_disks(self, with_domain: Container[str]) -> tuple[LeftDisks, ...]:
         return tuple(disks for disks in self.disks_left if disks.uuid not in with_domain)
 
-    def take_over(self, instance_uuid: str, attempt: int) -> bool:
+    def take_over(self, instance_uuid: str, attempt: int, old_attempt: int = 0) -> bool:
         return False
 
     def own_disks(self, instance_uuids: Iterable[str]) -> None:

@@ -9,6 +9,7 @@ from sqlalchemy import select
 from minova import errors
 from minova.context import RequestContext
 from minova.db.models import Migration
+from minova.objects.servers.migration import Hold
 from minova.objects.servers.states import PowerState
 from tests.faults.mover import Mover
 from tests.faults.test_evacuation import force
@@ -257,3 +258,45 @@ def test_a_destination_that_is_silent_is_waited_for_and_a_fenced_one_is_not(move
     mover.wait()
     assert mover.state == ("active", None, mover.source)
     assert mover.migration().status == "error"
+
+
+def lose_memory(mover: Mover) -> None:
+    """The next live migration fails in post-copy: both sides have a part of the memory."""
+    source, there = mover.cloud.drivers[mover.source], mover.cloud.drivers[mover.other]
+
+    def fail() -> None:
+        for driver in (source, there):
+            driver.lost_memory.add(mover.uuid)
+            driver.turn(mover.uuid, PowerState.PAUSED)
+        raise errors.PostCopyFailed("nothing arrives")
+
+    source.between_rounds = fail
+
+
+def test_bug_the_source_of_a_failed_post_copy_keeps_the_disks_open(mover: Mover) -> None:
+    there = mover.other
+    lose_memory(mover)
+    mover.do("live_migrate")
+    assert mover.state == ("error", None, there)
+    assert mover.domains()[mover.source] is PowerState.SHUTDOWN, "the source has ended its part, but keeps its copy"
+    assert mover.migration().hold is Hold.UNPROVEN
+    mover.cloud.act(mover.uuid, "reboot_hard")
+    mover.wait(lambda: mover.migration().cleanup_host is None, 45.0)
+    assert mover.domains() == {there: PowerState.RUNNING}
+    mover.require_sound()
+
+
+def test_a_source_that_is_silent_after_a_failed_post_copy_ends_its_guest_when_it_is_back(mover: Mover) -> None:
+    there = mover.other
+    lose_memory(mover)
+    mover.cloud.drivers[mover.source].fail("power_off", [errors.HypervisorError("no")])
+    mover.do("live_migrate")
+    assert mover.state == ("error", None, there)
+    assert mover.migration().hold is Hold.OPEN
+    assert mover.domains()[mover.source] is PowerState.PAUSED
+    mover.wait(lambda: mover.migration().hold is Hold.UNPROVEN, 90.0)
+    assert mover.domains()[mover.source] is PowerState.SHUTDOWN
+    mover.delete()
+    mover.wait(lambda: mover.domains() == {}, 90.0)
+    assert mover.holders() == {}
+    mover.require_sound()

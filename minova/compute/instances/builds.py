@@ -260,7 +260,7 @@ class Builder:
             return False
         uuid, expected = message.instance.uuid, message.evacuation.shared_disks
         if expected is not False:
-            found = self._driver.take_over(uuid, message.attempt)
+            found = self._driver.take_over(uuid, message.attempt, message.evacuation.old_attempt)
             if expected and not found:
                 raise errors.InvalidSharedStorage(
                     f"The disks of instance {uuid} are not on storage that this host shares"

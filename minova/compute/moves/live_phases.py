@@ -59,6 +59,7 @@ class LivePhases:
             MovePhase.STAY: self._stay,
             MovePhase.HALT: self._halt,
             MovePhase.HALT_THERE: self._halt,
+            MovePhase.CLOSE: self._close,
         }
 
     # -- forward ---------------------------------------------------------------------------------------------------
@@ -129,6 +130,16 @@ class LivePhases:
         """Pause the guest, which runs on the other host, too."""
         if self._driver.guest_side(move.instance.uuid).side in _RUNS:
             self._driver.pause(move.instance.uuid)
+        return PhaseResult()
+
+    def _close(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
+        """End a guest whose memory is lost, so that its disks can be used again. Raises GuestStateUnexpected if it runs."""
+        uuid = move.instance.uuid
+        self._driver.stop_export(move.migration.uuid)
+        side = self._driver.guest_side(uuid).side
+        if side in {GuestSide.RUNNING, GuestSide.PAUSED}:
+            raise errors.GuestStateUnexpected(f"The guest of instance {uuid} is whole here: {side}")
+        self._driver.power_off(uuid)
         return PhaseResult()
 
     # -- back ------------------------------------------------------------------------------------------------------

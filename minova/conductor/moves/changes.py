@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from minova.backoff import Backoff
 from minova.conductor.compute_messages import zones_of_hosts
 from minova.conductor.moves.in_progress import LockedMove
-from minova.conductor.moves.plan import MoveEnd, MovePlan, host_of, is_in_doubt, is_local
+from minova.conductor.moves.plan import MoveEnd, MovePlan, host_of, is_in_doubt, is_local, may_be_open
 from minova.conductor.notifications.instances import note
 from minova.conductor.servers.finish import announce_hosts
 from minova.conductor.tasks.worker import Worker
@@ -173,11 +173,13 @@ class MoveChanges:
         )
 
     def cleaning(self, session: Session, migration: Migration) -> MoveMessage | None:
-        """Returns the request to remove what an ended move has left; None: the instance is purged."""
+        """Returns the request to remove what an ended move has left, or to end its guest; None: the instance is purged."""
         instance = instances.by_uuids(session, [migration.instance_uuid]).get(migration.instance_uuid)
         if instance is None:
             return None
-        return MoveMessage(migration=migration, instance=instance, phase=MovePhase.LEAVE)
+        ends = migration.hold is Hold.OPEN and not instance.deleted
+        phase = MovePhase.CLOSE if ends else MovePhase.LEAVE
+        return MoveMessage(migration=migration, instance=instance, phase=phase)
 
     def _migration_in(self, migration: Migration, plan: MovePlan) -> Migration:
         phase = plan.phase
@@ -249,7 +251,8 @@ class MoveChanges:
             self._switch(session, move, move.migration)
         migration = self._ended(move, end, unclean=unclean)
         if migration.cleanup_host is not None and is_in_doubt(end, move.plan, failure):
-            migration = replace(migration, hold=Hold.UNPROVEN)
+            is_open = end is MoveEnd.BROKEN and may_be_open(move.plan, failure)
+            migration = replace(migration, hold=Hold.OPEN if is_open else Hold.UNPROVEN)
         migrations.write(session, migration, at, now)
         if end is MoveEnd.COMPLETED or (end is MoveEnd.FINISHED and power_state is PowerState.RUNNING):
             migrations.change_holds(session, [move.uuid], Hold.NONE, at, now)

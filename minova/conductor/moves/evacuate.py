@@ -250,7 +250,7 @@ class Evacuations(EvacuationsApi, EvacuationReportsApi):
             placement=require_segments(first.placement, vifs.segments_of(session, instance.uuid)),
         )
         stops = request.stops or instance.vm_state is VmState.STOPPED
-        build = Evacuation(stops=stops, shared_disks=request.shared_disks)
+        build = Evacuation(stops=stops, shared_disks=request.shared_disks, old_attempt=instance.attempt)
         secrets = {} if request.admin_password is None else {"admin_password": request.admin_password}
         extras = {**request_specs.without_secrets(carried), **secrets, "evacuation": msgspec.to_builtins(build)}
         return _Built(spec, extras)

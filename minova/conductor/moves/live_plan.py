@@ -5,7 +5,7 @@
                                 |     next alternate   |           v
                                 '--------------------> stay   look, look there: what both sides have of the guest
                                                        |                 |
-                                                       '--> discard      '--> stay, arrive, halt there, ERROR: the resolver's verdict
+                                                       '--> discard      '--> stay, arrive, halt there, close, ERROR: the resolver's verdict
                                                                |
                                                                '--> (error, cancelled)
 
@@ -14,6 +14,8 @@
 
 from collections.abc import Mapping
 
+import msgspec
+
 from minova.conductor.moves.plan import Loss, MoveEnd, MovePlan
 from minova.conductor.moves.resolver import Side, Verdict, resolve
 from minova.objects.servers.failures import Failure
@@ -21,6 +23,7 @@ from minova.objects.servers.live_migration import GuestReport, GuestSide, LiveMo
 from minova.objects.servers.migration import Migration
 from minova.objects.servers.moves import MovePhase
 
+replace = msgspec.structs.replace
 _NEXT: Mapping[MovePhase, MovePhase | MoveEnd] = {
     MovePhase.DESCRIBE: MovePhase.CHECK,
     MovePhase.CHECK: MovePhase.PREPARE,
@@ -33,6 +36,7 @@ _NEXT: Mapping[MovePhase, MovePhase | MoveEnd] = {
     # The row names the source: the guest at the destination is the one that nothing else would ever stop.
     MovePhase.HALT_THERE: MovePhase.HALT,
     MovePhase.HALT: MoveEnd.LOST,
+    MovePhase.CLOSE: MoveEnd.BROKEN,
 }
 _AFTER_FAILURE: Mapping[MovePhase, MovePhase | MoveEnd] = {
     MovePhase.SCHEDULE: MoveEnd.FAILED,
@@ -46,9 +50,11 @@ _AFTER_FAILURE: Mapping[MovePhase, MovePhase | MoveEnd] = {
     # Only if the host is fenced: see `waits`.
     MovePhase.HALT_THERE: MovePhase.HALT,
     MovePhase.HALT: MoveEnd.LOST,
+    MovePhase.CLOSE: MoveEnd.BROKEN,  # the source ends its guest later
 }
 # In these phases a host that cannot do its part is asked again.
 REPEATED = frozenset({MovePhase.LOOK, MovePhase.LOOK_THERE})
+STALLED = "PostCopyFailed"
 _HALTS = frozenset({MovePhase.HALT, MovePhase.HALT_THERE})
 # Kinds of failures that say nothing about the guest, and pass.
 _PASSING = frozenset({"HypervisorUnavailable", "GuestBusy", "ServiceUnavailable"})
@@ -74,7 +80,7 @@ def waits(plan: MovePlan, failure: Failure) -> bool:
     """Returns whether the host of this phase is asked again after this failure. No other host can do the work instead."""
     if plan.phase in _HALTS:
         return True
-    if plan.phase is MovePhase.ARRIVE or (plan.phase is MovePhase.STAY and plan.doubted):
+    if plan.phase in {MovePhase.ARRIVE, MovePhase.CLOSE} or (plan.phase is MovePhase.STAY and plan.doubted):
         return failure.kind in _PASSING
     return plan.phase is MovePhase.STAY and failure.kind == "GuestBusy"
 
@@ -84,7 +90,7 @@ def after_loss(plan: MovePlan, migration: Migration, loss: Loss) -> MovePhase | 
     that is only silent.
     """
     match plan.phase:
-        case MovePhase.CHECK | MovePhase.PREPARE | MovePhase.LEAVE | MovePhase.DISCARD:
+        case MovePhase.CHECK | MovePhase.PREPARE | MovePhase.LEAVE | MovePhase.DISCARD | MovePhase.CLOSE:
             return after_failure(plan, migration)
         case _ if loss is Loss.SILENT:
             return None
@@ -111,7 +117,10 @@ def after_report(plan: MovePlan, report: GuestReport | None) -> MovePhase:
 
 def after_look(plan: MovePlan, migration: Migration, there: Side) -> MovePhase | MoveEnd | None:
     """Returns what the reports of both sides decide; None: they are asked again."""
-    verdict = resolve(source_of(plan), there, new_attempt=migration.attempt, shared=_is_shared(plan))
+    source = source_of(plan)
+    if plan.failure is not None and plan.failure.kind == STALLED:
+        source, there = _stalled(source), _stalled(there)
+    verdict = resolve(source, there, new_attempt=migration.attempt, shared=_is_shared(plan))
     match verdict:
         case Verdict.WAIT:
             return None
@@ -122,7 +131,9 @@ def after_look(plan: MovePlan, migration: Migration, there: Side) -> MovePhase |
         case Verdict.BOTH:
             return MovePhase.HALT_THERE
         case Verdict.BROKEN:
-            return MoveEnd.BROKEN if _is_there(there.judged) else MoveEnd.LOST
+            if not _is_there(there.judged):
+                return MoveEnd.LOST
+            return MoveEnd.BROKEN if plan.guest is None else MovePhase.CLOSE
         case Verdict.LOST:
             # The guest of a host that is down is where its row says, as any other guest of that host.
             return MoveEnd.FAILED if plan.guest is None else MoveEnd.LOST
@@ -140,6 +151,16 @@ _HERE = frozenset({GuestSide.RUNNING, GuestSide.PAUSED})
 def _is_shared(plan: MovePlan) -> bool:
     """Whether both hosts have the same disks."""
     return plan.live_destination is not None and plan.live_destination.mode is LiveMode.SHARED
+
+
+def _stalled(side: Side) -> Side:
+    """Returns the side with a post-copy in which nothing has arrived for too long as one that has failed: libvirt does not notice a
+    cut network.
+    """
+    report = side.report
+    if report is None or report.side is not GuestSide.POST_COPY:
+        return side
+    return replace(side, report=replace(report, side=GuestSide.POST_COPY_FAILED, moving=False))
 
 
 def _is_there(report: GuestReport | None) -> bool:

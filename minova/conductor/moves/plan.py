@@ -144,6 +144,13 @@ def is_in_doubt(end: MoveEnd, plan: MovePlan, failure: Failure | None) -> bool:
     return plan.phase is MovePhase.RESTORE and failure is not None
 
 
+def may_be_open(plan: MovePlan, failure: Failure | None) -> bool:
+    """Returns whether the source of a live migration that ends BROKEN now, with this failure of its last phase, may have a guest
+    without its memory still, which has the disks open.
+    """
+    return plan.phase is MovePhase.LOOK_THERE or (plan.phase is MovePhase.CLOSE and failure is not None)
+
+
 class Loss(StrEnum):
     """How sure it is that a host does no work any more: see `conductor/hosts/liveness.py`."""
 

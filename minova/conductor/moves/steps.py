@@ -100,7 +100,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
             if move is not None and move.is_at(phase, host):
                 self._changes.give_time(session, move)
                 return True
-            return phase.phase is MovePhase.LEAVE and self._debt(session, phase, host) is not None
+            return self._debt(session, phase, host) is not None
 
         if not self._worker.run(work):
             raise errors.StaleAttempt(
@@ -387,7 +387,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
     # -- debts -----------------------------------------------------------------------------------------------------
 
     def collect(self) -> None:
-        """Ask hosts that are back to remove what ended moves have left there."""
+        """Ask hosts that are back to remove what ended moves have left there, or to end its guest."""
         hosts = self._liveness.hosts()
         with self._worker.db.read() as session:
             owed = migrations.to_clean(session, hosts.present, LIMIT, after=self._collected)
@@ -403,13 +403,20 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         if migration is None or (migration.cleanup_host, migration.attempt) != (host, phase.attempt):
             return None
         instance = instances.lock(session, [migration.instance_uuid]).get(migration.instance_uuid)
-        is_free = migration.hold is Hold.NONE or instance is None or instance.deleted
-        return migration if is_free else None
+        is_gone = instance is None or instance.deleted
+        if phase.phase is MovePhase.CLOSE:
+            return migration if migration.hold is Hold.OPEN and not is_gone else None
+        is_free = migration.hold is Hold.NONE or is_gone
+        return migration if is_free and phase.phase is MovePhase.LEAVE else None
 
     def _pay(self, session: Session, phase: PhaseKey, host: str, result: PhaseResult) -> None:
-        """The host has removed what an ended move has left there."""
+        """The host has removed what an ended move has left there, or has ended its guest."""
         migration = self._debt(session, phase, host)
-        if migration is None or phase.phase is not MovePhase.LEAVE or result.failure is not None:
+        if migration is None or result.failure is not None:
+            return
+        if phase.phase is MovePhase.CLOSE:
+            closed = replace(migration, hold=Hold.UNPROVEN)
+            migrations.write(session, closed, self._worker.at(), self._worker.now())
             return
         LOG.info("Host %s has removed what move %s has left there", host, migration.uuid)
         migrations.write(session, replace(migration, cleanup_host=None), self._worker.at(), self._worker.now())

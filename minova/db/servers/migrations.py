@@ -146,7 +146,7 @@ def unconfirmed(session: Session, before: ColumnElement[float], limit: int) -> l
 
 def to_clean(session: Session, hosts: Iterable[str], limit: int, *, after: int = 0) -> dict[int, MigrationObject]:
     """Returns by id, in this order, moves that have left something on one of these hosts that may be removed. `after`:
-    only those with a higher id.
+    only those with a higher id. Also those whose guest there has only to be ended.
 
     The source of an evacuation is not among them: it asks by itself what it has to remove.
     """
@@ -155,7 +155,7 @@ def to_clean(session: Session, hosts: Iterable[str], limit: int, *, after: int =
         Migration.id > after,
         Migration.cleanup_host.in_(sorted(set(hosts))),
         Migration.migration_type != MigrationType.EVACUATION,
-        or_(Migration.hold == Hold.NONE.value, ~exists_still),
+        or_(Migration.hold.in_([Hold.NONE.value, Hold.OPEN.value]), ~exists_still),
     )
     return {row[0]: row[1] for row in session.execute(query.order_by(Migration.id).limit(limit))}
 
@@ -171,7 +171,9 @@ def change_holds(
 ) -> None:
     """Changes what holds the unproven copies of these locked instances. NONE: the row's host has proven its own."""
     for chunk in chunked(sorted(set(instance_uuids))):
-        query = select(Migration.value).where(Migration.instance_uuid.in_(chunk), Migration.hold == Hold.UNPROVEN.value)
+        query = select(Migration.value).where(
+            Migration.instance_uuid.in_(chunk), Migration.hold.in_([Hold.UNPROVEN.value, Hold.OPEN.value])
+        )
         for held in session.scalars(query.order_by(Migration.id).with_for_update()).all():
             write(session, msgspec.structs.replace(held, hold=after, proven=after is Hold.NONE), at, now)
 

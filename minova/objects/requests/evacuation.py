@@ -29,7 +29,10 @@ class EvacuationRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Evacuation(msgspec.Struct, frozen=True, kw_only=True):
-    """What makes a build an evacuation, for the new host. `stops`: the guest is not started."""
+    """What makes a build an evacuation, for the new host. `stops`: the guest is not started. `old_attempt`: of the guest on its old
+    host; 0: not known, from an earlier version.
+    """
 
     stops: bool = False
     shared_disks: bool | None = None
+    old_attempt: int = 0

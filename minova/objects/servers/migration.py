@@ -94,11 +94,13 @@ class Hold(StrEnum):
     """Why what a migration has left on `cleanup_host` may not be removed yet, unless the server is deleted.
 
     UNPROVEN: the row's host has not shown since that its own copy of the disks starts.
+    OPEN: unproven, and a guest without its memory has the disks open there still.
     LAST: the row's host has made its disks anew from the image, so this is the last copy of what they had.
     """
 
     NONE = ""
     UNPROVEN = "unproven"
+    OPEN = "open"
     LAST = "last"
 
 

@@ -41,6 +41,10 @@ A live migration, whose task state is `migrating` to its end::
     both run:
     halt          source: pauses its guest
     halt there    destination: pauses its guest                          error
+
+    the memory is lost in post-copy:
+    close         source: ends what is left of its guest, which has the disks open
+    -- the switch: the row has the destination, in ERROR --
 """
 
 from enum import StrEnum
@@ -77,6 +81,7 @@ class MovePhase(StrEnum):
     STAY = "stay"
     HALT = "halt"
     HALT_THERE = "halt there"
+    CLOSE = "close"
 
 
 # The phases of a move that wait for no host.

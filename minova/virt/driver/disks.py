@@ -24,12 +24,12 @@ class DiskDriver(Protocol):
         """Returns the disks that this host owns of instances that are not in `with_domain`."""
         ...
 
-    def take_over(self, instance_uuid: str, attempt: int) -> bool:
+    def take_over(self, instance_uuid: str, attempt: int, old_attempt: int = 0) -> bool:
         """Make the disks of an evacuated server this host's, if they are on storage that this host shares with the one
-        that is down. Returns False if there are none: they are to be made anew. Idempotent.
+        that is down, where the guest was in `old_attempt`. Returns False if there are none: they are to be made anew. Idempotent.
 
         Raises StaleAttempt if a later attempt has them. Raises HypervisorError if there are disks and it is not known
-        whose they are, or a hypervisor has them open.
+        whose they are, or a hypervisor has them open; also if this host has made them before the server left it.
         """
         ...
 

@@ -14,7 +14,7 @@ class FakeDisks:
         """Returns nothing: fake guests have no disks."""
         return ()
 
-    def take_over(self, instance_uuid: str, attempt: int) -> bool:
+    def take_over(self, instance_uuid: str, attempt: int, old_attempt: int = 0) -> bool:
         """Returns False: fake guests have no disks."""
         return False
 

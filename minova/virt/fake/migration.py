@@ -42,6 +42,8 @@ class FakeMigration(FakePower):
         super().__init__(conf)
         self.live_rounds = 3
         self.between_rounds: Callable[[], None] = lambda: None
+        # Guests whose memory was lost in post-copy.
+        self.lost_memory: set[str] = set()
         # What was asked of migrations in progress, by instance.
         self._leaving: dict[str, set[str]] = {}
 
@@ -158,7 +160,10 @@ class FakeMigration(FakePower):
             domain = self._domains.get(instance_uuid)
         if domain is None:
             return GuestReport(side=GuestSide.ABSENT)
-        return GuestReport(side=_SIDES.get(domain.power_state, GuestSide.SHUT_OFF), attempt=domain.attempt)
+        side = _SIDES.get(domain.power_state, GuestSide.SHUT_OFF)
+        if instance_uuid in self.lost_memory and domain.power_state not in OFF:
+            side = GuestSide.POST_COPY_FAILED
+        return GuestReport(side=side, attempt=domain.attempt)
 
     def arrive(self, instance: Instance, attempt: int) -> PowerState:
         with self._lock:

@@ -61,8 +61,8 @@ class HostOnStorage(Hypervisor):
             base = Base(path=self.base, disk_format="raw", virtual_size=1 << 20)
             self.disks.make(instance, base, self.host, attempt)
 
-    def take_over(self, instance_uuid: str, attempt: int) -> bool:
-        return self.disks.take_over(instance_uuid, self.host, attempt)
+    def take_over(self, instance_uuid: str, attempt: int, old_attempt: int = 0) -> bool:
+        return self.disks.take_over(instance_uuid, self.host, attempt, old_attempt)
 
     def destroy(self, instance_uuid: str, row: RowHost = NO_ROW) -> None:
         super().destroy(instance_uuid, row)

@@ -175,11 +175,12 @@ def test_a_post_copy_whose_network_is_cut_is_noticed(make_pair: Callable[..., Pa
     assert set(pair.sides()) <= {GuestSide.POST_COPY, GuestSide.POST_COPY_FAILED}
     with pytest.raises(GuestStateUnexpected):
         pair.one.driver.abort_live(pair.guest.uuid)
-    # What the operator is told to do then: end the source's guest, which still has the disks open, and reboot hard.
+    # The source ends its part of the guest, which has the disks open (phase `close`); then the user reboots the server hard.
     moved = msgspec.structs.replace(pair.guest, host=pair.two.name, node=pair.two.node, attempt=pair.attempt)
     with pytest.raises(HypervisorError, match="the guest is not down"):
         pair.two.driver.hard_reboot(moved)
     pair.one.driver.power_off(pair.guest.uuid)
+    assert pair.one.driver.guest_side(pair.guest.uuid).side is GuestSide.SHUT_OFF
     assert pair.two.driver.hard_reboot(moved) is PowerState.RUNNING
     assert pair.two.driver.power_state(pair.guest.uuid) is PowerState.RUNNING
 

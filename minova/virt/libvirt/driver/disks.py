@@ -25,8 +25,8 @@ class LibvirtDisks(LibvirtBase):
     def left_disks(self, with_domain: Container[str]) -> tuple[LeftDisks, ...]:
         return self._disks.left(self._ready().host, with_domain) if self._real else ()
 
-    def take_over(self, instance_uuid: str, attempt: int) -> bool:
-        if not self._real or not self._disks.take_over(instance_uuid, self._ready().host, attempt):
+    def take_over(self, instance_uuid: str, attempt: int, old_attempt: int = 0) -> bool:
+        if not self._real or not self._disks.take_over(instance_uuid, self._ready().host, attempt, old_attempt):
             return False
         # The guest may have died in the middle of a snapshot.
         self._snapshots.settle(instance_uuid, None)

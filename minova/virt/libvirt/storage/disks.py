@@ -305,7 +305,7 @@ class Disks:
             if entry is not None and entry.host != host:
                 raise StaleAttempt(f"The disks of instance {instance_uuid} are now of host {entry.host}")
 
-    def take_over(self, instance_uuid: str, host: str, attempt: int) -> bool:
+    def take_over(self, instance_uuid: str, host: str, attempt: int, old_attempt: int = 0) -> bool:
         """See `DiskDriver.take_over`."""
         folder = self.folder(instance_uuid)
         root = folder / disk_owner.ROOT_DISK
@@ -313,7 +313,7 @@ class Disks:
             with disk_owner.locked(folder) as owner:
                 entry = owner.read()
                 self._require_closed(root, entry, host)
-                taken = owner.take_over(host, attempt)
+                taken = owner.take_over(host, attempt, old_attempt)
         except FileNotFoundError:
             return False
         if taken:

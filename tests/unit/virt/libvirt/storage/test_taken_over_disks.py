@@ -125,6 +125,16 @@ def test_disks_that_this_host_has_made_before_are_made_anew(storage: Storage) ->
     assert not storage.take("one", 2)
 
 
+def test_bug_an_evacuation_back_to_the_host_that_has_made_the_disks_makes_them_anew(storage: Storage) -> None:
+    """A live migration on shared disks has brought the server to another host, which has died before it recorded that."""
+    with pytest.raises(HypervisorError, match="which the server has left since"):
+        storage.disks.take_over(UUID, "dead", 3, old_attempt=2)
+    assert (storage.owner, storage.is_whole) == (("dead", 1), True)
+    # What an earlier attempt of this evacuation has made is made anew.
+    storage.write(DiskOwner(host="one", attempt=3, disk=disk_owner.inode(storage.disk)))
+    assert not storage.disks.take_over(UUID, "one", 4, old_attempt=2)
+
+
 def test_a_guest_that_still_runs_keeps_its_disks(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(image_locks, "is_open", lambda path: path == storage.disk)
     with pytest.raises(HypervisorError, match="the guest is not down"):
