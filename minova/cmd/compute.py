@@ -171,7 +171,16 @@ def make_manager(
     actions = InstanceActions(
         host,
         Operations(
-            conf, host, guarded, guarded_conductor, images, snapshots, progress, builder, builder.vif_plug_waiter, bases
+            conf,
+            host,
+            guarded,
+            guarded_conductor,
+            images,
+            snapshots,
+            progress,
+            builder.removals,
+            builder.vif_plug_waiter,
+            bases,
         ),
         guarded.power_state,
         guarded_conductor,

@@ -178,7 +178,7 @@ class Adoptions:
                     attempts.end(instance_uuid, message.attempt, message.node, outcome)
                 elif found.half_built:
                     LOG.info("Undoing the half-built domain of instance %s", instance_uuid)
-                    self._builder.undo(ctx, message)
+                    self._builder.removals.undo(ctx, message)
             finally:
                 attempts.give_back(instance_uuid, message.attempt)
         if found.finished:

@@ -239,7 +239,7 @@ class ComputeManager(ComputeApi):
 
     def _terminate(self, ctx: RequestContext, instance_uuid: str) -> None:
         try:
-            self._builder.terminate(ctx, instance_uuid)
+            self._builder.removals.terminate(ctx, instance_uuid)
         except errors.ServiceUnavailable as error:  # no conductor received the report of the removal
             LOG.warning("Removal of instance %s is not done yet: %s", instance_uuid, error)
         except Exception as error:

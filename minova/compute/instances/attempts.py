@@ -56,6 +56,8 @@ class Attempts:
 
     def __init__(self) -> None:
         self._seen: dict[str, _Seen] = {}
+        # {instance uuid: its last attempt when its removal was requested}
+        self._cancelled: dict[str, int] = {}
         self._lock = threading.Lock()
 
     def begin(self, instance_uuid: str, attempt: int, node: str) -> bool:
@@ -84,6 +86,22 @@ class Attempts:
         with self._lock:
             seen = self._seen.get(instance_uuid)
             return seen.attempt if seen is not None else None
+
+    def cancel(self, instance_uuid: str) -> None:
+        """Cancels the attempts seen here so far, because the instance is to be removed."""
+        with self._lock:
+            seen = self._seen.get(instance_uuid)
+            if seen is not None:
+                self._cancelled[instance_uuid] = seen.attempt
+
+    def is_cancelled(self, instance_uuid: str, attempt: int) -> bool:
+        with self._lock:
+            return self._cancelled.get(instance_uuid, -1) >= attempt
+
+    def removed(self, instance_uuid: str) -> None:
+        """Drops the cancellation: the instance is gone."""
+        with self._lock:
+            self._cancelled.pop(instance_uuid, None)
 
     def newer(self, instance_uuid: str, attempt: int | None) -> bool:
         """Whether a later attempt than this one runs or succeeded here."""

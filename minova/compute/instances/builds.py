@@ -1,4 +1,4 @@
-"""Builds and removes instances on this host.
+"""Builds instances on this host.
 
 claim -> image -> disks and domain -> domain runs -> build_succeeded
   any error: domain removed, claim given back -> build_failed (or nothing, when the attempt is stale)
@@ -20,17 +20,16 @@ from minova.compute.images.tokens import ImageToken
 from minova.compute.instances.attempts import Attempts, End, Outcome
 from minova.compute.instances.clean_stops import DEFAULT_TIMEOUT, CleanStops
 from minova.compute.instances.domains import Domains
+from minova.compute.instances.removals import Removals
 from minova.compute.instances.report_queue import ReportQueue
 from minova.compute.instances.vif_plug_waiter import VifPlugWaiter
 from minova.compute.tracker.nodes import Nodes
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.image_format.inspected_files import inspect_once
-from minova.objects.actions.power_rules import must_stop
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.image_fitness import unfit
-from minova.objects.hosts.compute_node import DomainView
 from minova.objects.servers.build import BuildMessage
 from minova.objects.servers.failures import CAUSED_BY_REQUEST, kind_of
 from minova.objects.servers.instance import Instance
@@ -43,13 +42,11 @@ from minova.objects.servers.states import (
 )
 from minova.objects.unexpected.guest_record import GuestRecord
 from minova.virt.driver import Driver
-from minova.virt.driver.domains import GuestData, RowHost
+from minova.virt.driver.domains import GuestData
 
 LOG = logging.getLogger(__name__)
 # Seconds after its claim for which an attempt counts as this host's without another request to the conductor.
 FRESH_CLAIM = 5.0
-# Seconds for which a removal repeats its report; afterwards the conductor requests the removal again.
-REMOVAL_PATIENCE = 60.0
 
 
 class Images(Protocol):
@@ -70,7 +67,7 @@ class Images(Protocol):
 
 
 class Builder:
-    """Builds and removes instances, one operation at a time for each instance. `check` raises to end a build that
+    """Builds instances, one operation at a time for each instance. `check` raises to end a build that
     waits.
     """
 
@@ -94,8 +91,6 @@ class Builder:
         self._fresh_claim = fresh_claim
         self.attempts = Attempts()
         self._check = check
-        # {instance uuid: its last attempt when its removal was requested}
-        self._cancelled: dict[str, int] = {}
         # Evacuated servers whose disks were made anew, until that is reported.
         self._rebuilt: set[str] = set()
         self.domains = Domains(driver, records)
@@ -107,6 +102,16 @@ class Builder:
         self._nodes = nodes
         self._clock = clock
         self._repeat = repeat or ConductorRetry()
+        self.removals = Removals(
+            host,
+            driver,
+            conductor,
+            nodes,
+            domains=self.domains,
+            attempts=self.attempts,
+            stops=self.stops,
+            repeat=self._repeat,
+        )
         self.vif_plug_waiter = vif_plug_waiter or VifPlugWaiter(host, conductor, clock=clock, repeat=self._repeat)
 
     # -- build -----------------------------------------------------------------------------------------------------
@@ -124,13 +129,11 @@ class Builder:
         image. No guest is waited for either that must not run.
         """
         self.stops.cancel(instance_uuid)
-        attempt = self.attempts.latest(instance_uuid)
-        if attempt is not None:
-            self._cancelled[instance_uuid] = attempt
+        self.attempts.cancel(instance_uuid)
 
     def _require_wanted(self, message: BuildMessage) -> None:
         self._check()
-        if self._cancelled.get(message.instance.uuid, -1) >= message.attempt:
+        if self.attempts.is_cancelled(message.instance.uuid, message.attempt):
             raise errors.StaleAttempt(f"instance {message.instance.uuid} is being deleted")
 
     def report(self, ctx: RequestContext, message: BuildMessage) -> None:
@@ -194,7 +197,7 @@ class Builder:
                 raise
             except BaseException:
                 # Clean up before the claim is given back: the domain's resources must be free by then.
-                self.undo(ctx, message)
+                self.removals.undo(ctx, message)
                 raise
 
     def _found(self, message: BuildMessage) -> PowerState | None:
@@ -303,7 +306,7 @@ class Builder:
                 LOG.warning("Instance %s was built before and is left to the audit: %s", message.instance.uuid, error)
                 return
             LOG.info("Instance %s was given up meanwhile and is removed: %s", message.instance.uuid, error)
-            if self.undo(ctx, message):
+            if self.removals.undo(ctx, message):
                 self._nodes.release(ctx, message.instance.uuid)
         except Exception as error:  # noqa: BLE001  - whatever came back, the audit goes on from here
             LOG.warning("An audit will report again how the build of %s ended: %s", message.instance.uuid, error)
@@ -338,144 +341,6 @@ class Builder:
             retriable=outcome.retriable,
             kind=kind,
         )
-
-    # -- removal ---------------------------------------------------------------------------------------------------
-
-    def terminate(self, ctx: RequestContext, instance_uuid: str) -> None:
-        """Remove domain and disks, release the resources, report. Raises the errors of the driver; then the conductor
-        requests the removal again.
-        """
-        with self.domains.locked(instance_uuid):
-            self.domains.destroy(instance_uuid, self._row_of_removal(ctx, instance_uuid))
-            self._nodes.release(ctx, instance_uuid)
-            self._repeat(
-                "instance_deleted",
-                lambda: self._conductor.instance_deleted(ctx, instance_uuid=instance_uuid, host=self._host),
-                REMOVAL_PATIENCE,
-            )
-            # An audit between the release and the report has counted the instance again from its row.
-            self._nodes.release(ctx, instance_uuid)
-            self._cancelled.pop(instance_uuid, None)
-            LOG.info("Instance %s is removed", instance_uuid)
-
-    def remove_disks(self, ctx: RequestContext, instance_uuid: str) -> None:
-        """Implements `operations.Disks`, under the lock of the instance. If it fails, no audit tries again: the guest
-        may still run from the disks.
-        """
-        self._driver.destroy(instance_uuid, self._row_of_removal(ctx, instance_uuid))
-        self.domains.records.forget(instance_uuid)
-        self._nodes.release(ctx, instance_uuid)
-
-    def was_shelved_suspended(self, instance_uuid: str) -> bool:
-        record = self.domains.records.of(instance_uuid)
-        return record is not None and record.was_shelved_suspended
-
-    def remove_left(self, ctx: RequestContext, instance_uuid: str) -> None:
-        """Try again to remove a domain that could not be removed, unless a build has created it anew."""
-        with self.domains.locked(instance_uuid):
-            if instance_uuid in self.domains.left() and self.clean_up(ctx, instance_uuid):
-                self._nodes.release(ctx, instance_uuid)
-
-    def remove_unexpected(self, ctx: RequestContext, instance_uuid: str, attempt: int | None) -> None:
-        """Remove a domain that must not be here, unless a later attempt has begun here since it was found."""
-        with self.domains.locked(instance_uuid):
-            if self.attempts.newer(instance_uuid, attempt):
-                return
-            LOG.info("Removing domain of instance %s, which must not run here", instance_uuid)
-            if self.clean_up(ctx, instance_uuid):
-                self._nodes.release(ctx, instance_uuid)
-
-    def remove_evacuated(self, ctx: RequestContext, instance_uuid: str, attempt: int) -> None:
-        """Remove what is left here of a server that was evacuated and runs elsewhere by this attempt, and report that.
-        Disks that the other host has taken over stay. A guest of this or a later attempt stays, too: it has come back.
-        """
-        with self.domains.locked(instance_uuid):
-            latest = self.attempts.latest(instance_uuid)
-            here = next((domain for domain in self._driver.domains() if domain.uuid == instance_uuid), None)
-            if here is not None and not here.ours:
-                LOG.warning("Domain %s has the UUID of an evacuated instance, but is not ours", here.name)
-                return
-            is_back = max(latest or 0, (here.attempt or 0) if here is not None else 0) >= attempt
-            if not is_back:
-                LOG.info("Removing what is left of instance %s, which was evacuated", instance_uuid)
-                if not self.clean_up(ctx, instance_uuid):
-                    return
-                self._nodes.release(ctx, instance_uuid)
-            self._repeat(
-                "evacuation_cleaned",
-                lambda: self._conductor.evacuation_cleaned(ctx, instance_uuid=instance_uuid, host=self._host),
-            )
-
-    def remove_purged(self, ctx: RequestContext, domain: DomainView) -> None:
-        """Remove the domain of an instance that was purged, if the database still has no row of it."""
-        with self.domains.locked(domain.uuid):
-            if domain.uuid in self._conductor.hosts_of_instances(ctx, instance_uuids=(domain.uuid,)):
-                LOG.error("Instance %s counts as purged and has a row: its domain is left as it is", domain.uuid)
-            elif self.clean_up(ctx, domain.uuid):
-                self._nodes.release(ctx, domain.uuid)
-
-    def undo(self, ctx: RequestContext, message: BuildMessage) -> bool:
-        """Remove what an attempt has made that did not succeed. An evacuation is no owner of the disks that it has found:
-        its row names this host, and the disks are all that is left of the server.
-        """
-        if message.evacuation is None:
-            return self.clean_up(ctx, message.instance.uuid)
-        return self.domains.try_destroy(message.instance.uuid, RowHost(undone=True))
-
-    def clean_up(self, ctx: RequestContext, instance_uuid: str) -> bool:
-        """Remove domain and disks, or only the domain if the disks belong to another host. Returns whether it is done.
-
-        The owner of the disks is queried now: since the work began, the instance may have moved to another host.
-        """
-        return self.domains.try_destroy(instance_uuid, self._row(ctx, instance_uuid))
-
-    def _row(self, ctx: RequestContext, instance_uuid: str) -> RowHost:
-        try:
-            hosts = self._conductor.hosts_of_instances(ctx, instance_uuids=(instance_uuid,))
-        except errors.PeerTooOld:  # during an upgrade: a conductor before 1.6 runs and cannot answer
-            return RowHost(known=False)
-        except errors.MinovaError as error:
-            LOG.warning("Which host instance %s is on could not be asked: %s", instance_uuid, error)
-            return RowHost(known=False)
-        return RowHost(host=hosts.get(instance_uuid))
-
-    def _row_of_removal(self, ctx: RequestContext, instance_uuid: str) -> RowHost:
-        """Returns the row's host for a removal that the conductor requested of this host. If hosts share the disks it
-        queries again, since the request may be old.
-        """
-        this_host = RowHost(host=self._host)
-        if not self._driver.shares_disks():
-            return this_host
-        row = self._row(ctx, instance_uuid)
-        return row if row.host is not None else this_host
-
-    def stop_unexpected(self, domain: DomainView) -> None:
-        """Ask a guest that must not run here to shut down, unless a later attempt has begun here meanwhile."""
-        with self.domains.locked(domain.uuid):
-            if not self.attempts.newer(domain.uuid, domain.attempt):
-                self.stops.ask(domain.uuid, "its instance is deleted")
-
-    def stop_again(self, ctx: RequestContext, domain: DomainView) -> None:
-        """Ask a guest that must not run to shut down, if row and hypervisor still say so: it may have been started
-        meanwhile.
-        """
-        with self.domains.locked(domain.uuid), self.stops.checking(domain.uuid):
-            if self.attempts.newer(domain.uuid, domain.attempt):
-                return
-            known = self._conductor.instances_of_host(ctx, host=self._host)
-            row = next(
-                (
-                    instance
-                    for instance in known.instances
-                    if instance.uuid == domain.uuid and instance.task_state is None
-                ),
-                None,
-            )
-            state = self._driver.power_state(domain.uuid)
-            if domain.uuid in known.newer:
-                return  # its row is older than the guest
-            if row is not None and state is not None and must_stop(row.vm_state, state):
-                self.stops.ask(domain.uuid, f"it runs, and its instance is {row.vm_state}", row)
 
 
 _SPAWNING = frozenset({TaskState.SPAWNING, TaskState.REBUILD_SPAWNING})

@@ -91,7 +91,7 @@ class Auditor:
             self._background.run(
                 ctx,
                 ("left", instance_uuid),
-                partial(self._builder.remove_left, ctx, instance_uuid),
+                partial(self._builder.removals.remove_left, ctx, instance_uuid),
             )
         return tuple(failures)
 
@@ -137,13 +137,13 @@ class Auditor:
             self._background.run(
                 ctx,
                 (f"unexpected {domain.attempt}", domain.uuid),
-                partial(self._builder.remove_unexpected, ctx, domain.uuid, domain.attempt),
+                partial(self._builder.removals.remove_unexpected, ctx, domain.uuid, domain.attempt),
             )
         for instance_uuid, attempt in finding.evacuated.items():
             self._background.run(
                 ctx,
                 (f"evacuated {attempt}", instance_uuid),
-                partial(self._builder.remove_evacuated, ctx, instance_uuid, attempt),
+                partial(self._builder.removals.remove_evacuated, ctx, instance_uuid, attempt),
             )
         self._power_states.compare(finding.power_states, self._driver.power_state)
         self.stop_domains(ctx, finding.to_stop)
@@ -159,7 +159,7 @@ class Auditor:
             self._background.run(
                 ctx,
                 ("stop", domain.uuid),
-                partial(self._builder.stop_again, ctx, domain),
+                partial(self._builder.removals.stop_again, ctx, domain),
             )
 
     def _heal_attempts(self, ctx: RequestContext, nodename: str, finding: Finding) -> None:

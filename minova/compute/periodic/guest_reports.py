@@ -52,7 +52,7 @@ class GuestReports:
         by_uuid = {mark.uuid: mark for mark in marks}
         for uuid in answer.remove:
             if uuid in by_uuid:
-                work = partial(self._builder.remove_unexpected, ctx, uuid, by_uuid[uuid].attempt)
+                work = partial(self._builder.removals.remove_unexpected, ctx, uuid, by_uuid[uuid].attempt)
                 self._background.run(ctx, ("unexpected", uuid), work)
 
     def _send(self, ctx: RequestContext, answer: GuestsAnswer) -> None:

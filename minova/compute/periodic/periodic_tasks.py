@@ -184,7 +184,9 @@ class PeriodicTasks:
             metrics.OUTLIVED.labels(action).inc()
             LOG.warning("Instance %s is deleted, and its domain %s is still here: %s", domain.uuid, domain.name, action)
             if action == "shutdown":
-                self._background.run(ctx, ("stop", domain.uuid), partial(self._builder.stop_unexpected, domain))
+                self._background.run(
+                    ctx, ("stop", domain.uuid), partial(self._builder.removals.stop_unexpected, domain)
+                )
 
     def _clean_up_purged(self, domain: DomainView, action: str | None) -> None:
         if action is None:
@@ -193,9 +195,11 @@ class PeriodicTasks:
         LOG.warning("Instance %s was purged, and its domain %s is still here: %s", domain.uuid, domain.name, action)
         ctx = service_context()
         if action == "shutdown":
-            self._background.run(ctx, ("stop", domain.uuid), partial(self._builder.stop_unexpected, domain))
+            self._background.run(ctx, ("stop", domain.uuid), partial(self._builder.removals.stop_unexpected, domain))
         elif action == "reap":
-            self._background.run(ctx, ("purged", domain.uuid), lambda: self._builder.remove_purged(ctx, domain))
+            self._background.run(
+                ctx, ("purged", domain.uuid), lambda: self._builder.removals.remove_purged(ctx, domain)
+            )
 
     # -- the image cache -------------------------------------------------------------------------------------------
 
