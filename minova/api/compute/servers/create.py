@@ -1,150 +1,41 @@
 """`POST /servers`: validates the request and sends it to the conductor."""
 
 import hashlib
-import re
 import uuid
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.api.compute import flavors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import guest_data
 from minova.api.compute.servers import security_groups as groups
-from minova.api.compute.servers.networks.requested import Nic, access_address, requested_networks
-from minova.api.compute.servers.scheduler_hints import checked_hints, group_of
-from minova.api.compute.servers.servers import Description
+from minova.api.compute.servers.networks.requested import access_address, requested_networks
+from minova.api.compute.servers.new_server import BODY_HISTORY, MAPPING_HISTORY, METADATA_KEY, CreateServer, NewServer
+from minova.api.compute.servers.placement_request import placement_request
 from minova.api.http import links, names
-from minova.api.http.body import MAX_INT64
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
-from minova.api.http.microversions import History, added, changed, removed, required
-from minova.api.http.structs import Boolean, Int64, is_true
+from minova.api.http.structs import is_true
 from minova.codecs import parse_json
 from minova.db import quotas
-from minova.db.api_queries import availability_zones, instances
-from minova.db.api_queries import services as read_services
-from minova.db.catalogue import key_pairs, server_groups
+from minova.db.api_queries import instances
+from minova.db.catalogue import key_pairs
 from minova.db.servers import request_specs
-from minova.hardware.demands import host_needs, require_agreement_of
-from minova.hardware.guest.keys import require_served
-from minova.objects.actions.rebuild import InjectedFile
 from minova.objects.catalogue import disk_config
 from minova.objects.catalogue.disk_config import DiskConfig
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
-from minova.objects.catalogue.image_fitness import format_refused, unfit
 from minova.objects.catalogue.key_pair import KeyPair
 from minova.objects.catalogue.quota import UNLIMITED
 from minova.objects.guests.local_disks import requested_disks, requested_root_tag
-from minova.objects.network.network import DEFAULT_GROUP, MAX_GROUPS
+from minova.objects.network.network import DEFAULT_GROUP
 from minova.objects.requests import required_traits
-from minova.objects.requests.server_request import CreateServers, ServerRequest
-from minova.objects.servers.server_changes import MAX_TAGS
+from minova.objects.requests.server_request import CreateServers
 
 REQUEST_UUID = "X-Minova-Request-UUID"
 # More servers would make one transaction and one scheduling decision too long: the client waits for them.
 MAX_SERVERS = 1000
-METADATA_KEY = re.compile(r"[a-zA-Z0-9\-_:. ]{1,255}")
-
-Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_INT64)]
-Zone = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
-Address = Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
-# Nova's rule: not empty, no commas and slashes.
-Tag = Annotated[str, msgspec.Meta(min_length=1, max_length=60, pattern=r"^[^,/\x00]*$")]
-HostName = Annotated[str, msgspec.Meta(min_length=1, max_length=255, pattern=r"^[a-zA-Z0-9-._]*$")]
-Text255 = Annotated[str, msgspec.Meta(max_length=255)]
-
-
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """The requested place of a server: anywhere in `zone`, or on one host or node."""
-
-    zone: str | None = None
-    host: str | None = None
-    node: str | None = None
-
-    @property
-    def forced(self) -> bool:
-        return self.host is not None or self.node is not None
-
-
-def place_of(zone_text: str | None) -> Place:
-    """Parses `zone`, `zone:host`, `zone:host:node` or `zone::node`. Raises BadRequest for any other text."""
-    if not zone_text:
-        return Place()
-    parts = zone_text.split(":")
-    if len(parts) > 3 or len(zone_text) > 255 or not zone_text.isprintable():
-        raise errors.BadRequest(
-            "Invalid availability_zone: it must look like ZONE, ZONE:HOST, ZONE:HOST:NODE or ZONE::NODE."
-        )
-    zone, host, node = [*(part or None for part in parts), None, None][:3]
-    return Place(zone=zone, host=host, node=node)
-
-
-class NewServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Some fields are accepted only with values that change nothing: see `_refuse_unserved`."""
-
-    name: str
-    flavor_ref: str | Int64 = msgspec.field(name="flavorRef")
-    image_ref: str = msgspec.field(name="imageRef", default="")
-    min_count: Count | None = None
-    max_count: Count | None = None
-    return_reservation_id: Boolean = False
-    availability_zone: Zone | None = None
-    availability_zone_old: Zone | None = msgspec.field(name="os-availability-zone:availability_zone", default=None)
-    metadata: dict[str, Text255] = {}
-    user_data: guest_data.UserData | None = None
-    config_drive: Boolean | None = None
-    key_name: Text255 | None = None
-    networks: list[Nic] | Literal["none", "auto"] | None = None
-    security_groups: Annotated[list[groups.RequestedGroup], msgspec.Meta(max_length=MAX_GROUPS)] | None = None
-    block_device_mapping: list[dict[str, Any]] | None = None
-    block_device_mapping_v2: list[dict[str, Any]] | None = None
-    personality: list[InjectedFile] | None = None
-    admin_password: str | None = msgspec.field(name="adminPass", default=None)
-    disk_config: DiskConfig | None = msgspec.field(name="OS-DCF:diskConfig", default=None)
-    access_ipv4: Address | msgspec.UnsetType = msgspec.field(name="accessIPv4", default=msgspec.UNSET)
-    access_ipv6: Address | msgspec.UnsetType = msgspec.field(name="accessIPv6", default=msgspec.UNSET)
-    description: Description | None = None
-    tags: Annotated[list[Tag], msgspec.Meta(max_length=MAX_TAGS)] | None = None
-    trusted_image_certificates: (
-        Annotated[list[Annotated[str, msgspec.Meta(min_length=1)]], msgspec.Meta(min_length=1, max_length=50)] | None
-    ) = None
-    host: HostName | None = None
-    hypervisor_hostname: HostName | None = None
-    hostname: str | None = None
-
-
-class DeviceMapping(msgspec.Struct, frozen=True, kw_only=True):
-    """The field of an entry of `block_device_mapping_v2` that microversions change; `requested_disks` checks the
-    others.
-    """
-
-    tag: str | None = None
-
-
-# As for networks: Nova accepts a tag in 2.32, and then again from 2.42 on.
-MAPPING_HISTORY = History(DeviceMapping, added("2.32", "tag"), removed("2.33", "tag"), added("2.42", "tag"))
-BODY_HISTORY = History(
-    NewServer,
-    added("2.19", "description", note="before, it is the name"),
-    changed("2.37", "networks", note="may be none or auto"),
-    required("2.37", "networks"),
-    added("2.52", "tags"),
-    removed("2.57", "personality"),
-    added("2.63", "trusted_image_certificates", note="refused with 400: images are not verified by certificates"),
-    added("2.74", "host", "hypervisor_hostname", note="for administrators"),
-    added("2.90", "hostname"),
-    changed("2.94", "hostname", note="may be a full name with dots"),
-)
-
-
-class CreateServer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    server: NewServer
-    hints: dict[str, Any] | None = msgspec.field(name="os:scheduler_hints", default=None)
-    hints_old: dict[str, Any] | None = msgspec.field(name="OS-SCH-HNT:scheduler_hints", default=None)
 
 
 class CreatedServer(msgspec.Struct, frozen=True, kw_only=True):
@@ -315,57 +206,6 @@ def checked_request(
     return CheckedRequest(request, key_pair)
 
 
-def placement_request(api: Collaborators, call: Call, server: NewServer, *, any_image: bool = False) -> ServerRequest:
-    """Checks and returns the part of the request that decides the hosts of the servers, without its networks.
-
-    `any_image`: a request without imageRef stands for any image.
-    """
-    place = place_of(server.availability_zone or server.availability_zone_old)
-    if place.forced:
-        call.require("os_compute_api:servers:create:forced_host")
-    _check_destination(api, call, server, forced=place.forced)
-    flavor, image = _boot_source(api, call, server, any_image)
-    _check_zero_disk(call, flavor)
-    faults = unfit(image, flavor) if image is not None else ()
-    if image is not None and faults:
-        raise errors.BadRequest(
-            f"Flavor {flavor.name} is too small for requested image {image.id}: {'; '.join(faults)}."
-        )
-    require_served(flavor.extra_specs, image.properties if image is not None else {})
-    require_agreement_of(flavor, image)
-    needs = host_needs(flavor, image, api.conf.pci.alias)
-    if place.zone is not None and not place.forced:
-        with api.db.read() as session:
-            check_zone(api, session, place.zone)
-    _refuse_unserved(call, server)
-    return ServerRequest(
-        flavor=flavor,
-        image=image,
-        needs=needs,
-        availability_zone=place.zone,
-        force_host=place.host,
-        force_node=place.node,
-        requested_host=server.host,
-        requested_node=server.hypervisor_hostname,
-        scheduler_hints=_hints(api, call),
-    )
-
-
-def _check_destination(api: Collaborators, call: Call, server: NewServer, *, forced: bool) -> None:
-    """Raises Forbidden if the policy does not permit naming a host, BadRequest if there is no such host."""
-    if server.host is None and server.hypervisor_hostname is None:
-        return
-    call.require("compute:servers:create:requested_destination")
-    if forced:
-        raise errors.BadRequest(
-            "One mechanism with host and/or hypervisor_hostname and another mechanism with zone:host:node are mutually exclusive."
-        )
-    with api.db.read() as session:
-        there = read_services.has_node(session, server.host, server.hypervisor_hostname)
-    if not there:
-        raise errors.BadRequest(f"Compute host {server.host or server.hypervisor_hostname} could not be found.")
-
-
 def _description(call: Call, server: NewServer) -> str | None:
     """As in Nova, the name is the description in versions without descriptions."""
     return server.description if call.has(BODY_HISTORY, "description") else server.name
@@ -402,80 +242,6 @@ def _name(server: NewServer, maximum: int) -> str:
     if len(name) > longest:
         raise errors.BadRequest(f"Server name is not valid: with the numbers of {maximum} servers it is too long.")
     return name
-
-
-class BootSource(NamedTuple):
-    flavor: Flavor
-    image: Image | None
-
-
-def _boot_source(api: Collaborators, call: Call, server: NewServer, any_image: bool) -> BootSource:
-    flavorid = str(server.flavor_ref).rstrip("/").rpartition("/")[2]
-    image_uuid = image_id(server.image_ref)
-    if not image_uuid and not any_image:
-        raise errors.BadRequest("imageRef is missing: booting from a volume is not served yet, so give an image.")
-    with api.db.read() as session:
-        # Reads the image first: Glance answers before a connection to the database is taken.
-        image = api.images.visible(session, image_uuid, call) if image_uuid else None
-        flavor = flavors.visible(session, flavorid, call)
-    if flavor is None:
-        raise errors.BadRequest(f"Invalid flavorRef provided: flavor {flavorid[:255]} could not be found.")
-    if image_uuid:
-        check_image(image, image_uuid)
-    return BootSource(flavor, image)
-
-
-def image_id(reference: str) -> str:
-    """Returns the canonical id, or "" for "".
-
-    Raises BadRequest for any other text, even a URL, as Nova does since 2.1.
-    """
-    if not reference:
-        return ""
-    try:
-        return str(uuid.UUID(reference))
-    except ValueError:
-        raise errors.BadRequest(
-            f"Invalid input for field/attribute imageRef. Value: {reference[:255]}. It is not a 'uuid'."
-        ) from None
-
-
-def check_image(image: Image | None, image_id: str) -> None:
-    if image is None:
-        raise errors.BadRequest(f"Can not find requested image: {image_id}.")
-    if image.status != "active":
-        raise errors.BadRequest(f"Image {image.id} is not active: its status is {image.status}.")
-    refused = format_refused(image.disk_format, image.container_format)
-    if refused:
-        raise errors.BadRequest(f"Image {image.id}: {refused}")
-
-
-def _check_zero_disk(call: Call, flavor: Flavor) -> None:
-    """Raises Forbidden if the flavor has no root disk and the policy does not permit that.
-
-    Such a root disk is as large as the image, and the scheduler does not count it.
-    """
-    if flavor.root_gb == 0 and not call.permits("os_compute_api:servers:create:zero_disk_flavor"):
-        raise errors.Forbidden("Only volume-backed servers are allowed for flavors with zero disk.")
-
-
-def check_zone(api: Collaborators, session: Session, zone: str) -> None:
-    """Raises BadRequest if no enabled compute service is in the zone."""
-    if not availability_zones.is_available(session, zone, api.conf.scheduler.default_availability_zone):
-        raise errors.BadRequest(f"The requested availability zone is not available: {zone[:255]}.")
-
-
-def _hints(api: Collaborators, call: Call) -> dict[str, Any]:
-    """Raises BadRequest if a hint is malformed, or the server group does not exist or belongs to another project."""
-    hints = checked_hints(call.body.hints or call.body.hints_old or {})
-    group_uuid = group_of(hints)
-    if group_uuid is None:
-        return {key: value for key, value in hints.items() if key != "group"}
-    with api.db.read() as session:
-        group = server_groups.find(session, group_uuid)
-    if group is None or (group.project_id != call.ctx.project_id and not call.ctx.is_admin):
-        raise errors.BadRequest(f"Instance group {group_uuid} could not be found.")
-    return {**hints, "group": group_uuid}
 
 
 def _guest_data(api: Collaborators, call: Call, server: NewServer, image: Image) -> guest_data.GuestData:
@@ -532,23 +298,6 @@ def _local_disks(api: Collaborators, call: Call, server: NewServer, flavor: Flav
         )
     disks = requested_disks(mappings, server.image_ref, flavor, api.conf.max_local_block_devices) if mappings else None
     return tuple(msgspec.structs.asdict(disk) for disk in disks or ())
-
-
-def _refuse_unserved(call: Call, server: NewServer) -> None:
-    """Refuses what is not implemented, instead of dropping it silently. Values that request nothing are accepted."""
-    unserved = {
-        "block_device_mapping": bool(server.block_device_mapping),
-        # Only a list is accepted before 2.37.
-        "networks as a word (since 2.37)": isinstance(server.networks, str) and not call.since("2.37"),
-        "trusted_image_certificates": bool(server.trusted_image_certificates),
-    }
-    refused = [name for name, is_asked in unserved.items() if is_asked]
-    if any(name.startswith("block_device") for name in refused):
-        raise errors.BadRequest(
-            f"Not served: {', '.join(refused)}. There is no volume service; a server boots from its image."
-        )
-    if refused:
-        raise errors.BadRequest(f"Not served yet: {', '.join(refused)}. Ask again without.")
 
 
 ROUTES: tuple[Route, ...] = (

@@ -6,8 +6,10 @@ import msgspec
 
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers.attributes.diagnosis import redact_for
-from minova.api.compute.servers.create import CreateServer, NewServer, checked_request, placement_request
+from minova.api.compute.servers.create import checked_request
 from minova.api.compute.servers.networks.requested import requested_networks
+from minova.api.compute.servers.new_server import CreateServer, NewServer
+from minova.api.compute.servers.placement_request import placement_request
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.objects.requests import required_traits

@@ -11,7 +11,7 @@ from minova import errors
 from minova.api.compute import flavors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers.actions.completion import Begin, Complete
-from minova.api.compute.servers.create import Text255
+from minova.api.compute.servers.new_server import Text255
 from minova.api.http.call import Call
 from minova.api.http.microversions import History, added, changed, removed
 from minova.api.http.structs import Boolean, is_true

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
-from minova.api.compute.servers import create, guest_data, servers
+from minova.api.compute.servers import create, guest_data, placement_request, servers
 from minova.api.compute.servers.actions.completion import Begin, Complete
 from minova.api.compute.servers.networks.requested import access_address
 from minova.api.http import names
@@ -126,11 +126,11 @@ def _check_plain(arguments: RebuildArguments) -> None:
 
 
 def _image(api: Collaborators, call: Call, session: Session, reference: str) -> Image:
-    image_id = create.image_id(reference)
+    image_id = placement_request.image_id(reference)
     image = api.images.visible(session, image_id, call) if image_id else None
     if image is None:
         raise errors.BadRequest("Cannot find image for rebuild")
-    create.check_image(image, image_id)
+    placement_request.check_image(image, image_id)
     return image
 
 

@@ -10,7 +10,8 @@ from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers.actions import images
 from minova.api.compute.servers.actions.completion import Begin, Complete
-from minova.api.compute.servers.create import Text255, Zone, check_zone
+from minova.api.compute.servers.new_server import Text255, Zone
+from minova.api.compute.servers.placement_request import check_zone
 from minova.api.http.call import Call
 from minova.api.http.microversions import History, added, changed
 from minova.codecs import Decoder

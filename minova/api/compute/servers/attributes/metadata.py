@@ -7,7 +7,7 @@ import msgspec
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import servers
-from minova.api.compute.servers.create import METADATA_KEY, Text255
+from minova.api.compute.servers.new_server import METADATA_KEY, Text255
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.objects.servers.server_changes import ServerChanges

@@ -8,7 +8,7 @@ import msgspec
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import servers
-from minova.api.compute.servers.create import Tag
+from minova.api.compute.servers.new_server import Tag
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.db.servers import tags

@@ -3,7 +3,7 @@
 import pytest
 
 from minova import errors
-from minova.api.compute.servers.create import Place, place_of
+from minova.api.compute.servers.placement_request import Place, place_of
 
 PLACES = {
     None: Place(),
