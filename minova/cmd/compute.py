@@ -32,8 +32,9 @@ from minova.compute.instances.interfaces import Interfaces
 from minova.compute.instances.power_states import PowerStates
 from minova.compute.instances.vif_plug_waiter import VifPlugWaiter
 from minova.compute.instances.workers import Spawn, Workers
-from minova.compute.manager import ComputeCollaborators, ComputeManager
+from minova.compute.manager import ComputeManager
 from minova.compute.membership import Membership
+from minova.compute.methods import ComputeCollaborators
 from minova.compute.moves.live_phases import LivePhases
 from minova.compute.moves.move_records import MoveRecords
 from minova.compute.moves.phases import ColdPhases, MoveImages
