@@ -3,9 +3,13 @@
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from minova import errors
+from minova.context import RequestContext
 from minova.db import quotas
+from minova.db.models import ComputeNode, Inventory
+from minova.objects.catalogue.flavor import Flavor
 from minova.objects.servers.states import PowerState
 from tests.faults.cloud import CONTROLLERS, FLAVOR
 from tests.faults.mover import LARGER, Mover
@@ -118,17 +122,60 @@ def test_a_move_is_confirmed_when_its_owner_does_not(tmp_path: Path) -> None:
         mover.cloud.world.close()
 
 
-@pytest.mark.parametrize("end", ["confirm_resize", "revert_resize"])
-def test_a_resize_on_the_same_host(tmp_path: Path, end: str) -> None:
-    mover = Mover(tmp_path, hosts=1, allow_resize_to_same_host=True, fake_vcpus=4)
+SMALLER = Flavor(flavorid="3", name="m3", vcpus=1, memory_mb=256, root_gb=1)
+
+
+def used(mover: Mover) -> dict[str, tuple[int, int]]:
+    """What the only node counts as used, {class: (Placement, the node's row)}."""
+    with mover.cloud.db.read() as session:
+        classes = {row.resource_class: row.used for row in session.scalars(select(Inventory))}
+        node = session.scalars(select(ComputeNode)).one()
+    return {"VCPU": (classes["VCPU"], node.vcpus_used), "MEMORY_MB": (classes["MEMORY_MB"], node.memory_mb_used)}
+
+
+@pytest.mark.parametrize(
+    ("flavor", "end"),
+    [(LARGER, "confirm_resize"), (LARGER, "revert_resize"), (LARGER, "reset"), (SMALLER, "confirm_resize")],
+)
+def test_a_resize_on_the_same_host_needs_room_for_the_larger_size_alone(
+    tmp_path: Path, flavor: Flavor, end: str
+) -> None:
+    mover = Mover(tmp_path, hosts=1, allow_resize_to_same_host=True, fake_vcpus=2, cpu_allocation_ratio=1.0)
     try:
-        mover.do("resize", LARGER)
+        reserved = used(mover)["MEMORY_MB"][1] - FLAVOR.memory_mb
+        mover.do("resize", flavor)
         assert mover.state == ("resized", None, mover.source)
         assert mover.domains() == {mover.source: PowerState.RUNNING}
-        mover.do(end)
-        assert mover.row.flavor == (LARGER if end == "confirm_resize" else FLAVOR)
+        larger = max(flavor, FLAVOR, key=lambda size: size.memory_mb)
+        held = {"VCPU": (larger.vcpus, larger.vcpus), "MEMORY_MB": (larger.memory_mb, larger.memory_mb + reserved)}
+        assert used(mover) == held
+        mover.world.run(120.0)  # audits
+        assert used(mover) == held
+        if end == "reset":
+            ctx = RequestContext(request_id="req-reset", user_id="u", project_id="p", is_admin=True)
+            mover.cloud.conductor.reset_server_state(ctx, instance_uuid=mover.uuid, vm_state="active")
+        else:
+            mover.do(end)
+        now = FLAVOR if end == "revert_resize" else flavor
+        assert mover.row.flavor == now
         assert mover.domains() == {mover.source: PowerState.RUNNING}
+        assert mover.holders() == {
+            "instance": {("VCPU", now.vcpus), ("MEMORY_MB", now.memory_mb), ("DISK_GB", now.root_gb)}
+        }
         mover.require_sound()
+        assert used(mover)["VCPU"] == (now.vcpus, now.vcpus)
+    finally:
+        mover.cloud.world.close()
+
+
+def test_a_resize_on_the_same_host_that_does_not_fit_leaves_the_server_as_it_was(tmp_path: Path) -> None:
+    mover = Mover(tmp_path, hosts=1, allow_resize_to_same_host=True, fake_vcpus=1, cpu_allocation_ratio=1.0)
+    try:
+        with pytest.raises(errors.BadRequest, match="No valid host"):
+            mover.ask("resize", LARGER)
+        assert mover.state == ("active", None, mover.source)
+        assert used(mover)["VCPU"] == (1, 1)
+        assert mover.cloud.violations() == []
     finally:
         mover.cloud.world.close()
 

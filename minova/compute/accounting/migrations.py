@@ -2,7 +2,8 @@
 
 The instance counts on the node that its row names, with the flavor of its row. A move in progress also holds the other
 side: at the destination the new size until the instance is there, at the source the old size for a possible revert. A
-resize within one node holds the one of the two sizes that the instance does not have.
+resize within one node holds what the one of the two sizes that the instance does not have takes beyond the other: both
+together are the larger size. With NUMA cells it holds that size whole.
 """
 
 from collections.abc import Iterable, Mapping
@@ -40,11 +41,14 @@ def holds_resources(instance: Instance, host: str, node: str) -> bool:
 
 
 class MigrationSide(msgspec.Struct, frozen=True, kw_only=True):
-    """The resources that one end of a migration holds."""
+    """The resources that one end of a migration holds. `beside`: the size that counts here already, so that only what `flavor` takes
+    beyond it is held.
+    """
 
     migration: Migration
     flavor: Flavor
     numa_topology: InstanceNUMATopology | None
+    beside: Flavor | None = None
 
 
 def sides_held(
@@ -77,7 +81,8 @@ def side_of(migration: Migration, here: bool, host: str, node: str) -> Migration
     new = MigrationSide(migration=migration, flavor=migration.new_flavor, numa_topology=migration.new_numa_topology)
     old = MigrationSide(migration=migration, flavor=migration.old_flavor, numa_topology=migration.old_numa_topology)
     if incoming and outgoing:
-        return old if migration.switched else new
+        held, other = (old, new) if migration.switched else (new, old)
+        return msgspec.structs.replace(held, beside=other.flavor) if migration.counts_larger else held
     if here:
         return None
     return new if incoming else old if outgoing else None

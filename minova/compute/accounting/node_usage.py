@@ -149,7 +149,10 @@ def after_migration_step(
 
 
 def tracked_migration(side: MigrationSide, overhead: Callable[[Flavor], Overhead]) -> TrackedMigration:
-    return TrackedMigration(side=side, usage=usage.usage_of(side.flavor, overhead(side.flavor), side.numa_topology))
+    used = usage.usage_of(side.flavor, overhead(side.flavor), side.numa_topology)
+    if side.beside is not None:
+        used = usage.beyond(used, usage.usage_of(side.beside, overhead(side.beside)))
+    return TrackedMigration(side=side, usage=used)
 
 
 def _devices_after_step(

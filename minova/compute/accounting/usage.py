@@ -56,6 +56,16 @@ def usage_of(flavor: Flavor, overhead: Overhead, numa: InstanceNUMATopology | No
     )
 
 
+def beyond(used: Usage, other: Usage) -> Usage:
+    """Returns what `used` takes more than `other`."""
+    return msgspec.structs.replace(
+        used,
+        memory_mb=max(0, used.memory_mb - other.memory_mb),
+        disk_gb=max(0, used.disk_gb - other.disk_gb),
+        vcpus=max(0, used.vcpus - other.vcpus),
+    )
+
+
 def with_added(node: ComputeNode, held: TrackedInstance) -> ComputeNode:
     """Returns the node after an instance was added."""
     return _changed(node, held, +1)

@@ -324,16 +324,17 @@ class ResourceTracker:
     ) -> Migration:
         free = steps.without_migration(self._audited(), migration.uuid)
         free = steps.with_freed(free, instance.uuid, pci_devices.CLAIMED)
+        side = side_of(migration, False, self._settings.host, self.nodename)
+        assert side is not None
         demand = Demand(
-            usage=usage_of(migration.new_flavor, self._driver.overhead(migration.new_flavor)),
+            usage=replace(steps.tracked_migration(side, self._driver.overhead).usage, numa=None),
             numa_topology=migration.new_numa_topology,
             pci_requests=migration.new_pci_requests,
         )
         fit = check_claim(free.node, instance.uuid, demand, limits, packing=self._settings.packing)
         fitted = replace(migration, status="pre-migrating", new_numa_topology=fit.numa_topology)
-        side = side_of(fitted, False, self._settings.host, self.nodename)
-        assert side is not None
-        held = TrackedMigration(side=side, usage=replace(demand.usage, numa=fit.numa_topology))
+        claimed = replace(side, migration=fitted, numa_topology=fit.numa_topology)
+        held = TrackedMigration(side=claimed, usage=replace(demand.usage, numa=fit.numa_topology))
         after = steps.with_migration(steps.with_claimed(free, instance.uuid, fit.devices), held)
         made = self._written(after.node, lambda node: write(fitted, node))
         self._node_usage, self._saved = after, after.node

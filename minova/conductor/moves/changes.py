@@ -20,12 +20,13 @@ from minova.context import RequestContext
 from minova.db import quotas
 from minova.db.models import Task
 from minova.db.servers import actions, instances, migrations, tasks
+from minova.objects.requests.resource_request import resource_alternatives
 from minova.objects.servers.failures import Failure
 from minova.objects.servers.migration import BEGUN, Hold, Migration
 from minova.objects.servers.moves import MigrationOrder, MoveMessage, MovePhase
 from minova.objects.servers.states import PowerState, State, TaskState, VmState
 from minova.placement.allocations import claims
-from minova.placement.allocations.transfers import exchange, transfer
+from minova.placement.allocations.transfers import absorb, exchange, transfer
 
 replace = msgspec.structs.replace
 FAILED = "MoveFailed"
@@ -293,7 +294,10 @@ class MoveChanges:
         """Gives back allocations and quota of the side that is over."""
         old, new = migration.old_flavor, migration.new_flavor
         if end in {MoveEnd.CONFIRMED, MoveEnd.BROKEN, MoveEnd.COMPLETED}:
-            if migration.cleanup_host is None:
+            if migration.counts_larger:
+                (resources, *_) = resource_alternatives(new, None)
+                absorb(session, migration.instance_uuid, migration.uuid, resources, self._worker.now())
+            elif migration.cleanup_host is None:
                 claims.release(session, [migration.uuid], self._worker.now())
             quotas.give(session, project_id, quotas.more_than(old, new))
         elif end in {MoveEnd.FAILED, MoveEnd.LOST}:

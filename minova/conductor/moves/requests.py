@@ -3,6 +3,7 @@ request does not change.
 """
 
 import uuid
+from collections import Counter
 from collections.abc import Collection, Sequence
 
 import msgspec
@@ -14,8 +15,10 @@ from minova.db.servers import instances, request_specs
 from minova.hardware.demands import host_needs
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.network.physical_networks import require_segments
-from minova.objects.requests.request_spec import Destination, PlacementFilter, RequestSpec, Retry
+from minova.objects.requests.request_spec import Destination, KeptResources, PlacementFilter, RequestSpec, Retry
+from minova.objects.requests.resource_request import resource_alternatives
 from minova.objects.servers.instance import Instance
+from minova.placement.allocations import queries
 
 
 def spec_of(
@@ -27,9 +30,10 @@ def spec_of(
     host: str | None = None,
     forced: bool = False,
     without: Collection[str] = (),
+    held_by: str | None = None,
 ) -> RequestSpec:
     """`host`: the only one that may be chosen. `forced`: without the filters' consent. `without`: hosts that may not be. As in Nova, a host that was forced when
-    the server was created does not count.
+    the server was created does not count. `held_by`: the consumer of what the server has now, if it may stay on its node.
     """
     stored = request_specs.load(session, [instance.reservation_id]).get(instance.reservation_id)
     if stored is None:
@@ -54,4 +58,23 @@ def spec_of(
         placement=require_segments(
             PlacementFilter(required_traits=needs.required_traits), vifs.segments_of(session, instance.uuid)
         ),
+        kept=None if held_by is None or needs.numa_topology else _kept(session, instance, flavor, held_by),
+    )
+
+
+def _kept(session: Session, instance: Instance, flavor: Flavor, held_by: str) -> KeptResources | None:
+    """Returns None for guests with NUMA cells: see `Migration.counts_larger`."""
+    if instance.numa_topology is not None:
+        return None
+    held = Counter[str]()
+    for row in queries.of_consumer(session, held_by):
+        held[row.resource_class] += row.used
+    old, (new, *_) = instance.flavor, resource_alternatives(flavor, None)
+    return KeptResources(
+        host=instance.host or "",
+        node=instance.node or "",
+        resources={name: min(amount, held[name]) for name, amount in new.items()},
+        vcpus=min(old.vcpus, flavor.vcpus),
+        memory_mb=min(old.memory_mb, flavor.memory_mb),
+        disk_gb=min(old.disk_gb, flavor.disk_gb),
     )

@@ -100,8 +100,8 @@ class StartMoves:
 
     # -- begin -----------------------------------------------------------------------------------------------------
 
-    def spec(self, session: Session, instance_uuid: str, wanted: Wanted) -> RequestSpec:
-        """Returns the request that `begin` would make now."""
+    def spec(self, session: Session, instance_uuid: str, wanted: Wanted, held_by: str = "") -> RequestSpec:
+        """Returns the request that `begin` would make now. `held_by`: the consumer of what the server has; empty: the server itself."""
         instance = instances.by_uuids(session, [instance_uuid])[instance_uuid]
         return spec_of(
             session,
@@ -111,6 +111,7 @@ class StartMoves:
             host=wanted.host,
             forced=wanted.forced,
             without=self._without(session, instance.host or "", instance_uuid, wanted.kind),
+            held_by=held_by or instance_uuid if self._may_stay(wanted.kind) else None,
         )
 
     def preview(
@@ -124,8 +125,10 @@ class StartMoves:
 
     def _without(self, session: Session, source: str, instance_uuid: str, kind: MigrationType) -> set[str]:
         unclean = migrations.unclean_hosts(session, instance_uuid)
-        stays = kind is MigrationType.RESIZE and self._conf.allow_resize_to_same_host
-        return unclean if stays else {*unclean, source}
+        return unclean if self._may_stay(kind) else {*unclean, source}
+
+    def _may_stay(self, kind: MigrationType) -> bool:
+        return kind is MigrationType.RESIZE and bool(self._conf.allow_resize_to_same_host)
 
     def begin(
         self, session: Session, ctx: RequestContext, locked: LockedInstance, action_id: int, wanted: Wanted
@@ -278,7 +281,7 @@ class StartMoves:
         number = claims.release(session, [instance_uuid], self._worker.now(), claim_number=number)[instance_uuid]
         tasks.change(session, [(move.task, {"claim_number": number})], SCHEDULE_WAIT, self._worker.now())
         wanted = Wanted(move.migration.migration_type, move.migration.new_flavor, move.plan.host, move.plan.forced)
-        return Question(self.spec(session, instance_uuid, wanted), number)
+        return Question(self.spec(session, instance_uuid, wanted, move.migration.uuid), number)
 
     def _postpone(self, session: Session, instance_uuid: str, epoch: int, question: Question) -> None:
         move = self._held(session, instance_uuid, epoch, question)
@@ -317,6 +320,9 @@ class StartMoves:
             return None
         request_specs.add_diagnoses(session, [(diagnosis, [instance_uuid])], self._worker.at())
         first, *others = selections
+        if not first.allocation:
+            # The server keeps enough. A late second delivery of the question must not claim elsewhere.
+            claims.release(session, [instance_uuid], self._worker.now(), claim_number=question.claim_number)
         return self._steps.aim(session, move, first, alternates=tuple(others))
 
     def _persist(self, work: Callable[[Session], T]) -> T:

@@ -20,6 +20,7 @@ from minova.db.models import Task
 from minova.db.networks import security_groups, vifs
 from minova.db.servers import actions, instances, migrations, request_specs, tasks
 from minova.db.servers.instances import LockedInstance
+from minova.objects.requests.resource_request import resource_alternatives
 from minova.objects.servers.failures import Failure
 from minova.objects.servers.migration import Hold
 from minova.objects.servers.states import (
@@ -33,6 +34,7 @@ from minova.objects.servers.states import (
 )
 from minova.placement import changes
 from minova.placement.allocations import claims
+from minova.placement.allocations.transfers import absorb
 
 # The states of an instance that is being built.
 BUILDING: tuple[State, ...] = tuple((VmState.BUILDING, step) for step in (TaskState.SCHEDULING, *BUILD_STEPS))
@@ -162,6 +164,9 @@ def confirm_finished_move(session: Session, locked: LockedInstance, at: datetime
         hold = Hold.NONE if left is None else Hold.UNPROVEN
         ended = msgspec.structs.replace(migration, status="confirmed", cleanup_host=left, hold=hold)
         migrations.write(session, ended, at, now)
-        if left is None:
+        if migration.counts_larger:
+            (resources, *_) = resource_alternatives(migration.new_flavor, None)
+            absorb(session, locked.uuid, migration.uuid, resources, now)
+        elif left is None:
             claims.release(session, [migration.uuid], now)
         quotas.give(session, locked.project_id, quotas.more_than(migration.old_flavor, migration.new_flavor))

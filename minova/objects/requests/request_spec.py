@@ -57,12 +57,25 @@ class PlacementFilter(msgspec.Struct, frozen=True, kw_only=True):
     segments: tuple[str, ...] = ()
 
 
+class KeptResources(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server has on its node in its old and in its new size. If a resize leaves it there, that counts once. `resources`: of
+    Placement; the other fields are those of a compute node.
+    """
+
+    host: str
+    node: str
+    resources: dict[str, int]
+    vcpus: int
+    memory_mb: int
+    disk_gb: int
+
+
 class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One request for `num_instances` identical instances.
 
     A provider that does not meet `placement` may still meet `fallback`: pinned CPUs on a host that offers no PCPU.
     `config_options`: the content of the scheduler's JSON options file, for filters.
-    `instance_uuid`: the server to be moved; None for new ones.
+    `instance_uuid`: the server to be moved; None for new ones. `kept`: see KeptResources; None: nothing.
 
     Filters written for Nova read the sizes and hints under the names of Nova's RequestSpec.
     """
@@ -86,6 +99,7 @@ class RequestSpec(msgspec.Struct, frozen=True, kw_only=True):
     placement: PlacementFilter = PlacementFilter()
     fallback: PlacementFilter | None = None
     config_options: dict[str, Any] = {}
+    kept: KeptResources | None = None
 
     @property
     def resources(self) -> dict[str, int]:

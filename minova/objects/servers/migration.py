@@ -180,6 +180,13 @@ class Migration(msgspec.Struct, frozen=True, kw_only=True):
         return self.has_switched or self.status in SWITCHED
 
     @property
+    def counts_larger(self) -> bool:
+        """Whether the server stays on its node, which holds the larger of both sizes for it, and not both. Guests with NUMA cells have
+        other CPUs and pages in each of their sizes.
+        """
+        return self.source == self.dest and self.old_numa_topology is None and self.new_numa_topology is None
+
+    @property
     def source(self) -> Place:
         return Place(self.source_compute, self.source_node)
 

@@ -2,6 +2,8 @@
 while the instance claims new ones.
 """
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import select, update
@@ -60,3 +62,28 @@ def exchange(session: Session, instance_uuid: str, migration_uuid: str, now: Any
     rows.renumber(session, {instance_uuid: numbers[instance_uuid] + 1})
     changes.append(session, rows.node_ids_of(session, rows.providers_in(held.values())), now)
     return True
+
+
+def absorb(
+    session: Session, instance_uuid: str, migration_uuid: str, resources: Mapping[str, int], now: Any = None
+) -> None:
+    """Gives the instance `resources` of what the two hold on one node together, and releases the rest. What a resize holds beyond the
+    old size becomes part of the new one, and is never free in between.
+    """
+    session.flush()
+    pair = sorted({instance_uuid, migration_uuid})
+    rows.lock_consumers(session, pair)
+    held = rows.holdings(session, pair)
+    if not held:
+        return
+    providers = rows.providers_in(held.values())
+    rows.lock_inventories(session, providers)
+    together, left, kept = rows.total(held.values()), Counter(resources), rows.Holding()
+    for (provider, name), amount in sorted(together.items()):
+        kept[provider, name] = min(amount, left[name])
+        left[name] -= kept[provider, name]
+    kept = +kept
+    rows.change_used(session, kept, together)
+    rows.delete_allocations(session, pair)
+    rows.insert_allocations(session, {instance_uuid: kept})
+    changes.append(session, rows.node_ids_of(session, providers), now)

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from minova.objects.requests.diagnosis import FilterStep, WeighedHost
-from minova.objects.requests.request_spec import HostLimits, RequestSpec, Selection
+from minova.objects.requests.request_spec import HostLimits, KeptResources, RequestSpec, Selection
 from minova.scheduler.decide.chain import ChainRun, Rules
 from minova.scheduler.decide.diagnosis import BEST, LOST_WHEN_FOUND, LOST_WHEN_NOT, filter_steps, weighed_hosts
 from minova.scheduler.decide.preselection import resources_at, skips_filters
@@ -60,6 +60,9 @@ def decide(
     count = len(instance_uuids)
     run, of_group = ChainRun(table, rules, count), spec
     table.begin()
+    kept_at = _row_of_kept(table, spec.kept)
+    if spec.kept is not None and kept_at is not None:
+        table.count_kept(kept_at, spec.kept, -1)
     for index, uuid in enumerate(instance_uuids):
         rows = run.candidates(of_group, index).nonzero()[0]
         if not len(rows):
@@ -80,8 +83,11 @@ def decide(
         limits = chosen.limits.numa_topology
         table.consume(choice.row, of_group, uuid, resources=chosen.allocation, limits=limits, packing=rules.packing)
         of_group = with_group_member(of_group, chosen.host, uuid)
+    selections = _selections(table, spec, made, alternates, rules)
+    if spec.kept is not None and kept_at is not None and kept_at not in {entry.choice.row for entry in made}:
+        table.count_kept(kept_at, spec.kept, 1)  # the next request of this batch finds it used
     return Decision(
-        selections=_selections(table, spec, made, alternates, rules),
+        selections=selections,
         hosts=len(table),
         steps=steps,
         weighed=weighed,
@@ -165,8 +171,25 @@ def _selections(
         for row in others:
             if row not in made:
                 made[row] = _selection(table, spec, row, rules)
-        selections.append((selection, *(made[row] for row in others)))
+        selections.append(tuple(_beyond_kept(one, spec.kept) for one in (selection, *(made[row] for row in others))))
     return tuple(selections)
+
+
+def _row_of_kept(table: HostTable, kept: KeptResources | None) -> int | None:
+    if kept is None:
+        return None
+    rows = table.rows_of_host(kept.host.lower())
+    return next(
+        (row for row in rows if (table.records[row].host, table.records[row].node) == (kept.host, kept.node)), None
+    )
+
+
+def _beyond_kept(selection: Selection, kept: KeptResources | None) -> Selection:
+    """Returns the selection with what is to be claimed beside what the server keeps on this node."""
+    if kept is None or (selection.host, selection.node) != (kept.host, kept.node):
+        return selection
+    more = {name: amount - kept.resources.get(name, 0) for name, amount in selection.allocation.items()}
+    return msgspec.structs.replace(selection, allocation={name: amount for name, amount in more.items() if amount > 0})
 
 
 def _selection(table: HostTable, spec: RequestSpec, row: int, rules: Rules) -> Selection:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.hosts.numa import NUMATopologyLimits
-from minova.objects.requests.request_spec import RequestSpec
+from minova.objects.requests.request_spec import KeptResources, RequestSpec
 from minova.scheduler.hosts.class_columns import ClassColumn, ClassNumbers, DistinctValues
 from minova.scheduler.hosts.consumption import after_instance
 from minova.scheduler.hosts.instance_index import InstanceIndex, RowsOfHosts
@@ -269,6 +269,15 @@ class HostTable(Hosts):
             self.numa.write(row, left[0])
         if left[1] is not pools:
             columns["pci_pools"][row] = self._values["pci_pools"].number(left[1])
+
+    def count_kept(self, row: int, kept: KeptResources, times: int) -> None:
+        """Adds to the host's use, until `restore`, what a resized server keeps there; `times` -1: subtracts it."""
+        self.consumed.setdefault(self.records[row].id, [])
+        columns = self._columns
+        columns["memory_mb_used"][row] += times * kept.memory_mb
+        columns["vcpus_used"][row] += times * kept.vcpus
+        columns["free_disk_mb"][row] -= times * kept.disk_gb * 1024
+        self._add_allocation(row, {name: times * amount for name, amount in kept.resources.items()})
 
     def _add_instance(self, rows: int | Rows, flavor: Flavor) -> None:
         """Applies what one instance of this flavor changes in the columns of each of these rows, apart from I/O and
