@@ -56,6 +56,13 @@ OPTS: list[cfg.Opt] = [
         "else writeback.",
     ),
     cfg.StrOpt(
+        "cdrom_bus",
+        choices=["scsi", "sata", "usb"],
+        help="Bus of CD drives, such as config drives, of guests whose image has no hw_cdrom_bus; unset: as in Nova, ide, or sata with machine "
+        "q35. Kernels that are built for clouds often have no driver for SATA. They have one for scsi, which is virtio-scsi if the image "
+        "has no hw_scsi_model. It takes effect at the next hard reboot of a guest.",
+    ),
+    cfg.StrOpt(
         "hw_disk_discard",
         choices=["ignore", "unmap"],
         help="Whether space that a guest gives back (TRIM) is freed on the host; unset: QEMU's default, ignore.",

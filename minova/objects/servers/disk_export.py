@@ -12,6 +12,8 @@ FileName = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._-]{1,255}\Z")]
 # A source puts it into the URIs of another host's libvirtd and QEMU.
 HostName = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9:_][A-Za-z0-9.:_-]{0,254}\Z")]
 Address = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9.:_-]{0,255}\Z")]
+DeviceKey = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9:._-]{1,255}\Z")]
+PciAddress = Annotated[str, Meta(pattern=r"\A[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z")]
 
 
 class TransferKey(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +43,13 @@ class ExportedFile(msgspec.Struct, frozen=True, kw_only=True):
     based: bool = False
 
 
+class PciAddresses(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a guest of this machine, such as q35, has its devices: addresses by the MAC address of an interface, or the name of a disk."""
+
+    machine: Line
+    devices: Annotated[dict[DeviceKey, PciAddress], Meta(max_length=512)] = {}
+
+
 class DiskExport(msgspec.Struct, frozen=True, kw_only=True):
     """What a source serves, at `address`:`port`. No `files`: nothing of the guest has to be fetched.
 
@@ -48,6 +57,7 @@ class DiskExport(msgspec.Struct, frozen=True, kw_only=True):
       shares the storage, and fetches nothing.
     - `memory_mb`, `vcpus`: of the guest whose saved memory is among the files.
     - `drive_is_cd`: whether the config drive is a CD.
+    - `addresses`: of the guest's devices, which it keeps.
     """
 
     host: Line
@@ -59,3 +69,4 @@ class DiskExport(msgspec.Struct, frozen=True, kw_only=True):
     memory_mb: Count = 0
     vcpus: Count = 0
     drive_is_cd: bool = True
+    addresses: PciAddresses | None = None

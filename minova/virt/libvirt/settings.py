@@ -90,6 +90,7 @@ def settings_from(
         # As in Nova: only where a write needs no new space, which the kernel's asynchronous I/O would wait for.
         native_io=conf.preallocate_images == "space",
         discard=conf.libvirt.hw_disk_discard,
+        cdrom_bus=conf.libvirt.cdrom_bus,
         pinned=sets.shared if sets.limited else None,
         cells=cells_of(capabilities.numa_topology, sets),
         vnc_listen=str(conf.vnc.server_listen) if conf.vnc.enabled else None,

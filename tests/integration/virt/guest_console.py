@@ -17,7 +17,7 @@ class GuestConsole:
         self._log = log
         self._asked = 0
 
-    def ask(self, command: str) -> str:
+    def ask(self, command: str, within: float = 60) -> str:
         """What the command prints, one line."""
         self._asked += 1
         # What is typed is echoed, too, and has quotes in it.
@@ -29,7 +29,7 @@ class GuestConsole:
             connection.lookupByUUIDString(self._uuid).openConsole(None, stream, libvirt.VIR_DOMAIN_CONSOLE_FORCE)
             stream.send(f"\n{typed}\n".encode())
             # libvirt drops what it has not written when the stream ends.
-            found: list[str] = wait_for(f"an answer to {command}", lambda: answer.findall(self._log()), 60)
+            found: list[str] = wait_for(f"an answer to {command}", lambda: answer.findall(self._log()), within)
             stream.abort()
         finally:
             connection.close()

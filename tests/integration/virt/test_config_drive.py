@@ -10,6 +10,7 @@ import pytest
 
 from minova import conf as configuration
 from minova import virt
+from minova.objects.catalogue.image import Image
 from minova.objects.servers.instance import Instance
 from minova.virt.driver import Driver
 from minova.virt.driver.domains import GuestData
@@ -35,16 +36,22 @@ def text(value: str) -> str:
     return base64.b64encode(value.encode()).decode()
 
 
-@pytest.fixture(params=["iso9660", "vfat"])
-def driver(tmp_path: Path, libvirt_uri: str, request: pytest.FixtureRequest) -> Iterator[Driver]:
+def load(folder: Path, uri: str, drive_format: str, bus: str | None = None) -> Driver:
     conf = configuration.load([], "test", files=[])
-    conf.set_override("state_path", str(tmp_path))
+    conf.set_override("state_path", str(folder))
     conf.set_override("host", "hv1")
-    conf.set_override("config_drive_format", request.param)
+    conf.set_override("config_drive_format", drive_format)
+    conf.set_override("cdrom_bus", bus, group="libvirt")
     conf.set_override("virt_type", "qemu", group="libvirt")
-    conf.set_override("connection_uri", libvirt_uri, group="libvirt")
+    conf.set_override("connection_uri", uri, group="libvirt")
     driver = virt.load(conf)
     driver.init_host("hv1")
+    return driver
+
+
+@pytest.fixture(params=["iso9660", "vfat"])
+def driver(tmp_path: Path, libvirt_uri: str, request: pytest.FixtureRequest) -> Iterator[Driver]:
+    driver = load(tmp_path, libvirt_uri, request.param)
     yield driver
     remove_all(driver)
     driver.close()
@@ -92,3 +99,21 @@ def test_a_guest_without_a_config_drive_has_none(driver: Driver, guest_image: Pa
     one = msgspec.structs.replace(with_drive(), config_drive=False)
     driver.prepare(one, driver.available_nodes()[0], 1, guest_image, DATA)
     assert not (tmp_path / "instances" / one.uuid / "disk.config").exists()
+
+
+@pytest.mark.parametrize(("drive_format", "bus"), [("iso9660", "scsi"), ("vfat", None)])
+def test_bug_a_kernel_for_clouds_saw_no_config_drive_on_q35(
+    tmp_path: Path, libvirt_uri: str, guest_image: Path, drive_format: str, bus: str | None
+) -> None:
+    """The guest has Debian's kernel for clouds, which has no driver for a CD on SATA."""
+    driver = load(tmp_path, libvirt_uri, drive_format, bus)
+    image = Image(id="i", disk_format="qcow2", properties={"hw_machine_type": "q35"})
+    one = msgspec.structs.replace(with_drive(), image=image)
+    try:
+        driver.prepare(one, driver.available_nodes()[0], 1, guest_image, DATA)
+        driver.power_on(one)
+        wait_for("READY", lambda: "MINOVA-GUEST READY" in driver.console_output(one.uuid, None), timeout=240)
+        assert "MINOVA-GUEST READY hostname=web.novalocal" in driver.console_output(one.uuid, None)
+    finally:
+        remove_all(driver)
+        driver.close()

@@ -14,6 +14,7 @@ from minova.virt.config_drive.builder import ConfigDrives
 from minova.virt.libvirt.consoles import SerialPorts
 from minova.virt.libvirt.error_codes import meaning
 from minova.virt.libvirt.guest_state import power
+from minova.virt.libvirt.guest_state.guest_clocks import GuestClocks
 from minova.virt.libvirt.host import Host, require
 from minova.virt.libvirt.networking.bridges import Bridges, interfaces_in
 from minova.virt.libvirt.networking.filters import PortFilters
@@ -22,7 +23,7 @@ from minova.virt.libvirt.settings import SYSTEM_URI, uri_of
 from minova.virt.libvirt.storage.disk_snapshots import DiskSnapshots
 from minova.virt.libvirt.storage.disks import Disks, DiskSettings
 from minova.virt.libvirt.xml.host_settings import HostSettings
-from minova.virt.libvirt.xml.mark import NAMESPACE, Mark, mark_of
+from minova.virt.libvirt.xml.mark import NAMESPACE, Mark, domain_name, mark_of
 from minova.virt.namespaces.host_networks import of_this_host
 from minova.virt.namespaces.host_routes import PROC_NET, routes_of_host
 
@@ -48,6 +49,7 @@ class LibvirtBase:
         # Another libvirtd may be on another host or in another namespace, whose bridges cannot be seen from here.
         sees_bridges = self._real and uri_of(conf) == SYSTEM_URI
         self._bridges = Bridges(mappings) if sees_bridges else Bridges(mappings, lambda bridge: True)
+        self._clocks = GuestClocks(lambda purpose, uuid: self._host.connection(purpose, domain_name(uuid)))
         self._settings: HostSettings | None = None
         self._serial_ports: SerialPorts | None = None
         self._former_hosts: frozenset[str] = frozenset()

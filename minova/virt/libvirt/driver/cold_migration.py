@@ -46,6 +46,7 @@ class ColdMigration(LibvirtDomains):
             if domain.isActive():
                 raise errors.GuestStateUnexpected(f"Domain {domain.name()} is not off")
             self._snapshots.settle(instance.uuid, domain)
+            self._note_addresses(domain)
             kept = self._kept_by_libvirt(connection, instance, domain)
             self._staged[migration_uuid] = kept
         files = self._moving.files(instance, kept)
@@ -62,6 +63,7 @@ class ColdMigration(LibvirtDomains):
             memory_mb=instance.flavor.memory_mb,
             vcpus=instance.flavor.vcpus,
             drive_is_cd=owner.drive_is_cd,
+            addresses=owner.addresses,
         )
 
     def stop_export(self, migration_uuid: str) -> None:
@@ -117,7 +119,7 @@ class ColdMigration(LibvirtDomains):
                 self._snapshots.settle(instance.uuid, domain)
             self._moving.take_over(instance, self._ready().host, attempt, self._write_drive(instance, data))
             xml = self._xml_of(instance, node, attempt, self._disks.plan(instance))
-            domain = connection.defineXML(xml)
+            domain = self._with_addresses(connection, instance.uuid, xml) or connection.defineXML(xml)
             self._plug(connection, instance)
             self._give_to_libvirt(connection, domain, xml, attempt)
 

@@ -1,5 +1,6 @@
 """The definitions of domains: their XML, the networks that it names, and their end."""
 
+import logging
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -8,6 +9,7 @@ from typing import Any
 import libvirt
 import msgspec
 
+from minova import errors
 from minova.objects.network.network import LOCAL
 from minova.objects.network.vif import Vif
 from minova.objects.servers.instance import Instance
@@ -19,12 +21,14 @@ from minova.virt.libvirt.guest_state import power, saved_memory
 from minova.virt.libvirt.host import exists, lookup
 from minova.virt.libvirt.networking.filter_xml import filters_of
 from minova.virt.libvirt.networking.networks import interfaces_of
+from minova.virt.libvirt.xml.addresses_xml import learnt, with_addresses
 from minova.virt.libvirt.xml.disk_xml import Disk
 from minova.virt.libvirt.xml.guest_xml import guest_xml
 from minova.virt.libvirt.xml.host_settings import HostSettings
 from minova.virt.libvirt.xml.mark import domain_name
 from minova.virt.libvirt.xml.system_xml import chosen_of
 
+LOG = logging.getLogger(__name__)
 _UNDEFINE = (
     libvirt.VIR_DOMAIN_UNDEFINE_MANAGED_SAVE
     | libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA
@@ -90,6 +94,8 @@ class DomainDefinitions(LibvirtBase):
                 instance = _with_choice_of(domain, instance)
                 if mark is not None:
                     instance = as_built(instance, domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), mark)
+            if domain is not None:
+                self._note_addresses(domain)
             # Make the XML before the domain is ended: a host that cannot define it leaves the guest as it is.
             xml = self._xml_of(instance, node, attempt, disks)
             if domain is not None:
@@ -106,7 +112,33 @@ class DomainDefinitions(LibvirtBase):
     def _define(
         self, connection: Any, instance: Instance, xml: str, node: str, attempt: int, disks: Sequence[Disk]
     ) -> None:
-        key_faults.define(connection, instance, xml, lambda other: self._xml_of(other, node, attempt, disks))
+        if self._with_addresses(connection, instance.uuid, xml) is None:
+            key_faults.define(connection, instance, xml, lambda other: self._xml_of(other, node, attempt, disks))
+
+    def _with_addresses(self, connection: Any, instance_uuid: str, xml: str) -> Any | None:
+        """Defines the domain with the known addresses of its devices. Returns None if there are none, or if libvirt refuses them: a guest
+        with other addresses is better than none.
+        """
+        kept = with_addresses(xml, self._disks.addresses(instance_uuid)) if self._real else xml
+        if kept == xml:
+            return None
+        try:
+            return connection.defineXML(kept)
+        except libvirt.libvirtError as error:
+            if not connection.isAlive():
+                raise
+            LOG.warning("Instance %s cannot keep the PCI addresses of its devices: %s", instance_uuid, error)
+            return None
+
+    def _note_addresses(self, domain: Any) -> None:
+        """Record which addresses the devices have, in case that the domain is defined anew."""
+        if not self._real:
+            return
+        xml, runs = domain.XMLDesc(0), bool(domain.isActive())
+        try:
+            self._disks.note_addresses(domain.UUIDString(), lambda known: learnt(known, xml, runs=runs))
+        except (errors.HypervisorError, OSError) as error:
+            LOG.warning("The PCI addresses of domain %s are not recorded: %s", domain.name(), error)
 
     def _destroy(self, domain: Any, instance_uuid: str, row: RowHost | None) -> None:
         """`row` None: the disks stay."""

@@ -73,6 +73,7 @@ class LibvirtInterfaces(LibvirtPower):
             if self._real:
                 xml = interface_xml(instance, self._settings_now((vif,)), vif)
                 self._hotplug.attach(domain, vif, xml, instance.hostname)
+                self._note_addresses(domain)
             return power.state_of(domain)
 
     def detach_interface(self, instance_uuid: str, vif: Vif, check: Callable[[], None]) -> PowerState:

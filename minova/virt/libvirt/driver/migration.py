@@ -183,6 +183,8 @@ class LibvirtMigration(ColdMigration):
             self._forget_awaited(instance.uuid)
             if instance.vm_state is not VmState.PAUSED:
                 _resume(domain)
+                self._clocks.set_soon(domain)
+            self._note_addresses(domain)
             return power.state_of(domain)
 
     def _arrived(self, connection: Any, instance_uuid: str, attempt: int) -> Any:

@@ -71,6 +71,7 @@ class LibvirtPower(DomainDefinitions):
             if is_full or power.guest_state(domain).reason is not GuestReason.DISK_FULL:
                 return False
             domain.resume()
+            self._clocks.set_soon(domain)
             return True
 
     def power_on(self, instance: Instance, *, paused: bool = False) -> PowerState:
@@ -83,12 +84,16 @@ class LibvirtPower(DomainDefinitions):
             jobs.require_free(domain)
             self._snapshots.settle(instance.uuid, domain)
             self._plug(connection, instance)
+            goes_on = saved_memory.is_saved(domain)
             try:
                 key_faults.start(domain, instance, libvirt.VIR_DOMAIN_START_PAUSED if paused else 0)
             except (libvirt.libvirtError, errors.MinovaError):
                 if not domain.isActive():
                     raise
             saved_memory.forget_used(domain)
+            if goes_on and not paused:
+                self._clocks.set_soon(domain)
+            self._note_addresses(domain)
             return power.state_of(domain)
 
     def start(self, instance: Instance) -> PowerState:
@@ -156,6 +161,7 @@ class LibvirtPower(DomainDefinitions):
                 domain.resume()
             if before.reason in _BY_DISK:
                 power.require_going_on(domain, GOES_ON_WITHIN)
+            self._clocks.set_soon(domain)
             return power.state_of(domain)
 
     def suspend(self, instance_uuid: str) -> PowerState:

@@ -210,7 +210,15 @@ class MovingDisks:
                 return
             for path in there:
                 path.unlink()
-            owner.write(DiskOwner(host=host, attempt=attempt, formats=formats, drive_is_cd=export.drive_is_cd))
+            owner.write(
+                DiskOwner(
+                    host=host,
+                    attempt=attempt,
+                    formats=formats,
+                    drive_is_cd=export.drive_is_cd,
+                    addresses=export.addresses,
+                )
+            )
 
     def _finish(self, part: Path, file: ExportedFile, base: Base | None, bounds: FileBounds) -> None:
         if file.format == disk_formats.QCOW2:

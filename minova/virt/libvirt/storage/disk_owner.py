@@ -20,6 +20,7 @@ import msgspec
 
 from minova.codecs import Decoder
 from minova.errors import HypervisorError, StaleAttempt
+from minova.objects.servers.disk_export import PciAddresses
 from minova.private_files import make_folder
 
 LOG = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ class DiskOwner(msgspec.Struct, frozen=True, kw_only=True):
     `formats`: {file name: format}; empty from releases that recorded none.
     `drive_is_cd`: whether the config drive was made as a CD.
     `former`: the root disk that existed when this one was begun.
+    `addresses`: where the guest has its devices; None if that is not known.
     `taken_from`: an evacuation has brought the server here, with its disks. They go back to this host if it fails.
     """
 
@@ -60,6 +62,7 @@ class DiskOwner(msgspec.Struct, frozen=True, kw_only=True):
     drive_is_cd: bool = True
     former: FormerDisk | None = None
     taken_from: FormerOwner | None = None
+    addresses: PciAddresses | None = None
 
 
 _OWNER = Decoder(DiskOwner)
@@ -96,6 +99,8 @@ class OwnerFile:
         owner = self.read()
         if owner is not None and owner.host != entry.host and owner.attempt > entry.attempt:
             raise StaleAttempt(f"The disks in {self._folder} are of attempt {owner.attempt} on host {owner.host}")
+        if owner is not None:
+            entry = msgspec.structs.replace(entry, addresses=owner.addresses)
         there = inode(self._folder / ROOT_DISK)
         if there is not None:
             formats = {} if owner is None else _formats_now(self._folder, owner)

@@ -27,6 +27,7 @@ from minova.errors import (
     UnknownDiskFormat,
 )
 from minova.objects.guests.local_disks import FORMATS, LocalDisk, local_disks
+from minova.objects.servers.disk_export import PciAddresses
 from minova.objects.servers.instance import Instance
 from minova.private_files import make_folder
 from minova.virt import programs
@@ -304,6 +305,18 @@ class Disks:
             entry = owner.read()
             if entry is not None and entry.host != host:
                 raise StaleAttempt(f"The disks of instance {instance_uuid} are now of host {entry.host}")
+
+    def addresses(self, instance_uuid: str) -> PciAddresses | None:
+        """Returns the recorded addresses of the guest's devices."""
+        entry = disk_owner.read(self.folder(instance_uuid))
+        return None if entry is None else entry.addresses
+
+    def note_addresses(self, instance_uuid: str, learn: Callable[[PciAddresses | None], PciAddresses | None]) -> None:
+        """Record what `learn` makes of the known addresses. Disks that no host is recorded to own have no record."""
+        with suppress(FileNotFoundError), disk_owner.locked(self.folder(instance_uuid)) as owner:
+            entry = owner.read()
+            if entry is not None and (addresses := learn(entry.addresses)) != entry.addresses:
+                owner.write(msgspec.structs.replace(entry, addresses=addresses))
 
     def take_over(self, instance_uuid: str, host: str, attempt: int, old_attempt: int = 0) -> bool:
         """See `DiskDriver.take_over`."""

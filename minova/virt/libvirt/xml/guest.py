@@ -24,6 +24,7 @@ from minova.virt.libvirt.xml import numa_xml
 from minova.virt.libvirt.xml.host_settings import HostSettings
 
 _EMULATED = {"kvm", "qemu"}
+_SCSI, _VIRTIO_SCSI = "scsi", "virtio-scsi"
 
 
 class Guest(NamedTuple):
@@ -62,7 +63,7 @@ def guest_of(instance: Instance, settings: HostSettings) -> Guest:
     if needs_q35 and not hardware.machine_type and Q35 not in (machine or ""):
         machine = Q35  # the only machine with an IOMMU, or with encrypted memory
     return Guest(
-        hardware=hardware,
+        hardware=_with_cdrom_bus(hardware, settings.cdrom_bus),
         features=features,
         topology=_topology(instance, settings),
         limits=_limits(instance),
@@ -74,6 +75,15 @@ def guest_of(instance: Instance, settings: HostSettings) -> Guest:
         emulated=settings.virt_type in _EMULATED,
         by_kvm=settings.virt_type == "kvm",
     )
+
+
+def _with_cdrom_bus(hardware: GuestHardware, bus: str | None) -> GuestHardware:
+    """The image's choice takes precedence over that of the host. The model that libvirt takes for SCSI is one that few kernels know."""
+    if hardware.cdrom_bus is not None or bus is None:
+        return hardware
+    is_alone = bus == _SCSI and hardware.disk_bus != _SCSI
+    model = hardware.scsi_model or (_VIRTIO_SCSI if is_alone else None)
+    return msgspec.structs.replace(hardware, cdrom_bus=bus, scsi_model=model)
 
 
 def require_offered(guest: Guest) -> None:

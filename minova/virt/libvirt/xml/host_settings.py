@@ -21,6 +21,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     - `cpu_models`: of mode custom, the preferred first; `cpu_model_features`: {model: all its features}; `cpu_flags`: features that
       guests get (+) or do not (-).
     - `native_io`: whether QEMU reads and writes disks by the kernel's own asynchronous I/O; `discard`: what it does with discards.
+    - `cdrom_bus`: of CD drives, if the image names none; None: one that every guest of the machine supports.
     - `rx_queue_size`, `tx_queue_size`: packets in a queue of a virtio interface; 0: QEMU's own.
     - `serial_number`: of every guest; None: each guest's UUID; empty: none.
     - `pointer_model`: of guests with a screen; usbtablet or ps2mouse.
@@ -40,6 +41,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     disk_cache: str = "none"
     native_io: bool = False
     discard: str | None = None
+    cdrom_bus: str | None = None
     pinned: frozenset[int] | None = None
     cells: HostCells = HostCells()
     vnc_listen: str | None = None

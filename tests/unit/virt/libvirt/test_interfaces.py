@@ -36,7 +36,7 @@ class Domain:
         return False
 
     def UUIDString(self) -> str:  # noqa: N802
-        return "one"
+        return "0b8a5c5e-58a3-4a52-9e56-3a9a4f0f2f11"
 
     def XMLDesc(self, flags: int = 0) -> str:  # noqa: N802
         return f"<domain><devices>{''.join(self.defined)}</devices></domain>"
@@ -75,7 +75,7 @@ def test_a_guest_that_is_off_gets_no_interface_on_a_bridge_that_is_lost(
     monkeypatch.setattr(driver._host, "connection", connection)
     monkeypatch.setattr(driver, "_own", lambda connection, uuid: domain)
     monkeypatch.setattr(driver._filters, "define", lambda connection, vifs: None)
-    instance = Instance(uuid="one", display_name="one", flavor=FLAVOR)
+    instance = Instance(uuid=Domain().UUIDString(), display_name="one", flavor=FLAVOR)
     if is_there:
         driver.attach_interface(instance, VIF)
         assert len(domain.defined) == 1

@@ -102,6 +102,27 @@ def test_a_config_drive_is_a_cd_that_the_machine_knows(
 
 
 @pytest.mark.parametrize(
+    ("properties", "bus", "model"),
+    [
+        ({}, "scsi", "virtio-scsi"),
+        ({"hw_scsi_model": "lsilogic"}, "scsi", "lsilogic"),
+        ({"hw_disk_bus": "scsi"}, "scsi", None),
+        ({"hw_cdrom_bus": "sata"}, "sata", None),
+    ],
+)
+def test_the_host_chooses_the_bus_of_a_config_drive_if_the_image_does_not(
+    properties: dict[str, str], bus: str, model: str | None
+) -> None:
+    image = Image(id="i", properties={"hw_machine_type": "q35", **properties})
+    instance = Instance(uuid=UUID, display_name="web", flavor=FLAVOR, image=image)
+    drive = Disk(path="/d/disk.config", driver_format="raw", is_cd=True)
+    settings = msgspec.structs.replace(QEMU, cdrom_bus="scsi")
+    domain = ET.fromstring(guest_xml(instance, settings, node="n1", attempt=3, disks=(drive,), console_log=None))
+    assert attribute(domain, "devices/disk/target", "bus") == bus
+    assert attribute(domain, "devices/controller[@type='scsi']", "model") == model
+
+
+@pytest.mark.parametrize(
     ("settings", "mode", "model"),
     [
         ({"virt_type": "kvm"}, "host-model", None),

@@ -1,0 +1,40 @@
+"""The kernel and the ramdisk from which an image wants to be booted (`kernel_id`, `ramdisk_id`), as its user may see them."""
+
+import uuid
+
+import msgspec
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.api.compute.collaborators import Collaborators
+from minova.api.http.call import Call
+from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.kernel_boot import FORMATS, KERNEL, RAMDISK, require_kernel
+
+
+def with_boot_files(api: Collaborators, call: Call, session: Session, image: Image) -> Image:
+    """Returns the image with the records of its kernel and ramdisk. Raises BadRequest if one of them cannot be used."""
+    require_kernel(image.properties)
+    found = {key: boot_file(api, call, session, image.properties.get(key)) for key in (KERNEL, RAMDISK)}
+    return msgspec.structs.replace(image, kernel=found[KERNEL], ramdisk=found[RAMDISK])
+
+
+def boot_file(api: Collaborators, call: Call, session: Session, reference: str | None) -> Image | None:
+    """Returns the image, which QEMU loads as it is; None without a reference. Raises BadRequest."""
+    if not reference:
+        return None
+    try:
+        image_id = str(uuid.UUID(reference))
+    except ValueError:
+        image_id = ""
+    image = api.images.visible(session, image_id, call) if image_id else None
+    if image is None:
+        raise errors.BadRequest(f"Can not find requested image: {reference[:255]}.")
+    if image.status != "active" or image.size is None:
+        raise errors.BadRequest(f"Image {image.id} is not active: its status is {image.status}.")
+    if image.disk_format not in FORMATS:
+        raise errors.BadRequest(
+            f"Image {image.id}: disk_format {image.disk_format!r} is not one of a kernel or ramdisk: {', '.join(FORMATS)}"
+        )
+    # Of its record, only what fetches it.
+    return msgspec.structs.replace(image, properties={}, tags=(), kernel=None, ramdisk=None)

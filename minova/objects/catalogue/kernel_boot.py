@@ -1,0 +1,33 @@
+"""Direct kernel boot: QEMU loads a kernel and a ramdisk from images, in place of a boot loader on the root disk. Keys and defaults are
+Nova's. Pure.
+"""
+
+from collections.abc import Mapping
+
+from minova import errors
+
+KERNEL, RAMDISK, COMMAND_LINE = "kernel_id", "ramdisk_id", "os_command_line"
+# Glance's formats of kernels and ramdisks, and bytes of no format.
+FORMATS = ("aki", "ari", "raw")
+# The consoles of Nova's command line.
+_CONSOLES = "console=tty0 console=ttyS0 console=hvc0"
+# A kernel on x86 takes so many characters.
+_LONGEST = 2047
+
+
+def require_kernel(properties: Mapping[str, str]) -> None:
+    """Raises BadRequest for a ramdisk or a command line without a kernel, and for a command line that no kernel takes."""
+    if not properties.get(KERNEL):
+        alone = next((key for key in (RAMDISK, COMMAND_LINE) if properties.get(key)), None)
+        if alone is not None:
+            raise errors.BadRequest(f"Image property {alone}: it needs {KERNEL}.")
+    line = properties.get(COMMAND_LINE) or ""
+    if not line.isprintable() or len(line) > _LONGEST:
+        raise errors.BadRequest(
+            f"Image property {COMMAND_LINE}: it must be printable, of at most {_LONGEST} characters."
+        )
+
+
+def command_line(properties: Mapping[str, str], root_device: str) -> str:
+    """Returns the image's own, or Nova's default."""
+    return properties.get(COMMAND_LINE) or f"root={root_device} {_CONSOLES}"
