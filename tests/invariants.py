@@ -14,6 +14,7 @@ from minova.db.models import (
     Instance,
     InstanceFault,
     Inventory,
+    Migration,
     RequestSpecRow,
     ResourceProvider,
     Task,
@@ -21,7 +22,7 @@ from minova.db.models import (
 from minova.objects.catalogue.flavor import Flavor
 
 Amounts = dict[str, int]
-HOLDING = {"active", "stopped", "paused", "suspended", "rescued", "soft-delete", "shelved"}
+HOLDING = {"active", "stopped", "paused", "suspended", "rescued", "soft-delete", "shelved", "resized"}
 SETTLED = HOLDING | {"shelved_offloaded"}
 HELD = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")
 
@@ -32,17 +33,18 @@ def violations(session: Session, domains: Mapping[str, Iterable[str]], reserved_
     """
     instances = list(session.scalars(select(Instance).where(Instance.deleted_at.is_(None))))
     active = [instance for instance in instances if instance.vm_state == "active"]
-    # As in Nova, such a guest that is started or stopped behind the cloud's back is left so.
-    held = [instance for instance in instances if instance.vm_state in {"paused", "suspended", "rescued"}]
+    # As in Nova, such a guest that is started or stopped behind the cloud's back is left so. A resized one may have been stopped before.
+    held = [instance for instance in instances if instance.vm_state in {"paused", "suspended", "rescued", "resized"}]
     # Guests keep what they hold whether they run or not, and where an action has failed. A failed build has no host.
     failed = [instance for instance in instances if instance.vm_state == "error" and instance.host is not None]
     holding = [instance for instance in instances if instance.vm_state in HOLDING] + failed
     found = _of_states(session, instances)
     found += [f"task left for {uuid}" for uuid in session.scalars(select(Task.instance_uuid))]
     found += _of_shelved(session, instances)
-    found += _of_allocations(session, holding)
+    moves = _unconfirmed(session, {i.uuid for i in instances if i.vm_state == "resized"})
+    found += _of_allocations(session, holding, moves)
     found += _of_inventories(session)
-    found += _of_nodes(session, holding, reserved_mb)
+    found += _of_nodes(session, holding, moves, reserved_mb)
     found += _of_pins(holding)
     found += _of_domains(active, held, domains)
     return found
@@ -91,7 +93,13 @@ def takes(flavor: Flavor) -> Amounts:
     return {name: amount for name, amount in amounts.items() if amount}
 
 
-def _of_allocations(session: Session, holding: list[Instance]) -> list[str]:
+def _unconfirmed(session: Session, resized: set[str]) -> list[Migration]:
+    """The moves that their owners have neither confirmed nor reverted: what the server had is held at its source."""
+    finished = session.scalars(select(Migration).where(Migration.status == "finished"))
+    return [move for move in finished if move.instance_uuid in resized]
+
+
+def _of_allocations(session: Session, holding: list[Instance], moves: list[Migration]) -> list[str]:
     rows = session.execute(
         select(Allocation.consumer_uuid, ResourceProvider.name, Allocation.resource_class, Allocation.used).join(
             ResourceProvider, ResourceProvider.id == Allocation.provider_id
@@ -99,6 +107,11 @@ def _of_allocations(session: Session, holding: list[Instance]) -> list[str]:
     )
     allocated = {(uuid, name, kind, used) for uuid, name, kind, used in rows}
     wanted = {(i.uuid, i.node or "", kind, used) for i in holding for kind, used in takes(i.flavor).items()}
+    wanted |= {
+        (move.uuid, move.source_node, kind, used)
+        for move in moves
+        for kind, used in takes(move.value.old_flavor).items()
+    }
     found = [f"allocation without instance: {one}" for one in sorted(allocated - wanted)]
     return found + [f"instance without allocation: {one}" for one in sorted(wanted - allocated)]
 
@@ -123,18 +136,21 @@ def _of_inventories(session: Session) -> list[str]:
     return found
 
 
-def _of_nodes(session: Session, holding: list[Instance], reserved_mb: int) -> list[str]:
-    """The figures of the nodes are the sums of their instances. A node of an instance must exist."""
+def _of_nodes(session: Session, holding: list[Instance], moves: list[Migration], reserved_mb: int) -> list[str]:
+    """The figures of the nodes are the sums of their instances and of what moves hold. A node of an instance must exist."""
     held: dict[tuple[str, str], list[Instance]] = defaultdict(list)
     for instance in holding:
         held[instance.host or "", instance.node or ""].append(instance)
     found = []
     for node in session.scalars(select(ComputeNode)):
-        mine = held.pop((node.host, node.hypervisor_hostname), [])
+        here = (node.host, node.hypervisor_hostname)
+        mine = held.pop(here, [])
+        left = [move.value.old_flavor for move in moves if (move.source_compute, move.source_node) == here]
+        flavors = [i.flavor for i in mine] + left
         wanted = {
-            "vcpus_used": sum(i.flavor.vcpus for i in mine),
-            "memory_mb_used": reserved_mb + sum(i.flavor.memory_mb for i in mine),
-            "local_gb_used": sum(i.flavor.disk_gb for i in mine),
+            "vcpus_used": sum(flavor.vcpus for flavor in flavors),
+            "memory_mb_used": reserved_mb + sum(flavor.memory_mb for flavor in flavors),
+            "local_gb_used": sum(flavor.disk_gb for flavor in flavors),
             "running_vms": len(mine),
             "current_workload": 0,
         }

@@ -1,0 +1,28 @@
+"""Servers boot, move in every way, and are deleted while hosts die and return: after each story all books agree.
+
+MINOVA_STORIES: how many (tools/check nightly: 1,000). Each takes two seconds on a quiet machine.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.faults.stories import Story
+
+pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("fewer_renewals")]
+STORIES = int(os.environ.get("MINOVA_STORIES", "4"))
+
+
+@pytest.mark.parametrize("seed", range(STORIES))
+def test_allocations_rows_and_guests_agree_after_each_story(tmp_path: Path, seed: int) -> None:
+    story = Story(seed, tmp_path)
+    try:
+        story.tell()
+        assert story.violations() == [], story.told
+        story.decide()
+        assert story.violations() == [], story.told
+        story.delete_all()
+        assert story.violations() == [], story.told
+    finally:
+        story.close()
