@@ -1,0 +1,1 @@
+"""Cold moves of fake guests beside boots: python -m tests.benchmarks.moves"""
