@@ -169,10 +169,9 @@ class Story:
 
     def _any(self, action: str = "") -> str | None:
         """A server that may be asked for this, four times out of five; else any."""
-        likely = LIKELY.get(action, lambda story: true())
         with self.cloud.db.read() as session:
             query = select(Instance.uuid).where(Instance.deleted_at.is_(None)).order_by(Instance.id)
-            some = session.scalars(query.where(likely(self))).all()
+            some = session.scalars(query.where(LIKELY[action](self) if action in LIKELY else true())).all()
             found = some if some and self.world.random.random() < 0.8 else session.scalars(query).all()
         return self.world.random.choice(found) if found else None
 
