@@ -36,6 +36,7 @@ from minova.db.models import Image as ImageRow
 from minova.db.models import Instance, InstanceFault, IpAllocation, Port, Service
 from minova.db.networks import ports
 from minova.db.recovery import cloud as records
+from minova.messaging.notifier import Notifier
 from minova.objects.actions.interfaces import DETACH_INTERFACE
 from minova.objects.actions.table import BY_KIND
 from minova.objects.catalogue.flavor import Flavor
@@ -94,9 +95,12 @@ class Uploads:
 
 
 class Cloud:
-    """`clients` repeat a create with the same UUID when its answer does not come, as the CLI does."""
+    """`clients` repeat a create with the same UUID when its answer does not come, as the CLI does. `overrides`: options, and the
+    `notifier` of the conductors.
+    """
 
     def __init__(self, seed: int, folder: Path, hosts: int, **overrides: Any) -> None:
+        self._notifier: Notifier | None = overrides.pop("notifier", None)
         self._overrides = overrides
         self.world = World(seed, f"sqlite:///{folder}/minova.sqlite")
         make_tables(self.world.url, now=self.world.now)
@@ -141,6 +145,7 @@ class Cloud:
             ticks=lambda: self.world.now,
             spawn=self.world.spawn(process),
             stopping=cast(threading.Event, Event(process)),
+            notifier=self._notifier,
             witness=self._witness(process, "conductor"),
         )
 

@@ -2,7 +2,7 @@
 allocations of both sides change together.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -11,7 +11,9 @@ from sqlalchemy.orm import Session
 
 from minova.backoff import Backoff
 from minova.conductor.compute_messages import zones_of_hosts
+from minova.conductor.moves import notices
 from minova.conductor.moves.in_progress import LockedMove
+from minova.conductor.moves.notices import MoveNotice
 from minova.conductor.moves.plan import MoveEnd, MovePlan, host_of, is_in_doubt, is_local, may_be_open
 from minova.conductor.notifications.instances import note
 from minova.conductor.servers.finish import announce_hosts
@@ -103,6 +105,7 @@ class MoveChanges:
         if phase in {MovePhase.EXPORT, MovePhase.PREPARE}:
             plan = replace(plan, claimed=True)
         migrations.write(session, migration, at, now)
+        _note(session, migration, notices.of_step(move.plan, plan, migration, move.task.host, failure))
         host = host_of(phase, migration)
         self._begin_event(session, move.task, _events(migration, plan).get(phase), host)
         new = {"payload": msgspec.to_builtins(plan), "host": host, "node": _node(phase, migration)}
@@ -142,7 +145,11 @@ class MoveChanges:
 
     def order(self, session: Session, move: LockedMove, order: MigrationOrder) -> None:
         """The source learns it when it reports the progress."""
+        self.note_order(session, move, order)
         tasks.set_payload(session, move.task, msgspec.to_builtins(replace(move.plan, order=order)))
+
+    def note_order(self, session: Session, move: LockedMove, order: MigrationOrder) -> None:
+        _note(session, move.migration, notices.of_order(move.plan, order, move.migration))
 
     def record(self, session: Session, ctx: RequestContext, instance_uuid: str, action: str) -> None:
         """Show in the server's actions that a user has asked for it."""
@@ -268,7 +275,7 @@ class MoveChanges:
             actions.add_faults(session, [move.uuid], at, replace(reason, kind=FAILED))
         if move.task.action_id is not None:
             actions.end(session, [move.task.action_id], at, error=reason)
-        _note(session, move, end, reason)
+        _note(session, migration, notices.of_end(move.plan, end, migration, move.task.host, failure, reason))
         tasks.remove(session, [move.uuid])
         announce_hosts(session, {migration.source_compute, migration.dest_compute}, now)
 
@@ -345,11 +352,11 @@ def _events(migration: Migration, plan: MovePlan) -> Mapping[MovePhase, str]:
     return _EVENTS_OF_REVERT if plan.reverting else _EVENTS
 
 
-def _note(session: Session, move: LockedMove, end: MoveEnd, reason: Failure | None) -> None:
-    done, failed = f"resize.{end.value}", "resize.error"
-    if move.migration.is_live:
-        done, failed = "live_migration_post.end", "live_migration_rollback.end"
-    note(session, done if reason is None else failed, [move.uuid], move.task.host)
+def _note(session: Session, migration: Migration, made: Iterable[MoveNotice]) -> None:
+    for one in made:
+        kind, text = ("", "") if one.failure is None else (one.failure.kind, one.failure.details)
+        flavor = migration.new_flavor if one.has_flavor else None
+        note(session, one.event, [migration.instance_uuid], one.host, kind, text, flavor)
 
 
 def _node(phase: MovePhase, migration: Migration) -> str | None:

@@ -345,6 +345,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
                 later = "" if move.migration.is_live else ": revert it when it is done"
                 raise errors.Conflict(f"Migration {migration_uuid} cannot be cancelled any more{later}")
             failure = Failure(kind="Interrupted", details="it was cancelled", text="It was cancelled.")
+            self._changes.note_order(session, move, MigrationOrder.ABORT)
             told = replace(move, plan=replace(move.plan, cancelled=True))
             return self._go(session, told, _after_failure(move), failure)
 

@@ -30,6 +30,7 @@ from minova.messaging.notifier import Notice, Notifier
 from minova.objects.actions.action import ServerAction
 from minova.objects.actions.shelving import SHELVE_OFFLOAD, UNSHELVE
 from minova.objects.actions.table import BY_TASK_STATE
+from minova.objects.catalogue.flavor import Flavor
 from minova.objects.servers import instance as objects
 from minova.objects.servers.states import UNSHELVING_STEPS, State, TaskState, VmState
 
@@ -42,18 +43,35 @@ REBUILD_ERROR = "rebuild.error"
 # Only versioned notifications, as in Nova.
 LOCK, UNLOCK = "lock", "unlock"
 _ONLY_VERSIONED = frozenset((LOCK, UNLOCK, "interface_attach", "interface_detach"))
+# Nova's names in unversioned notifications, where they differ from the versioned ones.
+_UNVERSIONED = {
+    "live_migration_abort": "live.migration.abort",
+    "live_migration_force_complete": "live.migration.force.complete",
+    "live_migration_post": "live_migration._post",
+    "live_migration_post_dest": "live_migration.post.dest",
+    "live_migration_pre": "live_migration.pre",
+    "live_migration_rollback": "live_migration._rollback",
+    "live_migration_rollback_dest": "live_migration.rollback.dest",
+    "resize_confirm": "resize.confirm",
+    "resize_finish": "finish_resize",
+    "resize_prep": "resize.prep",
+    "resize_revert": "resize.revert",
+}
 # Changes to these states are events of their own.
 _DELETED, _ACTIVE = VmState.DELETED, (VmState.ACTIVE, None)
 
 
 class Note(NamedTuple):
-    """`host` is where the event happens. The instance's own row may not name it yet, or no longer."""
+    """`host` is where the event happens. The instance's own row may not name it yet, or no longer. `new_flavor`: the size that a move
+    is about to give it.
+    """
 
     uuid: str
     event: str
     host: str | None
     kind: str = ""
     reason: str = ""
+    new_flavor: Flavor | None = None
 
 
 class Event(NamedTuple):
@@ -64,6 +82,7 @@ class Event(NamedTuple):
     `failure`: kind and text.
     `change`: the states before and after, of an update.
     `only_versioned`: Nova has no unversioned notification for it.
+    `new_flavor`: see Note.
     """
 
     what: str
@@ -73,6 +92,7 @@ class Event(NamedTuple):
     failure: tuple[str, str] | None = None
     change: tuple[State | None, State] | None = None
     only_versioned: bool = False
+    new_flavor: Flavor | None = None
 
 
 class NotifiedSession(RecordingSession):
@@ -88,11 +108,17 @@ class NotifiedSession(RecordingSession):
 
 
 def note(
-    session: Session, what: str, uuids: Collection[str], host: str | None = None, kind: str = "", reason: str = ""
+    session: Session,
+    what: str,
+    uuids: Collection[str],
+    host: str | None = None,
+    kind: str = "",
+    reason: str = "",
+    new_flavor: Flavor | None = None,
 ) -> None:
     """Record an event that is notified after the commit, if notifications are enabled."""
     if isinstance(session, NotifiedSession):
-        session.notes.extend(Note(uuid, what, host, kind, reason) for uuid in uuids)
+        session.notes.extend(Note(uuid, what, host, kind, reason, new_flavor) for uuid in uuids)
 
 
 def note_image(session: Session, uuid: str, image_id: str | None) -> None:
@@ -196,9 +222,9 @@ class Notifications:
                 payload |= fault(*event.failure)
             if event.change is not None:
                 payload |= state_change(*event.change, now)
-            yield Notice(ctx, f"{service}.{host}", f"compute.instance.{event.what}", payload, priority)
+            yield Notice(ctx, f"{service}.{host}", f"compute.instance.{_unversioned(event.what)}", payload, priority)
         if self._notifier.versioned:
-            extra = details or Details()
+            extra = (details or Details())._replace(new_flavor=event.new_flavor)
             payload = (
                 versioned.instance_action(event.what, event.instance, extra, ctx, event.failure)
                 if event.change is None
@@ -214,7 +240,17 @@ def _noted(note: Note, instance: objects.Instance) -> Event:
         return Event(note.event, instance, note.host, failure=failure, only_versioned=is_versioned)
     if is_versioned:
         return Event(note.event, instance, instance.host, only_versioned=True)
-    return Event(note.event, instance, note.host, {"image_name": image_name(instance)})
+    more: dict[str, Any] = {}
+    if note.event == CREATE_START:
+        more = {"image_name": image_name(instance)}
+    elif note.new_flavor is not None:
+        more = {"new_instance_type": note.new_flavor.name}
+    return Event(note.event, instance, note.host, more, new_flavor=note.new_flavor)
+
+
+def _unversioned(what: str) -> str:
+    action, dot, phase = what.partition(".")
+    return f"{_UNVERSIONED.get(action, action)}{dot}{phase}"
 
 
 def _action_events(change: StateChange, instance: objects.Instance) -> Iterator[Event]:

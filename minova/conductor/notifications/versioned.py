@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from minova.context import RequestContext
 from minova.objects.catalogue import disk_config
+from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.key_pair import KeyPair
 from minova.objects.network.vif import Vif, tap_name
 from minova.objects.requests.request_spec import RequestSpec
@@ -34,6 +35,7 @@ class Details(NamedTuple):
 
     `image_id`: the image that an action makes or uses.
     `initiator`: user and project of the request in progress, which a host's report does not contain.
+    `new_flavor`: the size that a move is about to give the instance.
     """
 
     description: str | None = None
@@ -43,6 +45,7 @@ class Details(NamedTuple):
     key_pair: KeyPair | None = None
     image_id: str | None = None
     initiator: tuple[str, str] | None = None
+    new_flavor: Flavor | None = None
 
 
 def instance_action(
@@ -65,6 +68,9 @@ def instance_action(
         return payload(
             "InstanceActionRescuePayload", "1.4", data | {"rescue_image_ref": details.image_id or instance.image_ref}
         )
+    if action == "resize_prep":
+        new = flavor(details.new_flavor or instance.flavor)
+        return payload("InstanceActionResizePrepPayload", "1.4", data | {"new_flavor": new})
     if action == "snapshot":
         return payload("InstanceActionSnapshotPayload", "1.10", data | {"snapshot_image_id": details.image_id})
     return payload("InstanceActionPayload", "1.9", data)

@@ -44,6 +44,9 @@ class MoveRequest(msgspec.Struct, frozen=True, kw_only=True):
     names_hosts: bool = False
 
 
+# Each phase of a move has its own notifications: `conductor/moves/notices.py`.
+BY_PHASES = ""
+
 RESIZE = ServerAction(
     kind="resize",
     arguments=ResizeArguments,
@@ -53,6 +56,7 @@ RESIZE = ServerAction(
     is_move=True,
     since=_SINCE,
     event="compute_prep_resize",
+    notification=BY_PHASES,
 )
 MIGRATE = ServerAction(
     kind="migrate",
@@ -63,7 +67,7 @@ MIGRATE = ServerAction(
     since=_SINCE,
     event="compute_prep_resize",
     policy="os-migrate-server:migrate",
-    notification="resize",
+    notification=BY_PHASES,
 )
 LIVE_MIGRATE = ServerAction(
     kind="live_migrate",
@@ -78,7 +82,7 @@ LIVE_MIGRATE = ServerAction(
     since=_SINCE,
     event="compute_live_migration",
     policy="os-migrate-server:migrate_live",
-    notification="live_migration_pre",
+    notification=BY_PHASES,
 )
 CONFIRM_RESIZE = ServerAction(
     kind="confirm_resize",
@@ -90,7 +94,7 @@ CONFIRM_RESIZE = ServerAction(
     since=_SINCE,
     event="compute_confirm_resize",
     policy="servers:confirm_resize",
-    notification="resize.confirm",
+    notification=BY_PHASES,
 )
 REVERT_RESIZE = ServerAction(
     kind="revert_resize",
@@ -102,7 +106,7 @@ REVERT_RESIZE = ServerAction(
     since=_SINCE,
     event="compute_revert_resize",
     policy="servers:revert_resize",
-    notification="resize.revert",
+    notification=BY_PHASES,
 )
 ACTIONS = (
     RESIZE,

@@ -91,7 +91,7 @@ class BeginActions:
             if action.progress:
                 busy: State = (instance.state[0], action.progress[0])
                 changes.setdefault((instance.state, busy), []).append(instance.uuid)
-            elif action.exclusive:
+            elif action.exclusive and action.notification:
                 # Notify now, while rows change; when the host begins the action, nothing is written.
                 note(session, f"{action.notification}.start", [instance.uuid], instance.host)
         actions.begin_events(session, events)
