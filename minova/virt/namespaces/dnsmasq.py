@@ -56,6 +56,9 @@ def of_network(record: Record, folder: Path) -> dict[str, str]:
             "dhcp-authoritative",
             "leasefile-ro",
             "no-ping",
+            # A client is its MAC address, which the rules of bridges compare with the sender. Its identifier may be any text,
+            # and is the same in copies of a disk.
+            "dhcp-ignore-clid",
             f"dhcp-lease-max={1 << 16}",
             # A guest does not choose its name: it could take one that others look up.
             "dhcp-ignore-names",

@@ -134,7 +134,13 @@ class Namespaces:
         require_host(host)
         with self._alone():
             record = _read(self._folder(network_id))
-            if record is None or host in record.hosts:
+            if record is None:
+                return
+            if host in record.hosts:
+                if host.address6:
+                    # Its guest starts again, perhaps with a new system: that has another DUID, to which dnsmasq refuses the
+                    # address while the old one has the lease.
+                    self._restart(record)
                 return
             others = [
                 each for each in record.hosts if each.mac != host.mac and not {*each.addresses} & {*host.addresses}
@@ -361,6 +367,7 @@ class Namespaces:
             self._restart(changed)
         else:
             dnsmasq.read_again(folder)
+        within(NAMED / self._name(record.network.network_id), lambda: _know(changed))
         self._apply_host()  # the rules name the devices of guests
 
     def _missing(self, record: Record, masters: dict[str, str]) -> str:
@@ -502,6 +509,28 @@ def _settle(record: Record) -> None:
         # With no way further it says so to guests, which then take IPv4.
         _set_to_one(Path("/proc/sys/net/ipv6/conf/all/forwarding"))
     run(["nft", "-f", "-"], rules.of_network(record))
+    _know(record)
+
+
+def _know(record: Record) -> None:
+    """In the namespace: dnsmasq takes the MAC address of a client of DHCPv6 from the neighbours of the kernel. A guest
+    would answer with any.
+    """
+    if not record.network.six:
+        return
+    wanted = {link_local(host.mac): host.mac for host in record.hosts}
+    neighbours = json.loads(run(["ip", "-json", "-6", "neighbour", "show", "dev", GUESTS, "nud", "permanent"]) or "[]")
+    there = {each["dst"]: each.get("lladdr", "") for each in neighbours}
+    ip(
+        [
+            *(f"neighbour delete {each} dev {GUESTS}" for each in sorted(there.keys() - wanted.keys())),
+            *(
+                f"neighbour replace {each} lladdr {mac} nud permanent dev {GUESTS}"
+                for each, mac in wanted.items()
+                if there.get(each) != mac
+            ),
+        ]
+    )
 
 
 def _at_once(address: str) -> str:

@@ -7,6 +7,7 @@ two in the host for all of them, of which the one for bridges changes with each 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from minova.objects.guests.guest_metadata import ADDRESS, PORT
+from minova.objects.network.addresses import link_local
 from minova.virt.namespaces.network import GUESTS, HOST, LINK, UPLINK, Host, LocalNetwork, Record
 from minova.virt.namespaces.network import PORT as INTO_BRIDGE
 
@@ -117,6 +118,7 @@ def of_bridges(records: Iterable[Record]) -> str:
     six: list[str] = []
     hidden: list[str] = []
     clients: list[str] = []
+    clients6: list[str] = []
     for record in records:
         network, taps = record.network, [host.tap for host in record.hosts if host.tap]
         if any(subnet.dhcp and not subnet.mode for subnet in network.subnets):
@@ -124,6 +126,7 @@ def of_bridges(records: Iterable[Record]) -> str:
             clients += map(_client, record.hosts)
         if network.six:
             six += taps
+            clients6 += map(_client6, record.hosts)
         if network.over:
             hidden.append(network.port)
             forwarded += _around(network.port, taps)
@@ -131,6 +134,10 @@ def of_bridges(records: Iterable[Record]) -> str:
         forwarded.append(f"{own} oifname {_names(four)} udp sport 67 udp dport 68 drop")
     if clients:
         forwarded.append(f'oifname "{INTO_BRIDGE}*" udp dport 67 jump clients')
+    if clients6:
+        # A first fragment may end before the ports.
+        forwarded.append(f'oifname "{INTO_BRIDGE}*" exthdr frag exists drop')
+        forwarded.append(f'oifname "{INTO_BRIDGE}*" udp dport 547 jump clients6')
     if six:
         forwarded.append(f"{own} oifname {_names(six)} icmpv6 type {{ nd-router-advert, nd-redirect }} drop")
         forwarded.append(f"{own} oifname {_names(six)} udp sport 547 udp dport 546 drop")
@@ -140,6 +147,7 @@ def of_bridges(records: Iterable[Record]) -> str:
     return _table(
         "bridge",
         "\n".join(["chain clients {", *clients, "drop", "}"]),
+        "\n".join(["chain clients6 {", *clients6, "drop", "}"]),
         _chain("forward", "filter hook forward priority filter - 10; policy accept;", forwarded),
         *(
             _chain(
@@ -156,8 +164,20 @@ def _client(host: Host) -> str:
     """Returns what lets a message of DHCP pass if its client (`chaddr`) is the interface that has sent it. A fragment that
     is too short to have a client does not pass.
     """
-    sender = f'iifname "{host.tap}" ' if host.tap else ""  # earlier releases did not note the device
-    return f"{sender}@th,288,48 0x{host.mac.replace(':', '')} return"
+    return f"{_sender(host)}@th,288,48 0x{host.mac.replace(':', '')} return"
+
+
+def _client6(host: Host) -> str:
+    """Returns what lets a message of DHCPv6 pass if it is a request of the interface that has sent it: the server finds
+    the MAC address of a client by its link-local address. A release and a decline end the lease of the identifier that
+    they name, which may be another guest's; without them leases end by themselves. A relay names any client.
+    """
+    types = "{ 1, 3, 4, 5, 6, 11 }"  # solicit, request, confirm, renew, rebind, information-request
+    return f"{_sender(host)}ip6 saddr {link_local(host.mac)} @th,64,8 {types} return"
+
+
+def _sender(host: Host) -> str:
+    return f'iifname "{host.tap}" ' if host.tap else ""  # earlier releases did not note the device
 
 
 def _around(port: str, taps: Sequence[str]) -> Iterator[str]:
