@@ -59,7 +59,7 @@ def _mac(text: str) -> bytes:
 
 
 def _checksum(data: bytes) -> int:
-    total = sum(struct.unpack(f"!{len(data) // 2 + len(data) % 2}H", data + bytes(len(data) % 2)))
+    total: int = sum(struct.unpack(f"!{len(data) // 2 + len(data) % 2}H", data + bytes(len(data) % 2)))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
     return ~total & 0xFFFF

@@ -12,9 +12,13 @@ from minova.objects.network.vif import bridge_name
 
 
 class VethHost:
-    """A network namespace that stands for a host. `path`: of the namespace. `guest` adds a guest to a network."""
+    """A network namespace that stands for a host. `path`: of the namespace. `guest` adds a guest to a network.
 
-    def __init__(self) -> None:
+    `process`: the host is the namespace of this process.
+    """
+
+    def __init__(self, process: str = "") -> None:
+        self._process = process
         self.name = f"mnhost-{uuid.uuid4().hex[:8]}"
         self._names: list[str] = []
 
@@ -23,7 +27,11 @@ class VethHost:
         return Path("/run/netns") / self.name
 
     def __enter__(self) -> Self:
-        self._add(self.name)
+        if self._process:
+            _run("ip", "netns", "attach", self.name, self._process)
+            self._names.append(self.name)
+        else:
+            self._add(self.name)
         return self
 
     def __exit__(

@@ -1,8 +1,8 @@
 """The filter of a port, as a network filter of libvirt: only the port's own addresses, and what its security groups
 allow.
 
-On the bridge (ebtables) a guest sends only from its own addresses, answers for no other address, and offers neither
-addresses nor routes. Above it (iptables) connections are tracked. A rule with an explicit state costs one command for
+On the bridge (ebtables) a guest sends and gets only frames without a VLAN tag; with port security it sends only from its own
+addresses, answers for no other address, and offers neither addresses nor routes. Above it (iptables) connections are tracked. A rule with an explicit state costs one command for
 ingress and two for egress; without one libvirt writes three.
 """
 
@@ -19,6 +19,8 @@ from minova.objects.network.vif import Vif, VifRule, VifSubnet, filter_name, wit
 # Priorities: rules with lower numbers come first. Numbers below 0 are on the bridge, numbers from 0 on above it.
 _L2, _L2_END, _REPLIES, _GATEWAY, _ALLOWED, _END = -900, -500, 100, 150, 300, 900
 _NEW = "NEW,ESTABLISHED"
+# The types of frames with a VLAN tag: 802.1Q, 802.1ad, and that of older switches.
+_TAGGED = ("0x8100", "0x88a8", "0x9100")
 # Names of ICMP; libvirt's other elements for IPv6 end in -ipv6.
 _ICMP = {4: "icmp", 6: "icmpv6"}
 _LINK_LOCAL = "169.254.0.0/16"
@@ -53,6 +55,10 @@ def filter_xml(vif: Vif) -> str:
 def _rules(vif: Vif) -> Iterator[Rule]:
     own = _sources(vif)
     versions: set[int] = {ipaddress.ip_network(address).version for _, address in own}
+    # Only the network's own tag may reach the wire, and the packet filter of a guest does not look into tagged frames: the
+    # guest takes one with the tag 0 for an untagged one.
+    for number in _TAGGED:
+        yield Rule("drop", "inout", _L2 - 30, "mac", {"protocolid": number})
     if vif.port_security_enabled:
         yield from _own_addresses(vif, own, versions)
     is_local = vif.network_type == LOCAL
