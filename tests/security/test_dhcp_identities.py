@@ -125,7 +125,7 @@ def test_bug_guest_ends_the_lease_of_another_by_its_duid(place: Place, kind: int
 @pytest.mark.parametrize(
     "forged", [{"relayed_for": THEIR_MAC}, {"source": link_local(THEIR_MAC)}], ids=["relay", "source"]
 )
-def test_bug_guest_declines_the_address_of_another_as_the_other(place: Place, forged: dict[str, str]) -> None:
+def test_bug_guest_declines_the_address_of_another_as_the_other(place: Place, forged: dict[str, Any]) -> None:
     """dnsmasq finds the MAC address of a client by its link-local address, or believes a relay."""
     server = str(insist(place.attacker, Message6(kind=SOLICIT, duid=OUR_DUID))["server"])
     stolen = say(place.attacker, Message6(kind=SOLICIT, duid=OUR_DUID, **forged))

@@ -109,7 +109,7 @@ def wire(server: Libvirtd) -> Iterator[Wire]:
             filters.define(connection, [each])
             bindings.append(connection.nwfilterBindingCreateXML(binding_xml(each)))
         print(host.run("sh", "-c", "ebtables -t nat -L; nft list ruleset"))
-        yield Wire(*guests, outside)
+        yield Wire(guests[0], guests[1], outside)
         for binding in bindings:
             binding.delete()
         filters.remove(connection, [filter_name(each.port_id) for each in (unsecured, secured)])

@@ -102,7 +102,7 @@ class ComputeNodes(AuditsApi):
             deleted_at, at = instances.deleted_at(session, removable), self._worker.at()
             suspects = node_audit.suspects(session, row.uuid, held) if row is not None else None
             inputs = AuditInputs(
-                node=self._known_node(session, row) if row is not None else None,
+                node=None if row is None else _known_node(session, row),
                 instances=held,
                 migrations=moving,
                 moved=tuple(instances.by_uuids(session, [migration.instance_uuid for migration in moving]).values())
@@ -143,20 +143,6 @@ class ComputeNodes(AuditsApi):
         if suspects is None or inputs.node is None:
             return inputs
         return self._restored(inputs, inputs.node, suspects, view)
-
-    @staticmethod
-    def _known_node(session: Session, row: NodeRow) -> ComputeNode:
-        """Returns the node with the allocation ratios of its inventories: ratios set through Placement override those
-        of the row.
-        """
-        node = compute_nodes.to_object(row, pci_devices.of_node(session, row.id))
-        ratios = inventories.ratios_of(session, row.uuid)
-        return msgspec.structs.replace(
-            node,
-            cpu_allocation_ratio=ratios.get("VCPU", node.cpu_allocation_ratio),
-            ram_allocation_ratio=ratios.get("MEMORY_MB", node.ram_allocation_ratio),
-            disk_allocation_ratio=ratios.get("DISK_GB", node.disk_allocation_ratio),
-        )
 
     def _restored(
         self, inputs: AuditInputs, node: ComputeNode, suspects: Sequence[str], view: HypervisorView
@@ -297,3 +283,7 @@ def _place(host: str | None, name_hosts: bool) -> str:
 def _unheld(view: HypervisorView, held: Sequence[Instance]) -> set[str]:
     """Returns the domains that are marked as this host's but that no row places there."""
     return {domain.uuid for domain in view.domains if domain.ours} - {instance.uuid for instance in held}
+
+
+def _known_node(session: Session, row: NodeRow) -> ComputeNode:
+    return inventories.with_ratios(session, compute_nodes.to_object(row, pci_devices.of_node(session, row.id)))

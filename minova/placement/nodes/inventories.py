@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.db import models
 from minova.db.models.clock import EpochNow
-from minova.objects.hosts.compute_node import Inventory
+from minova.objects.hosts.compute_node import ComputeNode, Inventory
 from minova.placement import changes
 from minova.placement.providers import of_node
 
@@ -75,6 +75,19 @@ def set_inventories(session: Session, provider_uuid: str, inventories: Sequence[
 def ratios_of(session: Session, provider_uuid: str) -> dict[str, float]:
     """Returns the allocation ratio of each resource class of the provider."""
     return {row.resource_class: row.allocation_ratio for row in session.execute(_RATIOS, {"of": provider_uuid})}
+
+
+def with_ratios(session: Session, node: ComputeNode) -> ComputeNode:
+    """Returns the node with the allocation ratios of its inventories, by which claims count: ratios set through Placement
+    stand in the row from the next audit on.
+    """
+    ratios = ratios_of(session, node.uuid)
+    return msgspec.structs.replace(
+        node,
+        cpu_allocation_ratio=ratios.get("VCPU", node.cpu_allocation_ratio),
+        ram_allocation_ratio=ratios.get("MEMORY_MB", node.ram_allocation_ratio),
+        disk_allocation_ratio=ratios.get("DISK_GB", node.disk_allocation_ratio),
+    )
 
 
 def _with_known_ratio(wanted: Inventory, known: tuple[int, dict[str, Any]] | None) -> Inventory:

@@ -111,8 +111,10 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InventoryFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """One inventory. `pending`: the part of `used` that the node does not report yet, because it has not processed the
-    claims.
+    """One inventory.
+
+    `pending`: the part of `used` that the node does not report yet, because it has not processed the claims.
+    `allocation_ratio`: None: that of the node's row.
     """
 
     capacity: int
@@ -122,6 +124,7 @@ class InventoryFacts(msgspec.Struct, frozen=True, kw_only=True):
     min_unit: int = 1
     max_unit: int
     step_size: int = 1
+    allocation_ratio: float | None = None
 
 
 def merge_inventories(one: InventoryFacts, other: InventoryFacts) -> InventoryFacts:
@@ -239,6 +242,11 @@ def cpu_inventory(inventories: Mapping[str, InventoryFacts]) -> InventoryFacts |
     )
 
 
+def ratio_of(inventory: InventoryFacts | None, reported: float) -> float:
+    """Returns the ratio of the inventory, by which claims count. The node's row has it from the next audit on."""
+    return reported if inventory is None or inventory.allocation_ratio is None else inventory.allocation_ratio
+
+
 def host_record(
     node: Mapping[str, Any], inventories: dict[str, InventoryFacts], pending: int, **facts: Any
 ) -> HostRecord:
@@ -267,9 +275,9 @@ def host_record(
         num_instances=len(facts["instances"]),
         num_io_ops=counted(stats, "io_workload") + pending,
         failed_builds=counted(stats, "failed_builds"),
-        ram_allocation_ratio=node["ram_allocation_ratio"],
-        cpu_allocation_ratio=node["cpu_allocation_ratio"],
-        disk_allocation_ratio=node["disk_allocation_ratio"],
+        ram_allocation_ratio=ratio_of(inventories.get("MEMORY_MB"), node["ram_allocation_ratio"]),
+        cpu_allocation_ratio=ratio_of(inventories.get("VCPU"), node["cpu_allocation_ratio"]),
+        disk_allocation_ratio=ratio_of(inventories.get("DISK_GB"), node["disk_allocation_ratio"]),
         host_ip=node["host_ip"],
         inventories=inventories,
         **facts,

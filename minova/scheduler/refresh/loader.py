@@ -200,7 +200,7 @@ class Reader:
         inventories: dict[str, dict[str, InventoryFacts]] = defaultdict(dict)
         ids: dict[str, int] = {}
         for uuid, name, provider_id, *numbers in queries.INVENTORIES.rows(self._session, node_ids):
-            capacity, used, reserved, min_unit, max_unit, step = numbers
+            capacity, used, reserved, min_unit, max_unit, step, ratio = numbers
             ids[uuid] = provider_id
             inventory = InventoryFacts(
                 capacity=capacity,
@@ -210,6 +210,7 @@ class Reader:
                 min_unit=min_unit,
                 max_unit=max_unit,
                 step_size=step,
+                allocation_ratio=ratio,
             )
             known = inventories[uuid].get(name)
             inventories[uuid][intern(name)] = intern(

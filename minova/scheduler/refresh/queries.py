@@ -80,6 +80,7 @@ INVENTORIES = _query(
         Inv.min_unit,
         Inv.max_unit,
         Inv.step_size,
+        Inv.allocation_ratio,
     )
     .join(Provider, Provider.id == Inv.provider_id)
     .join(Root, Root.id == Provider.root_provider_id)

@@ -28,6 +28,7 @@ from minova.objects.network.physical_networks import segment_of
 from minova.objects.servers.server_status import Status, status_of
 from minova.objects.servers.states import power_state_of
 from minova.objects.unexpected.removal_rules import WHY, Verdict
+from minova.placement.nodes import inventories
 
 
 class Pages(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,7 +149,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
 def show(api: Collaborators, call: Call) -> dict[str, Any]:
     with api.db.read() as session:
         row = hypervisors.find(call, session)
-        node = compute_nodes.to_object(row, pci_devices.of_node(session, row.id))
+        node = inventories.with_ratios(session, compute_nodes.to_object(row, pci_devices.of_node(session, row.id)))
         audit = node_audits.of_nodes(session, [row.id]).get(row.id)
         servers = read_services.servers_on(session, row.host, row.hypervisor_hostname)
         overview = Overview(
@@ -156,7 +157,7 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
             hypervisor_hostname=row.hypervisor_hostname,
             host=row.host,
             allocation_ratios=Ratios(
-                cpu=row.cpu_allocation_ratio, ram=row.ram_allocation_ratio, disk=row.disk_allocation_ratio
+                cpu=node.cpu_allocation_ratio, ram=node.ram_allocation_ratio, disk=node.disk_allocation_ratio
             ),
             numa_cells=tuple(cell_of(cell) for cell in (node.numa_topology.cells if node.numa_topology else ())),
             pci_device_pools=node.pci_device_pools,

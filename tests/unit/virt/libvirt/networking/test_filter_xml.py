@@ -15,10 +15,11 @@ MAC = "fa:16:3e:00:00:0f"
 FOUR = VifSubnet(id="4", cidr="10.1.0.0/24", gateway_ip="10.1.0.1")
 PORT = "7d1f0c52-0000-4000-8000-000000000001"
 Row = tuple[str, str, str, dict[str, str]]
+TAGGED = [("drop", "inout", "mac", {"protocolid": number}) for number in ("0x8100", "0x88a8", "0x9100")]
 
 
 def rules(**values: Any) -> list[Row]:
-    """(action, direction, protocol, what it matches) in the order in which they hold."""
+    """(action, direction, protocol, what it matches) in the order in which they hold, after those of tagged frames."""
     vif = Vif(
         port_id=PORT,
         mac_address=MAC,
@@ -33,7 +34,9 @@ def rules(**values: Any) -> list[Row]:
     root = ET.fromstring(filter_xml(vif))
     assert (root.get("name"), root.findtext("uuid")) == (filter_name(PORT), PORT)
     every = sorted(root.findall("rule"), key=lambda rule: int(rule.get("priority", "")))
-    return [(str(rule.get("action")), str(rule.get("direction")), rule[0].tag, dict(rule[0].attrib)) for rule in every]
+    found = [(str(rule.get("action")), str(rule.get("direction")), rule[0].tag, dict(rule[0].attrib)) for rule in every]
+    assert found[: len(TAGGED)] == TAGGED, "no frame with a VLAN tag passes, whatever the port"
+    return found[len(TAGGED) :]
 
 
 def test_guest_sends_from_its_own_addresses_alone() -> None:
