@@ -197,7 +197,15 @@ class InterfaceDetachFailed(MinovaError):
     """A running guest does not release an interface."""
 
 
-class QuiesceFailed(MinovaError):
+class GuestAgentRefused(MinovaError):
+    """The agent in the guest has refused a command. `agent_reason`: its own words, in one line; empty if it gave none."""
+
+    def __init__(self, text: str = "", agent_reason: str = "") -> None:
+        super().__init__(text)
+        self.agent_reason = agent_reason
+
+
+class QuiesceFailed(GuestAgentRefused):
     """The guest's file systems could not be frozen for a snapshot whose image requires that.
 
     Not a Conflict, because Conflict means that the image was already uploaded.

@@ -84,6 +84,8 @@ class FakeConductor:
         self.delete_failures: list[tuple[str, str, str]] = []
         self.steps: list[tuple[str, int, str]] = []
         self.actions: dict[str, tuple[int, ServerAction]] = {}
+        self.forced: list[int] = []  # actions that have forced their guests
+        self.agent_reasons: list[str] = []  # of failed actions
         self.progressed: list[str] = []
         # `again` of each `begin_action`
         self.begun: list[bool] = []
@@ -501,11 +503,14 @@ class FakeConductor:
         host: str,
         power_state: int,
         kept: bool = False,
+        forced: bool = False,
     ) -> None:
         def work() -> None:
             action = self._action(instance_uuid, action_id, host)
             if action is not None:
                 del self.actions[instance_uuid]
+                if forced:
+                    self.forced.append(action_id)
                 state = PowerState(power_state)
                 vm_state = action.after_success(self.instances[instance_uuid].vm_state)
                 self.change(instance_uuid, vm_state=vm_state, task_state=None, power_state=state)
@@ -525,9 +530,11 @@ class FakeConductor:
         kind: str = "",
         power_state: int | None = None,
         untouched: bool = False,
+        agent_reason: str = "",
     ) -> None:
         def work() -> None:
             if self._action(instance_uuid, action_id, host) is not None:
+                self.agent_reasons.append(agent_reason)
                 del self.actions[instance_uuid]
                 self.change(instance_uuid, task_state=None)
                 self.action_failures.append((instance_uuid, action_id, reason))

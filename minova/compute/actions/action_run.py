@@ -57,6 +57,7 @@ class ActionRun:
     `untouched`: a failure now leaves the guest as it was.
     `step`: the task state that was reported last; empty: none was.
     `kept`: the guest was left as it is, because it was already as the action wants it.
+    `forced`: the guest did not shut itself down in time, and was forced.
     `is_stale`: the conductor has answered that the action is no longer in progress. If the work has succeeded
     nevertheless, it is reported.
     `ask` asks the conductor whether the action is still in progress, with the task state given to `confirm`. It raises
@@ -79,6 +80,7 @@ class ActionRun:
         self.untouched = False
         self.step = ""
         self.kept = False
+        self.forced = False
         self.is_stale = False
         self._ask = ask
 

@@ -82,6 +82,7 @@ class Power:
         if is_down:
             return self._driver.power_on(run.instance)
         LOG.info("Instance %s has not shut down within %g s: it is rebooted hard", run.instance.uuid, timeout)
+        run.forced = True
         return self.hard_reboot(run)
 
     def hard_reboot(self, run: ActionRun) -> PowerState:
@@ -101,6 +102,7 @@ class Power:
             if is_down:
                 return
             run.confirm(step)
+            run.forced = True
         self._driver.power_off(uuid)
 
     def state(self, instance_uuid: str) -> PowerState:

@@ -29,6 +29,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = ""
     untouched: bool = False
     kept: bool = False
+    forced: bool = False
+    agent_reason: str = ""
     action: str = ""
 
 

@@ -241,7 +241,7 @@ class InstanceActions:
                 with self._progress.during(run, time_limit):
                     result = self._act(action, action_id, run)
             except ActionEnded as error:
-                LOG.info("%s of instance %s ends: %s", action.name, uuid, error)
+                LOG.info("Instance %s is not %s: %s", uuid, action.done, error)
                 return
             self._record(ctx, action, run.instance, result)
             self._results.keep(result)
@@ -260,7 +260,7 @@ class InstanceActions:
             return None
         ended = self._recorded(ctx, uuid, action_id)
         if ended is not None:
-            LOG.warning("%s of instance %s has ended here before; it is only reported", ended.action, uuid)
+            LOG.warning("Action %d of instance %s has ended here before; it is only reported", action_id, uuid)
             return ended
         if instance.attempt < record.attempt:
             reason = (
@@ -319,9 +319,9 @@ class InstanceActions:
         except Exception as error:
             run.require_wanted()
             LOG.warning(
-                "%s of instance %s failed: %s",
-                action.name,
+                "Instance %s could not be %s: %s",
                 uuid,
+                action.done,
                 error,
                 exc_info=not isinstance(error, errors.MinovaError),
             )
@@ -332,6 +332,7 @@ class InstanceActions:
                 reason=str(error) or type(error).__name__,
                 kind=kind_of(error),
                 untouched=run.untouched,
+                agent_reason=error.agent_reason if isinstance(error, errors.GuestAgentRefused) else "",
                 action=action.kind,
             )
         if not run.is_stale:
@@ -341,6 +342,7 @@ class InstanceActions:
             action_id=action_id,
             power_state=int(power_state),
             kept=run.kept,
+            forced=run.forced,
             action=action.kind,
         )
 
@@ -357,12 +359,12 @@ class InstanceActions:
                 if not action.repeatable:
                     raise
                 busy_since = self._busy_since(busy_since, error)
-                LOG.info("%s of instance %s waits: %s", action.name, uuid, error)
+                LOG.info("Instance %s waits to be %s: %s", uuid, action.done, error)
             except errors.HypervisorUnavailable as error:
                 again += 1
                 if not action.repeatable or again > MOST_AGAIN:
                     raise
-                LOG.warning("%s of instance %s waits for the hypervisor: %s", action.name, uuid, error)
+                LOG.warning("Instance %s waits for the hypervisor to be %s: %s", uuid, action.done, error)
                 self._await_hypervisor(run, error)
             run.untouched = False
             self._repeat.pause(HYPERVISOR_PAUSE)
@@ -420,10 +422,11 @@ class InstanceActions:
                 host=self._host,
                 power_state=int(power_state),
                 kept=result.kept,
+                forced=result.forced,
             ),
             REPORT_PATIENCE,
         )
-        LOG.info("%s of instance %s is done", action.name, uuid)
+        LOG.info("Instance %s was %s", uuid, action.done)
         for tracker in self._nodes.trackers():
             tracked = tracker.holds(uuid)
             if tracked is not None and action is SHELVE_OFFLOAD:
@@ -447,6 +450,7 @@ class InstanceActions:
                 kind=result.kind,
                 power_state=result.power_state,
                 untouched=result.untouched,
+                agent_reason=result.agent_reason,
             ),
             REPORT_PATIENCE,
         )

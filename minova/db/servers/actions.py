@@ -129,6 +129,14 @@ def explain_wait(session: Session, action_id: int, failure: Failure | None) -> N
         session.connection().execute(statement.values(values))
 
 
+def explain_success(session: Session, action_ids: Collection[int], text: str) -> None:
+    """Says in the records of actions that have succeeded, and in their events, in which way."""
+    for model, values in ((InstanceAction, {"message": text}), (InstanceActionEvent, {"details": text})):
+        key = InstanceAction.id if model is InstanceAction else InstanceActionEvent.action_id
+        done = (key.in_(sorted(action_ids)), model.result == "Success")
+        session.connection().execute(update(model).where(*done).values(values))
+
+
 def last_failed(session: Session, instance_uuid: str) -> tuple[int, str | None] | None:
     """Returns the id and the event of the instance's newest action if it has failed."""
     model = InstanceAction

@@ -144,7 +144,7 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def done(self) -> str:
         """Returns what has become of a server after it: `stopped`, for sentences."""
-        return DONE.get(self.kind, self.name)
+        return DONE[self.kind]
 
     @property
     def begins_in(self) -> frozenset[VmState]:

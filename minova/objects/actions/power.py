@@ -3,6 +3,9 @@
 from minova.objects.actions.action import Arguments, ServerAction
 from minova.objects.servers.states import TaskState, VmState
 
+FORCED_OFF = "The guest did not shut down in time, and was powered off."
+FORCED_REBOOT = "The guest did not shut down in time, and was rebooted hard."
+
 
 class RebootArguments(Arguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`type`: SOFT or HARD, case-insensitive."""

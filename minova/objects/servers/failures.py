@@ -49,6 +49,7 @@ TEXTS: Mapping[str, str] = {
     "IpAddressGenerationFailure": "No address is left on a network of the server.",
     "GuestAgentNotEnabled": "The agent in the guest is not enabled.",
     "GuestAgentUnresponsive": "The agent in the guest does not answer.",
+    "GuestAgentRefused": "The agent in the guest refuses it.",
     "GuestNotRunning": "The guest is not running.",
     "GuestDiskFull": "The guest stands still, because a disk of its host is full.",
     "GuestDiskFailed": "The guest stands still, because its disk cannot be read or written.",
@@ -90,8 +91,8 @@ CAUSED_BY_REQUEST = frozenset(
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """`text`: for users, if it differs from that of the kind. It consists of fixed texts and values of the request
-    itself.
+    """`text`: for users, if it differs from that of the kind. It consists of fixed texts, values of the request itself, and
+    words of the guest's own agent.
     """
 
     kind: str
@@ -106,6 +107,11 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 def text_of(kind: str | None) -> str:
     """Returns the fixed text for users; `kind` None: an older release has recorded no kind."""
     return TEXTS.get(kind or "", UNKNOWN)
+
+
+def said_by_agent(kind: str, agent_reason: str) -> str:
+    """Returns the text for users of a refusal by the guest's agent; empty if the agent gave no reason."""
+    return f"{text_of(kind)} It says: {agent_reason.rstrip('.')}." if agent_reason else ""
 
 
 def kind_of(error: Exception) -> str:

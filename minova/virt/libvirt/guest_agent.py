@@ -4,6 +4,7 @@ A guest is not trusted: its agent may not answer, or answer incompletely, so eac
 """
 
 import logging
+import re
 
 import libvirt
 
@@ -16,6 +17,9 @@ LOG = logging.getLogger(__name__)
 # Time limits in seconds for a guest to change a password, and to freeze its file systems, which flushes their unwritten
 # data.
 PASSWORD_TIMEOUT, QUIESCE_TIMEOUT = 20, 60
+_REFUSAL = re.compile(r"unable to execute QEMU agent command '[^']*'(?:: (?P<reason>.*))?", re.DOTALL)
+# As many letters of the agent's reason as a report has room for.
+LONGEST_REASON = 255
 _SNAPSHOT_QUIESCED = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_QUIESCE
 
 
@@ -36,8 +40,8 @@ def admin_user(image: Image | None) -> str:
 
 
 def set_password(domain: libvirt.virDomain, image: Image | None, password: str) -> None:
-    """Raises GuestAgentNotEnabled or GuestAgentUnresponsive. Other errors of libvirt are raised as they are, without
-    the password.
+    """Raises GuestAgentNotEnabled, GuestAgentUnresponsive or GuestAgentRefused. Other errors of libvirt are raised as they
+    are. No text contains the password.
     """
     if not has_agent(image):
         raise errors.GuestAgentNotEnabled("QEMU guest agent is not enabled")
@@ -47,7 +51,10 @@ def set_password(domain: libvirt.virDomain, image: Image | None, password: str) 
     except libvirt.libvirtError as error:
         if error.get_error_code() == libvirt.VIR_ERR_AGENT_UNRESPONSIVE:
             raise errors.GuestAgentUnresponsive(str(error)) from None
-        raise
+        if (reason := refusal(error)) is None:
+            raise
+        said = reason.replace(password, "***") if password else reason
+        raise errors.GuestAgentRefused(f"The guest's agent refuses the password: {said}", said) from None
 
 
 def take_snapshot(domain: libvirt.virDomain, xml: str, flags: int, image: Image | None) -> None:
@@ -65,13 +72,26 @@ def take_snapshot(domain: libvirt.virDomain, xml: str, flags: int, image: Image 
             if meaning(error) in {errors.DiskFull, errors.GuestBusy}:
                 raise
             if requires_quiesce(image):
-                raise errors.QuiesceFailed(f"The guest could not be quiesced: {error}") from error
+                text = f"The guest could not be quiesced: {error}"
+                raise errors.QuiesceFailed(text, refusal(error) or "") from error
             LOG.info("The snapshot of %s is not quiesced: %s", domain.name(), error)
         else:
             return
     elif requires_quiesce(image):
         raise errors.QuiesceFailed("The image requires a quiesced snapshot: QEMU guest agent is not enabled")
     domain.snapshotCreateXML(xml, flags)
+
+
+def refusal(error: libvirt.libvirtError) -> str | None:
+    """Returns what the agent has answered, in one line of at most LONGEST_REASON letters; None if it has refused nothing.
+
+    libvirt has no code of its own for it (`qemuAgentCheckError`), so the text decides.
+    """
+    found = _REFUSAL.search(str(error))
+    if error.get_error_code() != libvirt.VIR_ERR_INTERNAL_ERROR or found is None:
+        return None
+    letters = (letter if letter.isprintable() else " " for letter in found["reason"] or "")
+    return " ".join("".join(letters).split())[:LONGEST_REASON]
 
 
 def _flag(image: Image | None, name: str) -> bool:

@@ -131,7 +131,7 @@ class EndActions:
         if earlier is None or not action.interrupts(earlier, instance.state[1]):
             raise errors.Conflict(f"Cannot '{action.name}' instance {instance.uuid} while another task is in progress")
         co_ending = self._kinds[action.kind].co_ending_actions(task)
-        interrupted = Failure(kind="Interrupted", details=f"{action.name} was requested meanwhile")
+        interrupted = Failure(kind="Interrupted", details=f"the server was to be {action.done} meanwhile")
         self.abandon(session, task, instance.state[1], interrupted, co_ending)
         tasks.remove(session, [instance.uuid])
         return co_ending

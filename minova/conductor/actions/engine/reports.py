@@ -22,8 +22,9 @@ from minova.contracts.conductor.computes.actions import ActionReportsApi
 from minova.db.models import Task, TaskStep
 from minova.db.servers import actions, instances, migrations, tasks
 from minova.objects.actions.action import ServerAction
+from minova.objects.actions.power import FORCED_OFF, FORCED_REBOOT, REBOOT_SOFT
 from minova.objects.actions.table import ACTIONS, BY_KIND
-from minova.objects.servers.failures import Failure
+from minova.objects.servers.failures import Failure, said_by_agent
 from minova.objects.servers.migration import Hold
 from minova.objects.servers.states import PowerState, TaskState
 
@@ -45,7 +46,7 @@ _RESULT_UNKNOWN = Failure(
 
 
 class Success(msgspec.Struct, frozen=True, kw_only=True):
-    """The report that a host has done an action. `kept`: the guest was left as it was."""
+    """The report that a host has done an action. `kept`: the guest was left as it was. `forced`: it was forced off."""
 
     ctx: RequestContext
     instance_uuid: str
@@ -53,6 +54,7 @@ class Success(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     power_state: PowerState
     kept: bool = False
+    forced: bool = False
 
 
 class ActionReports(ActionReportsApi):
@@ -104,6 +106,7 @@ class ActionReports(ActionReportsApi):
         host: str,
         power_state: int,
         kept: bool = False,
+        forced: bool = False,
     ) -> None:
         """Reports that arrive at the same time share a transaction."""
         state = _power_state(power_state) or PowerState.NOSTATE
@@ -114,6 +117,7 @@ class ActionReports(ActionReportsApi):
             host=host,
             power_state=state,
             kept=kept,
+            forced=forced,
         )
         self._successes.run(report)
 
@@ -127,9 +131,11 @@ class ActionReports(ActionReportsApi):
         kind: str = "",
         power_state: int | None = None,
         untouched: bool = False,
+        agent_reason: str = "",
     ) -> None:
         """The instance returns to its earlier state, or to the one that the action defines."""
-        failure, state = Failure(kind=kind, details=reason), _power_state(power_state)
+        failure = Failure(kind=kind, details=reason, text=said_by_agent(kind, agent_reason))
+        state = _power_state(power_state)
 
         def work(session: Session) -> None:
             locked = lock_on(session, instance_uuid, action_id, host)
@@ -157,7 +163,7 @@ class ActionReports(ActionReportsApi):
         payload = locked.payload
         if payload.waits == failure.kind:
             return payload
-        LOG.warning("%s of instance %s waits: %s", locked.action.name, locked.task.instance_uuid, failure.details)
+        LOG.warning("Instance %s waits to be %s: %s", locked.task.instance_uuid, locked.action.done, failure.details)
         actions.explain_wait(session, locked.task.action_id or 0, failure)
         return msgspec.structs.replace(payload, waits=failure.kind)
 
@@ -204,6 +210,8 @@ class ActionReports(ActionReportsApi):
             after = done.action.after_success(done.instance.state[0])
             endings[report.instance_uuid] = Ending(locked=done, after=after, values=values, kept=report.kept)
         self._ends.end_all(session, [*endings.values()])
+        for text, forced in _forced(reports, endings).items():
+            actions.explain_success(session, forced, text)
         started = [uuid for uuid, ending in endings.items() if _has_started(ending)]
         if started:
             migrations.change_holds(session, started, Hold.NONE, self._worker.at(), self._worker.now())
@@ -223,7 +231,7 @@ class ActionReports(ActionReportsApi):
         action = next((each for each in _ACCEPTED_LATE.get(event or "", ()) if vm_state in each.begins_in), None)
         if action is None or action_id != report.action_id or task_state is not None:
             return None
-        LOG.warning("Instance %s: %s has succeeded on %s after its end", uuid, action.name, report.host)
+        LOG.warning("Instance %s was %s on %s after the action had ended", uuid, action.done, report.host)
         busy = (vm_state, action.progress[0])
         instances.transition(session, [uuid], [instance.state], busy, updated_at=self._worker.at())
         actions.reopen(session, action_id)
@@ -231,6 +239,17 @@ class ActionReports(ActionReportsApi):
         assert again is not None
         done = Task(kind=action.kind, instance_uuid=uuid, action_id=action_id, host=report.host, payload={})
         return LockedAction(action=action, instance=again, task=done)
+
+
+def _forced(reports: Sequence[Success], endings: Mapping[str, Ending]) -> dict[str, list[int]]:
+    """Returns the records of actions that have forced their guests, by what these say of it."""
+    found: dict[str, list[int]] = {}
+    for report in reports:
+        ending = endings.get(report.instance_uuid)
+        if report.forced and ending is not None and ending.locked.task.action_id == report.action_id:
+            text = FORCED_REBOOT if ending.locked.action is REBOOT_SOFT else FORCED_OFF
+            found.setdefault(text, []).append(report.action_id)
+    return found
 
 
 def _has_started(ending: Ending) -> bool:

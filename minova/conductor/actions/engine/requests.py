@@ -123,7 +123,7 @@ class ServerActions(StartActionsApi):
         for topic, needed in action.since.items():
             if topic in levels and numbers(levels[topic]) < numbers(needed):
                 raise errors.PeerTooOld(
-                    f"{action.name} needs {topic} {needed}, and the oldest {topic} service that runs has {levels[topic]}"
+                    f"A server is {action.done} with {topic} {needed} or newer, and the oldest {topic} service that runs has {levels[topic]}"
                 )
 
     @staticmethod
@@ -221,7 +221,7 @@ class ServerActions(StartActionsApi):
             self._ends.fail(session, locked, failure)
             return
         LOG.warning(
-            "%s of instance %s ends without its host: %s", locked.action.name, locked.instance.uuid, failure.details
+            "Instance %s counts as %s without its host: %s", locked.instance.uuid, locked.action.done, failure.details
         )
         after = locked.action.after_success(locked.instance.state[0])
         self._ends.end_all(session, [Ending(locked=locked, after=after)])

@@ -31,7 +31,7 @@ class ActionReportsApi(Protocol):
         """
         ...
 
-    @call(since="1.7")
+    @call(since="1.7", added={"forced": "1.9"})
     def action_succeeded(
         self,
         ctx: RequestContext,
@@ -41,14 +41,16 @@ class ActionReportsApi(Protocol):
         host: Line,
         power_state: PowerNumber,
         kept: bool = False,
+        forced: bool = False,
     ) -> None:
         """The host has done the action. Idempotent; a stale report is ignored.
 
         `kept`: the guest already was as the action wants it, and was left alone.
+        `forced`: the guest was asked to shut itself down, did not do it in time, and was forced.
         """
         ...
 
-    @call(since="1.7")
+    @call(since="1.7", added={"agent_reason": "1.9"})
     def action_failed(
         self,
         ctx: RequestContext,
@@ -60,10 +62,12 @@ class ActionReportsApi(Protocol):
         kind: Line = "",
         power_state: PowerNumber | None = None,
         untouched: bool = False,
+        agent_reason: Line = "",
     ) -> None:
         """The host could not do the action. Idempotent; a stale report is ignored.
 
         `power_state`: the guest's state, if it is known.
         `untouched`: nothing has happened to the guest.
+        `agent_reason`: why the agent in the guest has refused, in its own words, which users see.
         """
         ...

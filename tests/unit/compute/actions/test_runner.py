@@ -88,6 +88,7 @@ def test_a_soft_reboot_shuts_the_guest_down_and_starts_it(compute: Compute) -> N
     ask(compute, REBOOT_SOFT, 1)
     done = [call for call in compute.hypervisor.calls if call in {"shut_down", "power_on", "hard_reboot"}]
     assert done == ["shut_down", "power_on"]
+    assert compute.conductor.forced == []
 
 
 def test_a_soft_reboot_of_a_guest_that_does_not_listen_becomes_a_hard_one(compute: Compute) -> None:
@@ -96,7 +97,16 @@ def test_a_soft_reboot_of_a_guest_that_does_not_listen_becomes_a_hard_one(comput
     ask(compute, REBOOT_SOFT, 1)
     done = [call for call in compute.hypervisor.calls if call in {"shut_down", "power_on", "hard_reboot"}]
     assert done == ["shut_down", "hard_reboot"]
+    assert compute.conductor.forced == [1]
     assert state(compute) == (VmState.ACTIVE, None, PowerState.RUNNING)
+
+
+@pytest.mark.parametrize(("listens", "forced"), [(True, []), (False, [1])])
+def test_a_stop_reports_whether_it_has_forced_the_guest(compute: Compute, listens: bool, forced: list[int]) -> None:
+    compute.hypervisor.shuts_down = listens
+    ask(compute, STOP, 1)
+    assert compute.conductor.forced == forced
+    assert state(compute) == (VmState.STOPPED, None, PowerState.SHUTDOWN)
 
 
 def test_a_hard_reboot_ends_the_wait_of_a_soft_one(compute: Compute) -> None:
@@ -587,6 +597,13 @@ def test_a_password_is_given_to_a_guest_that_runs(compute: Compute) -> None:
     ask(compute, CHANGE_PASSWORD, 7)
     assert compute.hypervisor.passwords == {"i": PASSWORD}
     assert PASSWORD not in repr(compute.conductor.__dict__)
+
+
+def test_refusal_by_the_agent_is_reported_with_its_reason(compute: Compute) -> None:
+    refused = errors.GuestAgentRefused("refused: too short", "too short")
+    with compute.hypervisor_fails("set_admin_password", error=refused):
+        ask(compute, CHANGE_PASSWORD, 7)
+    assert compute.conductor.agent_reasons == ["too short"]
 
 
 def test_a_guest_that_does_not_run_takes_no_password(compute: Compute) -> None:

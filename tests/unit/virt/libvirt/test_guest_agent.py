@@ -71,10 +71,36 @@ def test_without_an_agent_no_guest_is_asked(guest: Image | None) -> None:
 def test_an_agent_that_does_not_answer_is_told_from_one_that_refuses() -> None:
     with pytest.raises(errors.GuestAgentUnresponsive):
         guest_agent.set_password(Domain(UNRESPONSIVE), image(), "pw")
-    refused = libvirt_error("unable to execute QEMU agent command", libvirt.VIR_ERR_INTERNAL_ERROR)
-    with pytest.raises(libvirt.libvirtError, match="unable to execute") as raised:
-        guest_agent.set_password(Domain(refused), image(), "pw")
+    broken = libvirt_error("child process died", libvirt.VIR_ERR_INTERNAL_ERROR)
+    with pytest.raises(libvirt.libvirtError, match="child process died") as raised:
+        guest_agent.set_password(Domain(broken), image(), "pw")
     assert "pw" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (": child process has failed to set user password", "child process has failed to set user password"),
+        (": BAD PASSWORD:\n\x1b[31m s3cr3t is a word", "BAD PASSWORD: [31m *** is a word"),
+        (": " + "x" * 1000, "x" * guest_agent.LONGEST_REASON),
+        ("", ""),
+    ],
+)
+def test_refusal_of_the_agent_has_its_reason_in_one_line_and_without_the_password(answer: str, reason: str) -> None:
+    text = f"internal error: unable to execute QEMU agent command 'guest-set-user-password'{answer}"
+    domain = Domain(libvirt_error(text, libvirt.VIR_ERR_INTERNAL_ERROR))
+    with pytest.raises(errors.GuestAgentRefused) as raised:
+        guest_agent.set_password(domain, image(), "s3cr3t")
+    assert raised.value.agent_reason == reason
+    assert str(raised.value) == f"The guest's agent refuses the password: {reason}"
+
+
+def test_snapshot_that_the_agent_refuses_has_its_reason() -> None:
+    text = "internal error: unable to execute QEMU agent command 'guest-fsfreeze-freeze': a hook has failed"
+    domain = Domain(libvirt_error(text, libvirt.VIR_ERR_INTERNAL_ERROR))
+    with pytest.raises(errors.QuiesceFailed) as raised:
+        guest_agent.take_snapshot(domain, "<xml/>", 4, image(os_require_quiesce="yes"))
+    assert raised.value.agent_reason == "a hook has failed"
 
 
 def test_snapshot_is_quiesced_in_one_call_of_libvirt() -> None:

@@ -44,16 +44,18 @@ def _has_ended(session: Session, call: Call, instance_uuid: str) -> bool:
     if action.result != "Error":
         return True
     kinds = [event.kind for event in instances.events(session, action.id)]
-    raise _error(instance_uuid, kinds[0] if kinds else None)
+    raise _error(instance_uuid, kinds[0] if kinds else None, action.message or "")
 
 
-def _error(instance_uuid: str, kind: str | None) -> errors.MinovaError:
+def _error(instance_uuid: str, kind: str | None, message: str) -> errors.MinovaError:
     if kind == errors.GuestAgentNotEnabled.__name__:
         return errors.GuestAgentNotEnabled("QEMU guest agent is not enabled")
     if kind == errors.GuestAgentUnresponsive.__name__:
         return errors.GuestAgentUnresponsive("Unable to set password on instance")
     if kind == errors.GuestNotRunning.__name__:
         return _failed(instance_uuid, f"instance {instance_uuid} is not running")
+    if kind == errors.GuestAgentRefused.__name__:
+        return _failed(instance_uuid, f"error setting admin password. {message}")
     return _failed(instance_uuid, "error setting admin password")
 
 

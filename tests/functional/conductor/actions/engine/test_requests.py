@@ -374,7 +374,7 @@ def test_an_action_is_refused_while_a_service_runs_that_does_not_know_its_states
 ) -> None:
     uuid = harness.active()
     harness.conductor.collaborators.actions._levels = lambda: {topic: level}
-    with pytest.raises(errors.PeerTooOld, match=f"stop needs {topic} .*has {level}"):
+    with pytest.raises(errors.PeerTooOld, match=f"A server is stopped with {topic} .*has {level}"):
         harness.act(uuid, "stop")
     assert harness.state(uuid) == "active/None on a"
     assert harness.actions(uuid) == [("create", "Success")]

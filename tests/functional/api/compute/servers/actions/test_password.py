@@ -33,6 +33,14 @@ def test_each_failure_is_answered_as_nova_does(stocked: Cloud, kind: str, status
     assert (answered, fault["message"]) == (status, text.format(server))
 
 
+def test_refusal_of_the_agent_is_answered_with_its_reason(stocked: Cloud) -> None:
+    server = stocked.make_server()["id"]
+    stocked.conductor.host_failure = "GuestAgentRefused"
+    status, document = stocked.ask("POST", f"/v2.1/servers/{server}/action", BODY)
+    text = f"Failed to set admin password on {server} because error setting admin password. why"
+    assert (status, document["conflictingRequest"]["message"]) == (409, text)
+
+
 @pytest.mark.parametrize(
     "body", [None, {}, {"adminPass": 5}, {"adminPass": None}, {"adminPass": "x", "user": "y"}, "x"]
 )
