@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from oslo_config import cfg
 
+from minova.api.compute.servers.console_page import ConsolePage
 from minova.api.http.waiting import WaitingRequests
 from minova.api.image.collaborators import ImageService
 from minova.api.image.proxy import ImageProxy
@@ -26,6 +27,7 @@ class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
     `waiting`: places for requests that wait for a guest.
     `images`: finds the images of servers.
     `image_proxy`: serves `/images`.
+    `console_page`: whether the console proxy serves one.
     `neutron`: provides the networks of new servers; None: minova itself does.
     """
 
@@ -37,3 +39,4 @@ class Collaborators(msgspec.Struct, frozen=True, kw_only=True):
     images: ImageService = BuiltInImages()
     image_proxy: ImageProxy
     neutron: NeutronClient | None = None
+    console_page: ConsolePage = msgspec.field(default_factory=ConsolePage)

@@ -14,6 +14,7 @@ import websocket
 
 from minova import conf as configuration
 from minova import errors
+from minova.api.compute.servers.console_page import ANSWERED, ConsolePage
 from minova.consoleproxy import server as proxy_server
 from minova.consoleproxy.handler import MAX_FRAME
 from minova.consoleproxy.server import ConsoleProxy
@@ -447,6 +448,31 @@ def test_slow_handshake_keeps_no_one_waiting(tmp_path: Path, monkeypatch: pytest
             connection.close()
     finally:
         site.close()
+
+
+@pytest.mark.parametrize("has_page", [True, False])
+def test_address_of_a_proxy_without_a_page_is_refused_with_the_reason(tmp_path: Path, has_page: bool) -> None:
+    site = Site(tmp_path, **({} if has_page else {"web": str(tmp_path / "absent")}))
+    url = f"http://127.0.0.1:{site.proxy.port}/vnc_lite.html"
+    now = [0.0]
+    page = ConsolePage(clock=lambda: now[0])
+    try:
+        if has_page:
+            page.require(url)
+        else:
+            with pytest.raises(
+                errors.ConsoleTypeUnavailable, match=f"at {url} has no page .*install the package novnc"
+            ):
+                page.require(url)
+    finally:
+        site.close()
+    if has_page:
+        page.require(url)  # remembered
+    else:
+        with pytest.raises(errors.ConsoleTypeUnavailable):
+            page.require(url)
+    now[0] = ANSWERED
+    page.require(url)  # a proxy that does not answer
 
 
 def test_bug_a_proxy_without_a_page_says_so(tmp_path: Path) -> None:

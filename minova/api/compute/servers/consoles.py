@@ -129,6 +129,8 @@ def _opened(api: Collaborators, call: Call, wanted: str) -> str:
     # Only checks that the console exists now. The proxy requests its place again.
     ask = partial(host.get_console, call.ctx, instance_uuid=row.uuid, console_type=wanted)
     from_host(call, row, f"{wanted} console", ask)
+    if wanted == ConsoleType.NOVNC:
+        api.console_page.require(str(api.conf.vnc.novncproxy_base_url))
     token = api.conductor.create_console_token(call.ctx, instance_uuid=row.uuid, console_type=wanted)
     return address(api, ConsoleType(wanted), token)
 

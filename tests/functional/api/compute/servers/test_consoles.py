@@ -1,5 +1,7 @@
 """Addresses of consoles, as OpenStack's clients ask for them."""
 
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
 import pytest
@@ -7,6 +9,14 @@ import pytest
 from minova import errors
 from minova.context import RequestContext
 from tests.functional.api.conftest import Cloud
+
+
+class NoPage(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_error(404)
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        pass
 
 
 @pytest.fixture
@@ -25,6 +35,19 @@ def test_screen_has_the_address_of_the_page(stocked: Cloud, server: str) -> None
     status, answer = console(stocked, server, "os-getVNCConsole", {"type": "novnc"})
     url = "http://127.0.0.1:6080/vnc_lite.html?path=%3Ftoken%3Dtoken-of-novnc"
     assert (status, answer) == (200, {"console": {"type": "novnc", "url": url}})
+
+
+def test_screen_without_a_page_is_refused_with_the_reason(stocked: Cloud, server: str) -> None:
+    """The listener of any server that answers 404 stands for a proxy without noVNC."""
+    with HTTPServer(("127.0.0.1", 0), NoPage) as proxy:
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{proxy.server_port}/vnc_lite.html"
+        stocked.conf.set_override("novncproxy_base_url", url, group="vnc")
+        status, answer = console(stocked, server, "os-getVNCConsole", {"type": "novnc"})
+        serial, _ = console(stocked, server, "os-getSerialConsole", {"type": "serial"})
+        proxy.shutdown()
+    assert (status, serial) == (400, 200)
+    assert f"the console proxy at {url} has no page of noVNC" in answer["badRequest"]["message"]
 
 
 def test_serial_console_has_the_address_of_a_websocket(stocked: Cloud, server: str) -> None:
