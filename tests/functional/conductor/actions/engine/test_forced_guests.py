@@ -1,5 +1,7 @@
 """The record of an action says that its guest did not shut itself down in time, and what was done then."""
 
+from typing import Any
+
 import pytest
 from sqlalchemy import select
 
@@ -22,7 +24,7 @@ def test_the_record_of_a_forced_guest_says_so(
 ) -> None:
     uuid = harness.active()
     action = harness.act(uuid, kind)
-    report = {"instance_uuid": uuid, "action_id": action, "host": "a", "power_state": power_state}
+    report: dict[str, Any] = {"instance_uuid": uuid, "action_id": action, "host": "a", "power_state": power_state}
     harness.conductor.action_succeeded(CTX, **report, forced=True)
     assert said(harness, action) == ("Success", text, text)
 
