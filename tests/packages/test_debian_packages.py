@@ -57,6 +57,7 @@ def machine() -> Iterator[Machine]:
         (root / "usr/sbin/policy-rc.d").chmod(0o755)
         shutil.copytree(folder / "packages", root / "packages")
         made = Machine(root)
+        made("apt-get", "update")  # mmdebstrap leaves no lists behind
         packages = [f"/packages/{file.name}" for file in sorted((root / "packages").glob("*.deb"))]
         made("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-y", "--no-install-recommends", *packages)
         yield made
