@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from oslo_config import cfg
 
-from minova.api.compute.servers.console_page import ConsolePage
+from minova.api.compute.console_page import ConsolePage
 from minova.api.http.waiting import WaitingRequests
 from minova.api.image.collaborators import ImageService
 from minova.api.image.proxy import ImageProxy

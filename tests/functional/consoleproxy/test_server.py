@@ -14,7 +14,7 @@ import websocket
 
 from minova import conf as configuration
 from minova import errors
-from minova.api.compute.servers.console_page import ANSWERED, ConsolePage
+from minova.api.compute.console_page import ANSWERED, ConsolePage
 from minova.consoleproxy import server as proxy_server
 from minova.consoleproxy.handler import MAX_FRAME
 from minova.consoleproxy.server import ConsoleProxy
