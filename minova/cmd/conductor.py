@@ -51,7 +51,7 @@ from minova.conductor.network.local_ranges import LocalRanges
 from minova.conductor.network.networks import Networks, Subnets
 from minova.conductor.network.neutron_interfaces import NeutronInterfaces
 from minova.conductor.network.ports import Ports
-from minova.conductor.network.security_groups import SecurityGroups
+from minova.conductor.network.security.security_groups import SecurityGroups
 from minova.conductor.network.servers import ServerPorts
 from minova.conductor.network.tags import NetworkTags
 from minova.conductor.notifications.instances import Notifications

@@ -33,7 +33,7 @@ from minova.conductor.network import attachments
 from minova.conductor.network.networks import Networks, Subnets
 from minova.conductor.network.neutron_interfaces import NeutronInterfaces
 from minova.conductor.network.ports import Ports
-from minova.conductor.network.security_groups import SecurityGroups
+from minova.conductor.network.security.security_groups import SecurityGroups
 from minova.conductor.network.tags import NetworkTags
 from minova.conductor.purge import HISTORY_INTERVAL, PURGE_INTERVAL, TRIM_INTERVAL, Purge
 from minova.conductor.quotas import Quotas

@@ -9,7 +9,8 @@ import msgspec
 from minova import errors
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
-from minova.api.network import common, networks, security_groups
+from minova.api.network import common, networks
+from minova.api.network.security import security_groups
 from minova.api.network.answers import PortAnswer
 from minova.api.network.collaborators import Collaborators
 from minova.api.network.common import Text, Unset

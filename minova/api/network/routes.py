@@ -1,7 +1,8 @@
 """The route table of the Network API."""
 
 from minova.api.http.definition import Route
-from minova.api.network import networks, ports, security_group_rules, security_groups, subnets, tags
+from minova.api.network import networks, ports, subnets, tags
+from minova.api.network.security import security_group_rules, security_groups
 from minova.api.network.overview import agents, ip_availability, not_served, quotas, versions
 
 ROUTES: tuple[Route, ...] = (

@@ -8,7 +8,8 @@ import msgspec
 from minova import errors
 from minova.api.http.call import Call
 from minova.api.http.definition import Handler, Route
-from minova.api.network import networks, ports, security_groups, subnets
+from minova.api.network import networks, ports, subnets
+from minova.api.network.security import security_groups
 from minova.api.network.collaborators import Collaborators
 from minova.api.policies.enforcer import Target
 from minova.db.networks import tags

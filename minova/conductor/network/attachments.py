@@ -20,7 +20,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.network.ports import MAC_TAKEN, PortCreation, Ports, not_found, require_free
-from minova.conductor.network.security_groups import SecurityGroups
+from minova.conductor.network.security.security_groups import SecurityGroups
 from minova.conductor.quotas import Quotas
 from minova.conductor.tasks.races import Races
 from minova.conductor.tasks.worker import Worker

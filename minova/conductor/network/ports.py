@@ -20,7 +20,7 @@ from minova.concurrency.batch_queue import BatchQueue, QueuedRequest
 from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.network.networks import changed, require
 from minova.conductor.network.networks import not_found as not_found_network
-from minova.conductor.network.security_groups import SecurityGroups, lock_for_ports, lock_groups
+from minova.conductor.network.security.security_groups import SecurityGroups, lock_for_ports, lock_groups
 from minova.conductor.quotas import Quotas, refused
 from minova.conductor.tasks.group_commit import GroupCommit
 from minova.conductor.tasks.races import Race, Races, repeat_lost

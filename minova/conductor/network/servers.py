@@ -12,7 +12,7 @@ from minova import errors
 from minova.codecs import Decoder
 from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.network.ports import LockedForPorts, PortCreation, Ports, require_free
-from minova.conductor.network.security_groups import SecurityGroups
+from minova.conductor.network.security.security_groups import SecurityGroups
 from minova.conductor.tasks.races import Races
 from minova.context import RequestContext
 from minova.db.models import Port as PortRow

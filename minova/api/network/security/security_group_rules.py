@@ -10,12 +10,13 @@ from minova import errors
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.http.structs import Int64
-from minova.api.network import common, security_groups
+from minova.api.network import common
+from minova.api.network.security import security_groups
 from minova.api.network.answers import SecurityGroupRuleAnswer
 from minova.api.network.collaborators import Collaborators
 from minova.api.network.common import Text
 from minova.api.network.resource import Creation, Resource
-from minova.api.network.security_groups import rule_view
+from minova.api.network.security.security_groups import rule_view
 from minova.api.policies.enforcer import Target
 from minova.db.networks import security_groups as stored
 from minova.objects.network import security_rules
