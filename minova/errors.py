@@ -329,6 +329,42 @@ class InvalidIpForNetwork(BadRequest):
     """No subnet of the network has this address."""
 
 
+class AddressGroupNotFound(NotFound):
+    pass
+
+
+class AddressesNotFound(NotFound):
+    """The address group lacks an address."""
+
+
+class AddressesAlreadyExist(BadRequest):
+    """The address group has an address already."""
+
+
+class AddressGroupInUse(Conflict):
+    """A rule of a security group names the address group."""
+
+
+class SubnetPoolNotFound(NotFound):
+    """There is no such subnet pool, or the caller may not see it."""
+
+
+class SubnetPoolDeleteError(BadRequest):
+    """Subnets have ranges of the subnet pool."""
+
+
+class SubnetAllocationError(Conflict):
+    """The subnet pool has no such free range."""
+
+
+class SubnetPoolQuotaExceeded(Conflict):
+    """The project has as much of the subnet pool as it may have."""
+
+
+class NetworkSubnetPoolAffinityError(BadRequest):
+    """The subnets of a network are not of one subnet pool."""
+
+
 class SecurityGroupInUse(Conflict):
     """A port has the group, or a rule of another group names it."""
 

@@ -234,6 +234,9 @@ _LOOKS: Mapping[str, Look] = {
     "update_subnet": _never,
     "update_port": _never,
     "update_network_tags": _never,
+    "update_address_group": _never,
+    "change_addresses": _never,
+    "update_subnet_pool": _never,
     "create_console_token": _never,  # a token that did not arrive expires
     "ensure_default_security_group": _never,
     "update_security_group": _never,
@@ -251,6 +254,8 @@ _LOOKS: Mapping[str, Look] = {
     "delete_subnet": _gone,
     "delete_port": _gone,
     "delete_security_group": _gone,
+    "delete_address_group": _gone,
+    "delete_subnet_pool": _gone,
     "delete_security_group_rule": _gone,
     "delete_service": _gone,
     "create_flavor": _flavor_as_asked,

@@ -48,11 +48,14 @@ from minova.conductor.network.attachments import Attachments
 from minova.conductor.network.backend import NetworkBackend, NetworkBackends
 from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.network.local_ranges import LocalRanges
-from minova.conductor.network.networks import Networks, Subnets
-from minova.conductor.network.neutron_interfaces import NeutronInterfaces
+from minova.conductor.network.networks import Networks
+from minova.conductor.network.neutron.interfaces import NeutronInterfaces
 from minova.conductor.network.ports import Ports
+from minova.conductor.network.security.address_groups import AddressGroups
 from minova.conductor.network.security.security_groups import SecurityGroups
 from minova.conductor.network.servers import ServerPorts
+from minova.conductor.network.subnet_pools import SubnetPools
+from minova.conductor.network.subnets import Subnets
 from minova.conductor.network.tags import NetworkTags
 from minova.conductor.notifications.instances import Notifications
 from minova.conductor.purge import Purge
@@ -89,7 +92,7 @@ from minova.service import Running, Service
 from minova.witness import Witness
 
 if TYPE_CHECKING:
-    from minova.conductor.network.neutron import NeutronPorts
+    from minova.conductor.network.neutron.ports import NeutronPorts
 
 
 LOG = logging.getLogger(__name__)
@@ -280,6 +283,8 @@ def make_manager(
         quotas=quotas,
         networks=Networks(worker, quotas, ranges, hints),
         subnets=Subnets(worker, quotas, ranges, hints),
+        subnet_pools=SubnetPools(worker, quotas),
+        address_groups=AddressGroups(worker, quotas, hints),
         ports=ports,
         network_tags=NetworkTags(worker),
         neutron=neutron,
@@ -299,7 +304,7 @@ def _neutron(conf: cfg.ConfigOpts, worker: Worker) -> "NeutronPorts | None":
         return None
     # Imported here, because importing keystoneauth takes a noticeable part of the start, and clouds without Neutron
     # need not wait.
-    from minova.conductor.network.neutron import NeutronPorts  # noqa: PLC0415
+    from minova.conductor.network.neutron.ports import NeutronPorts  # noqa: PLC0415
     from minova.neutron_client import NeutronClient  # noqa: PLC0415
 
     return NeutronPorts(worker, NeutronClient(conf), conf.neutron.ovs_bridge)

@@ -30,10 +30,13 @@ from minova.conductor.hosts.witnesses import END_INTERVAL, Witnesses
 from minova.conductor.moves.evacuate import Evacuations
 from minova.conductor.moves.steps import MoveSteps
 from minova.conductor.network import attachments
-from minova.conductor.network.networks import Networks, Subnets
-from minova.conductor.network.neutron_interfaces import NeutronInterfaces
+from minova.conductor.network.networks import Networks
+from minova.conductor.network.neutron.interfaces import NeutronInterfaces
 from minova.conductor.network.ports import Ports
+from minova.conductor.network.security.address_groups import AddressGroups
 from minova.conductor.network.security.security_groups import SecurityGroups
+from minova.conductor.network.subnet_pools import SubnetPools
+from minova.conductor.network.subnets import Subnets
 from minova.conductor.network.tags import NetworkTags
 from minova.conductor.purge import HISTORY_INTERVAL, PURGE_INTERVAL, TRIM_INTERVAL, Purge
 from minova.conductor.quotas import Quotas
@@ -56,7 +59,7 @@ from minova.messaging.notifier import Notifier
 from minova.service import PeriodicTask, until_available
 
 if TYPE_CHECKING:
-    from minova.conductor.network.neutron import NeutronPorts
+    from minova.conductor.network.neutron.ports import NeutronPorts
 
 LOG = logging.getLogger(__name__)
 BINARY = "minova-conductor"
@@ -106,6 +109,8 @@ class ConductorCollaborators(msgspec.Struct, frozen=True, kw_only=True):
     networks: Networks
     security_groups: SecurityGroups
     subnets: Subnets
+    subnet_pools: SubnetPools
+    address_groups: AddressGroups
     ports: Ports
     network_tags: NetworkTags
     neutron: "NeutronPorts | None"

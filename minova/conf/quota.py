@@ -20,6 +20,8 @@ _COUNTED = (
     ("ports", 500, "Ports of a project."),
     ("security_group", 10, "Security groups of a project."),
     ("security_group_rule", 100, "Rules of all security groups of a project."),
+    ("address_group", 100, "Address groups of a project."),
+    ("subnetpool", 100, "Subnet pools of a project."),
     ("image_count_total", -1, "Images of a project."),
     ("image_size_total", -1, "MB (2**20 bytes) of the data of a project's images."),
 )

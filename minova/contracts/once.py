@@ -21,6 +21,8 @@ ONCE = frozenset(
         *("update_quota_set", "delete_quota_set", "update_quota_class_set"),
         *("create_networks", "update_network", "create_subnets", "update_subnet", "create_ports", "update_port"),
         *("create_security_groups", "update_security_group", "create_security_group_rules"),
+        *("create_address_groups", "update_address_group", "change_addresses"),
+        *("create_subnet_pools", "update_subnet_pool"),
         "update_network_tags",
         *("add_image_member", "update_image_member", "remove_image_member"),
         "update_service",

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.db.models import (
+    AddressGroup,
     Image,
     Instance,
     InstanceGroup,
@@ -26,6 +27,7 @@ from minova.db.models import (
     SecurityGroup,
     SecurityGroupRule,
     Subnet,
+    SubnetPool,
 )
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image as ImageRecord
@@ -276,6 +278,8 @@ _OF_NETWORKS: Mapping[str, Any] = {
     "ports": Port,
     "security_group": SecurityGroup,
     "security_group_rule": SecurityGroupRule,
+    "address_group": AddressGroup,
+    "subnetpool": SubnetPool,
 }
 
 
@@ -309,11 +313,7 @@ _COUNTERS: Mapping[str, Counted] = {
     "cores": _count_servers,
     "ram": _count_servers,
     "server_groups": _count_groups,
-    "networks": _count_networks,
-    "subnets": _count_networks,
-    "ports": _count_networks,
-    "security_group": _count_networks,
-    "security_group_rule": _count_networks,
+    **dict.fromkeys(_OF_NETWORKS, _count_networks),
     "image_count_total": _count_images,
     "image_size_total": _count_images,
 }

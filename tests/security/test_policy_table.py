@@ -322,6 +322,25 @@ GET /v2.0/security-group-rules                            200 200 200 200 200 40
 POST /v2.0/security-group-rules                           201 201 403 404 403 403 401
 GET /v2.0/security-group-rules/{security_group_rule_id}   200 200 200 404 404 403 401
 DELETE /v2.0/security-group-rules/{security_group_rule_id} 204 204 403 404 403 403 401
+GET /v2.0/address-groups                                  200 200 200 200 200 403 401
+POST /v2.0/address-groups                                 201 201 403 201 403 403 401
+GET /v2.0/address-groups/{address_group_id}               200 200 200 404 404 403 401
+PUT /v2.0/address-groups/{address_group_id}               200 200 403 404 403 403 401
+DELETE /v2.0/address-groups/{address_group_id}            204 204 403 404 403 403 401
+PUT /v2.0/address-groups/{address_group_id}/add_addresses 200 200 403 404 403 403 401
+PUT /v2.0/address-groups/{address_group_id}/remove_addresses 404 404 403 404 403 403 401
+GET /v2.0/subnetpools                                     200 200 200 200 200 403 401
+POST /v2.0/subnetpools                                    201 201 403 201 403 403 401
+GET /v2.0/subnetpools/{subnetpool_id}                     200 200 200 404 404 403 401
+PUT /v2.0/subnetpools/{subnetpool_id}                     200 200 403 404 403 403 401
+DELETE /v2.0/subnetpools/{subnetpool_id}                  204 204 403 404 403 403 401
+GET /v2.0/subnetpools/{subnetpool_id}/tags                200 200 200 404 404 403 401
+PUT /v2.0/subnetpools/{subnetpool_id}/tags                200 200 403 404 403 403 401
+POST /v2.0/subnetpools/{subnetpool_id}/tags               200 200 403 404 403 403 401
+DELETE /v2.0/subnetpools/{subnetpool_id}/tags             204 204 403 404 403 403 401
+GET /v2.0/subnetpools/{subnetpool_id}/tags/{tag}          404 404 404 404 404 403 401
+PUT /v2.0/subnetpools/{subnetpool_id}/tags/{tag}          201 201 403 404 403 403 401
+DELETE /v2.0/subnetpools/{subnetpool_id}/tags/{tag}       404 404 403 404 403 403 401
 """
 PLACEMENT_TABLE = """
 GET /                                                     200 200 200 200 200 200 200
@@ -400,7 +419,7 @@ def test_every_route_has_a_row(routes: tuple[Route, ...], table: str) -> None:
     assert sorted(written) == sorted(name for route in routes for name in names_of(route))
 
 
-UNLIMITED = {"security_group": -1, "security_group_rule": -1}
+UNLIMITED = {"security_group": -1, "security_group_rule": -1, "address_group": -1, "subnetpool": -1}
 
 
 class Site:
@@ -520,6 +539,15 @@ class Site:
     def security_group_id(self) -> str:
         body = {"security_group": {"name": f"s{next(self.numbers)}"}}
         made: str = self.make("alice", "/network/v2.0/security-groups", body)["security_group"]["id"]
+        return made
+
+    def address_group_id(self) -> str:
+        made: str = self.make("alice", "/network/v2.0/address-groups", {"address_group": {}})["address_group"]["id"]
+        return made
+
+    def subnetpool_id(self) -> str:
+        body = {"subnetpool": {"name": "p", "prefixes": ["10.0.0.0/8"]}}
+        made: str = self.make("alice", "/network/v2.0/subnetpools", body)["subnetpool"]["id"]
         return made
 
     def security_group_rule_id(self) -> str:
@@ -686,6 +714,14 @@ BODIES: dict[str, Callable[[Site], Any]] = {
     "PUT /v2.0/quotas/{project_id}": lambda _: {"quota": {"port": -1}},
     "POST /v2.0/security-groups": lambda site: {"security_group": {"name": f"t{next(site.numbers)}"}},
     "PUT /v2.0/security-groups/{security_group_id}": lambda _: {"security_group": {"description": "t"}},
+    "POST /v2.0/address-groups": lambda _: {"address_group": {}},
+    "PUT /v2.0/address-groups/{address_group_id}": lambda _: {"address_group": {"name": "t"}},
+    "PUT /v2.0/address-groups/{address_group_id}/add_addresses": lambda _: {"addresses": ["10.0.0.0/8"]},
+    "PUT /v2.0/address-groups/{address_group_id}/remove_addresses": lambda _: {"addresses": ["10.0.0.0/8"]},
+    "POST /v2.0/subnetpools": lambda _: {"subnetpool": {"name": "p", "prefixes": ["10.0.0.0/8"]}},
+    "PUT /v2.0/subnetpools/{subnetpool_id}": lambda _: {"subnetpool": {"name": "t"}},
+    "PUT /v2.0/subnetpools/{subnetpool_id}/tags": lambda _: {"tags": ["red"]},
+    "POST /v2.0/subnetpools/{subnetpool_id}/tags": lambda _: {"tags": ["red"]},
     "POST /v2.0/security-group-rules": lambda site: {
         "security_group_rule": {"security_group_id": site.security_group_id(), "direction": "ingress"}
     },

@@ -77,6 +77,20 @@ class SubnetAnswer(Standard, frozen=True, kw_only=True):
     subnetpool_id: Nullable = UNSET
 
 
+class SubnetPoolAnswer(Standard, frozen=True, kw_only=True):
+    name: Text = UNSET
+    tags: Texts = UNSET
+    prefixes: Texts = UNSET
+    ip_version: Number = UNSET
+    default_prefixlen: Number = UNSET
+    min_prefixlen: Number = UNSET
+    max_prefixlen: Number = UNSET
+    default_quota: int | msgspec.UnsetType | None = UNSET
+    is_default: Truth = UNSET
+    shared: Truth = UNSET
+    address_scope_id: Nullable = UNSET
+
+
 class FixedIpAnswer(msgspec.Struct, frozen=True, kw_only=True):
     subnet_id: str
     ip_address: str
@@ -127,6 +141,11 @@ class SecurityGroupRuleAnswer(Standard, frozen=True, kw_only=True):
     remote_address_group_id: Nullable = UNSET
 
 
+class AddressGroupAnswer(Standard, frozen=True, kw_only=True):
+    name: Text = UNSET
+    addresses: Texts = UNSET
+
+
 class SecurityGroupAnswer(Standard, frozen=True, kw_only=True):
     name: Text = UNSET
     tags: Texts = UNSET
@@ -156,6 +175,7 @@ class LimitsAnswer(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     security_group: int
     security_group_rule: int
+    address_group: int
     subnetpool: int
     router: int
     floatingip: int

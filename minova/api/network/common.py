@@ -14,10 +14,12 @@ from minova.api.network.collaborators import Collaborators
 from minova.api.policies.enforcer import Target
 from minova.db.networks.pages import Page
 from minova.db.networks.tags import TABLES, TagFilter, of_resources
+from minova.objects.network.address_groups import AddressGroup
 from minova.objects.network.network import MAX_TAGS, Network, Port, SecurityGroup, SecurityGroupRule, Subnet
+from minova.objects.network.subnet_pools import SubnetPool
 from minova.uuids import canonical_uuid
 
-Resource = TypeVar("Resource", Network, Subnet, Port, SecurityGroup, SecurityGroupRule)
+Resource = TypeVar("Resource", Network, Subnet, SubnetPool, Port, SecurityGroup, SecurityGroupRule, AddressGroup)
 Text = Annotated[str, msgspec.Meta(max_length=255)]
 Unset = msgspec.UnsetType
 # Tries of a change while others change the same record.
@@ -50,7 +52,7 @@ class FieldsQuery(msgspec.Struct, frozen=True, kw_only=True):
     fields: tuple[str, ...] = ()
 
 
-def filters_of(query: ListQuery, **more: Any) -> dict[str, Sequence[Any]]:
+def filters_of(query: Any, **more: Any) -> dict[str, Sequence[Any]]:
     """Returns the values of the filters by column.
 
     `more`: filters of one kind of resource; empty ones are left out.
@@ -60,8 +62,8 @@ def filters_of(query: ListQuery, **more: Any) -> dict[str, Sequence[Any]]:
         "name": query.name,
         "description": query.description,
         "project_id": (*query.project_id, *query.tenant_id),
-        "admin_state_up": query.admin_state_up,
-        "revision_number": query.revision_number,
+        "admin_state_up": getattr(query, "admin_state_up", None),
+        "revision_number": getattr(query, "revision_number", ()),
         **more,
     }
     filters: dict[str, Sequence[Any]] = {}
@@ -150,18 +152,32 @@ def shown(api: Collaborators, call: Call, name: str, document: dict[str, Any]) -
     return {name: _only(found, () if call.query is None else call.query.fields)}
 
 
-def require_revision(call: Call, resource: Network | Subnet | Port | SecurityGroup) -> None:
-    """Raises PreconditionFailed if the request requires another revision of the resource: `If-Match: revision_number=N`."""
+def required_revision(call: Call) -> int | None:
+    """Returns the revision that the request requires, `If-Match: revision_number=N`. Raises BadRequest for other conditions."""
     header = call.request.get_header("If-Match")
     if header is None:
-        return
+        return None
     key, _, number = header.strip().partition("=")
     if key != "revision_number" or not (number.isascii() and number.isdigit() and len(number) < 19):
         raise errors.BadRequest("Invalid input for If-Match. Reason: only revision_number=N is allowed.")
-    if int(number) != resource.revision_number:
+    return int(number)
+
+
+def require_revision(call: Call, resource: Resource) -> None:
+    """Raises PreconditionFailed if the request requires another revision of the resource."""
+    required = required_revision(call)
+    if required is not None and required != resource.revision_number:
         raise errors.PreconditionFailed(
-            f"Constrained to {int(number)}, but current revision is {resource.revision_number}"
+            f"Constrained to {required}, but current revision is {resource.revision_number}"
         )
+
+
+def revision_argument(call: Call) -> dict[str, int]:
+    """Returns the argument of a deletion that requires a revision. Without one there is no argument: conductors of earlier
+    releases do not know it.
+    """
+    required = required_revision(call)
+    return {} if required is None else {"revision": required}
 
 
 def only_default(field: str, is_default: bool, reason: str) -> None:
@@ -221,7 +237,7 @@ def change(attempt: Callable[[], Resource]) -> Resource:
     return attempt()
 
 
-def standard(resource: Network | Subnet | Port | SecurityGroup | SecurityGroupRule) -> dict[str, Any]:
+def standard(resource: Resource) -> dict[str, Any]:
     """Returns the attributes that every resource has; a rule of a security group has no name."""
     assert resource.created_at is not None
     return {

@@ -194,13 +194,12 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def delete(api: Collaborators, call: Call) -> None:
-    network = _owned(api, call)
-    common.require_revision(call, network)
-    network_id = network.id
+    network_id = _owned(api, call).id
+    revision = common.revision_argument(call)
     delete_once_free(
         api,
         call,
-        lambda: api.conductor.delete_network(call.ctx, network_id=network_id),
+        lambda: api.conductor.delete_network(call.ctx, network_id=network_id, **revision),
         lambda session: ports.only_pending_delete_on_network(session, network_id),
     )
 

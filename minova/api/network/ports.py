@@ -10,11 +10,11 @@ from minova import errors
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.network import common, networks
-from minova.api.network.security import security_groups
 from minova.api.network.answers import PortAnswer
 from minova.api.network.collaborators import Collaborators
 from minova.api.network.common import Text, Unset
 from minova.api.network.resource import Creation, Resource
+from minova.api.network.security import security_groups
 from minova.api.policies.enforcer import Target
 from minova.db.networks import networks as stored_networks
 from minova.db.networks import ports
@@ -276,8 +276,7 @@ def delete(api: Collaborators, call: Call) -> None:
     port = find(api, call)
     if port.network_owner != call.ctx.project_id:
         call.require_for(Target(project_id=port.project_id))
-    common.require_revision(call, port)
-    api.conductor.delete_port(call.ctx, port_id=port.id)
+    api.conductor.delete_port(call.ctx, port_id=port.id, **common.revision_argument(call))
 
 
 def _requests(bodies: tuple[FixedIpBody, ...] | Unset) -> tuple[AddressRequest, ...] | None:

@@ -11,7 +11,7 @@ from minova import errors
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.http.structs import Int64
-from minova.api.network import common, networks
+from minova.api.network import common, networks, subnet_pools
 from minova.api.network.answers import SubnetAnswer
 from minova.api.network.collaborators import Collaborators
 from minova.api.network.common import Text, Unset
@@ -23,6 +23,7 @@ from minova.db.networks import ports, subnets
 from minova.objects.network import addresses
 from minova.objects.network.addresses import Block
 from minova.objects.network.network import AUTOMATIC, HostRoute, Pool, Subnet
+from minova.objects.network.subnet_pools import SubnetPool, check_length
 
 # Neutron's limits.
 MAX_NAMESERVERS, MAX_ROUTES = 5, 20
@@ -43,11 +44,17 @@ class RouteBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class NewSubnet(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """If `gateway_ip` is unset, it is the first address; if it is null, the subnet has none."""
+    """If `gateway_ip` is unset, it is the first address; if it is null, the subnet has none.
+
+    Without `cidr` the subnet gets a range of the subnet pool, of the length `prefixlen` or the pool's default.
+    """
 
     network_id: Text
-    ip_version: Literal[4, 6]
-    cidr: AddressText
+    ip_version: Literal[4, 6] | None = None
+    cidr: AddressText | None = None
+    subnetpool_id: Text | None = None
+    use_default_subnetpool: bool | None = None
+    prefixlen: Annotated[int, msgspec.Meta(ge=0, le=128)] | None = None
     name: Text = ""
     description: Text = ""
     gateway_ip: AddressText | Unset | None = msgspec.UNSET
@@ -84,6 +91,7 @@ class SubnetsQuery(common.ListQuery, frozen=True, kw_only=True):
     ip_version: tuple[Int64, ...] = ()
     cidr: tuple[str, ...] = ()
     gateway_ip: tuple[str, ...] = ()
+    subnetpool_id: tuple[str, ...] = ()
     enable_dhcp: bool | None = None
 
 
@@ -95,6 +103,7 @@ def list_subnets(api: Collaborators, call: Call) -> dict[str, Any]:
         ip_version=query.ip_version,
         cidr=query.cidr,
         gateway_ip=query.gateway_ip,
+        subnetpool_id=query.subnetpool_id,
         enable_dhcp=query.enable_dhcp,
     )
     filters.pop("admin_state_up", None)
@@ -115,9 +124,10 @@ def new(api: Collaborators, call: Call, body: NewSubnet) -> Subnet:
     call.require_for(Target(project_id=network.project_id))
     if network.reachable:  # hosts get routes to the range
         call.require("update_network:minova:reachable")
-    block = addresses.parse_cidr(body.cidr, body.ip_version)
-    _require_servable(block, body)
-    gateway = _gateway(block, body.gateway_ip)
+    pool = _pool_of(api, call, body)
+    ip_version = pool.ip_version if pool is not None and body.ip_version is None else body.ip_version
+    if ip_version is None:
+        raise errors.BadRequest("Failed to parse request. Required attribute 'ip_version' not specified")
     common.only_default("segment_id", body.segment_id is None, "networks have no segments")
     common.only_default("dns_publish_fixed_ip", not body.dns_publish_fixed_ip, "no DNS service outside knows guests")
     return Subnet(
@@ -126,25 +136,72 @@ def new(api: Collaborators, call: Call, body: NewSubnet) -> Subnet:
         name=common.checked_name("subnet's", body.name),
         description=common.checked_text("description", body.description),
         project_id=common.owner_of(call, body.project_id, body.tenant_id, "create_subnet"),
-        ip_version=body.ip_version,
-        cidr=str(block),
-        gateway_ip=gateway,
+        ip_version=ip_version,
         enable_dhcp=body.enable_dhcp,
-        allocation_pools=_pools(block, body.allocation_pools, gateway),
         dns_nameservers=_servers(api, body.dns_nameservers or ()),
-        host_routes=_routes(body.host_routes or (), body.ip_version),
+        host_routes=_routes(body.host_routes or (), ip_version),
         ipv6_address_mode=body.ipv6_address_mode,
         ipv6_ra_mode=body.ipv6_ra_mode,
         service_types=_service_types(body.service_types),
+        subnetpool_id=None if pool is None else pool.id,
+        **_range_of(body, pool, ip_version),
     )
 
 
-def _require_servable(block: Block, body: NewSubnet) -> None:
-    """Raises BadRequest unless hosts can serve the subnet as it says, in Neutron's words where Neutron has the rule."""
+def _pool_of(api: Collaborators, call: Call, body: NewSubnet) -> SubnetPool | None:
+    """Returns the subnet pool of which the subnet gets its range. Raises SubnetPoolNotFound, or BadRequest if the body
+    contradicts itself.
+    """
+    if body.cidr is not None and body.prefixlen is not None:
+        raise errors.BadRequest("Bad subnets request: cidr and prefixlen must not be supplied together.")
+    if body.subnetpool_id is not None and body.use_default_subnetpool:
+        raise errors.BadRequest(
+            "Bad subnets request: subnetpool_id and use_default_subnetpool cannot both be specified."
+        )
+    if body.subnetpool_id is not None:
+        pool = subnet_pools.find(api, call, body.subnetpool_id)
+    elif body.use_default_subnetpool:
+        if body.ip_version is None:
+            raise errors.BadRequest(
+                "Bad subnets request: ip_version must be specified in the absence of cidr and subnetpool_id."
+            )
+        pool = subnet_pools.default_of(api, call, body.ip_version)
+    elif body.cidr is None:
+        raise errors.BadRequest("Bad subnets request: a subnetpool must be specified in the absence of a cidr.")
+    else:
+        return None
+    if body.ip_version not in (None, pool.ip_version):
+        raise errors.BadRequest("Cannot mix IPv4 and IPv6 prefixes in a subnet pool.")
+    if body.cidr is None and body.allocation_pools is not None:
+        raise errors.BadRequest("Bad subnets request: allocation_pools allowed only for specific subnet requests.")
+    return pool
+
+
+def _range_of(body: NewSubnet, pool: SubnetPool | None, ip_version: int) -> dict[str, Any]:
+    """Returns the range of the subnet with its gateway and allocation pools, or what the conductor needs to choose it."""
+    if body.cidr is not None:
+        block = addresses.parse_cidr(body.cidr, ip_version)
+        _require_servable(block.prefixlen, str(block), body, ip_version)
+        gateway = _gateway(block, body.gateway_ip)
+        pools = _pools(block, body.allocation_pools, gateway)
+        return {"cidr": str(block), "gateway_ip": gateway, "allocation_pools": pools}
+    assert pool is not None
+    length = pool.default_prefixlen if body.prefixlen is None else body.prefixlen
+    check_length(pool, length)
+    _require_servable(length, f"/{length}", body, ip_version)
+    gateway = "" if isinstance(body.gateway_ip, Unset) else body.gateway_ip
+    return {"cidr": "", "prefixlen": length, "gateway_ip": gateway}
+
+
+def _require_servable(length: int, shown: str, body: NewSubnet, ip_version: int) -> None:
+    """Raises BadRequest unless hosts can serve the subnet as it says, in Neutron's words where Neutron has the rule.
+
+    `length`, `shown`: the prefix length of its range, and how an error names the range.
+    """
     modes = {mode for mode in (body.ipv6_address_mode, body.ipv6_ra_mode) if mode}
     if not modes:
         return
-    if body.ip_version == 4:
+    if ip_version == 4:
         raise errors.BadRequest("Invalid input for ipv6_address_mode. Reason: ip_version is 4.")
     if not body.enable_dhcp:
         raise errors.BadRequest(
@@ -156,15 +213,15 @@ def _require_servable(block: Block, body: NewSubnet) -> None:
             f"'{body.ipv6_address_mode}' is not valid. If both attributes are set, they must be the same value."
         )
     (mode,) = modes
-    if addresses.is_servable(block.prefixlen, mode):
+    if addresses.is_servable(length, mode):
         return
     if mode in AUTOMATIC:
         raise errors.BadRequest(
-            f"Invalid input for operation: Invalid CIDR {block} for IPv6 address mode. OpenStack uses the EUI-64 address "
+            f"Invalid input for operation: Invalid CIDR {shown} for IPv6 address mode. OpenStack uses the EUI-64 address "
             "format, which requires the prefix to be /64."
         )
     raise errors.BadRequest(
-        f"Invalid input for cidr. Reason: '{block}' is not valid: hosts serve {mode} in ranges of /64 at most; without a mode, "
+        f"Invalid input for cidr. Reason: '{shown}' is not valid: hosts serve {mode} in ranges of /64 at most; without a mode, "
         "guests get their addresses by their config drive or metadata."
     )
 
@@ -210,13 +267,12 @@ def _changed(api: Collaborators, subnet: Subnet, changes: dict[str, Any]) -> Sub
 
 
 def delete(api: Collaborators, call: Call) -> None:
-    subnet = _owned(api, call)
-    common.require_revision(call, subnet)
-    subnet_id = subnet.id
+    subnet_id = _owned(api, call).id
+    revision = common.revision_argument(call)
     delete_once_free(
         api,
         call,
-        lambda: api.conductor.delete_subnet(call.ctx, subnet_id=subnet_id),
+        lambda: api.conductor.delete_subnet(call.ctx, subnet_id=subnet_id, **revision),
         lambda session: ports.only_pending_delete_of_subnet(session, subnet_id),
     )
 
@@ -314,7 +370,7 @@ def view(subnet: Subnet) -> dict[str, Any]:
         "ipv6_address_mode": subnet.ipv6_address_mode,
         "ipv6_ra_mode": subnet.ipv6_ra_mode,
         "service_types": subnet.service_types,
-        "subnetpool_id": None,
+        "subnetpool_id": subnet.subnetpool_id,
     }
 
 

@@ -1,4 +1,4 @@
-"""`/v2.0/{collection}/{id}/tags`: tags of networks, subnets, ports and security groups."""
+"""`/v2.0/{collection}/{id}/tags`: tags of networks, subnets, subnet pools, ports and security groups."""
 
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -8,9 +8,9 @@ import msgspec
 from minova import errors
 from minova.api.http.call import Call
 from minova.api.http.definition import Handler, Route
-from minova.api.network import networks, ports, subnets
-from minova.api.network.security import security_groups
+from minova.api.network import networks, ports, subnet_pools, subnets
 from minova.api.network.collaborators import Collaborators
+from minova.api.network.security import security_groups
 from minova.api.policies.enforcer import Target
 from minova.db.networks import tags
 from minova.objects.network.network import MAX_TAG, MAX_TAGS
@@ -111,6 +111,7 @@ def _routes(kind: str, find: Find) -> tuple[Route, ...]:
 ROUTES: tuple[Route, ...] = (
     *_routes("network", lambda api, call: networks.find(api, call, call.path["network_id"])),
     *_routes("subnet", subnets.find),
+    *_routes("subnetpool", lambda api, call: subnet_pools.find(api, call, call.path["subnetpool_id"])),
     *_routes("port", ports.find),
     *_routes("security_group", lambda api, call: security_groups.find(api, call, call.path["security_group_id"])),
 )

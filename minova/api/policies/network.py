@@ -9,7 +9,7 @@ from minova.api.policies.base import ADMIN, EVERY_USER, MEMBER, READER, Rule, ru
 _PROVIDER = ("provider:network_type", "provider:physical_network", "provider:segmentation_id")
 
 _BINDING = ("host_id", "profile", "vif_type", "vif_details")
-_TAGGED = ("network", "subnet", "port", "security_group")
+_TAGGED = ("network", "subnet", "subnetpool", "port", "security_group")
 
 RULES: tuple[Rule, ...] = rules(
     "",
@@ -40,6 +40,13 @@ RULES: tuple[Rule, ...] = rules(
     ("get_subnet", READER, "Show and list subnets."),
     ("update_subnet", MEMBER, "Change a subnet."),
     ("delete_subnet", MEMBER, "Delete a subnet."),
+    ("create_subnetpool", MEMBER, "Create a subnet pool."),
+    ("create_subnetpool:shared", ADMIN, "Create a subnet pool that every project may use."),
+    ("create_subnetpool:is_default", ADMIN, "Make a new subnet pool the default one of its IP version."),
+    ("get_subnetpool", READER, "Show and list subnet pools."),
+    ("update_subnetpool", MEMBER, "Change a subnet pool."),
+    ("update_subnetpool:is_default", ADMIN, "Make a subnet pool the default one of its IP version, or no longer."),
+    ("delete_subnetpool", MEMBER, "Delete a subnet pool."),
     ("create_port", MEMBER, "Create a port."),
     ("create_port:mac_address", MEMBER, "Choose the MAC address of a new port, on an own network."),
     ("create_port:device_owner", MEMBER, "Name a device owner `network:...` of a new port, on an own network."),
@@ -74,4 +81,10 @@ RULES: tuple[Rule, ...] = rules(
     ("create_security_group_rule", MEMBER, "Create a rule of an own security group."),
     ("get_security_group_rule", READER, "Show and list rules of security groups."),
     ("delete_security_group_rule", MEMBER, "Delete a rule of a security group."),
+    ("create_address_group", MEMBER, "Create an address group."),
+    ("get_address_group", READER, "Show and list address groups."),
+    ("update_address_group", MEMBER, "Change an address group."),
+    ("add_addresses", MEMBER, "Add addresses to an address group."),
+    ("remove_addresses", MEMBER, "Remove addresses from an address group."),
+    ("delete_address_group", MEMBER, "Delete an address group."),
 )

@@ -20,6 +20,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.network.ports import MAC_TAKEN, PortCreation, Ports, not_found, require_free
+from minova.conductor.network.revisions import require_revision
 from minova.conductor.network.security.security_groups import SecurityGroups
 from minova.conductor.quotas import Quotas
 from minova.conductor.tasks.races import Races
@@ -47,11 +48,11 @@ class Attachments:
         self._quotas = quotas
         self.races: Races = (groups.race, MAC_TAKEN)
 
-    def delete_free_port(self, port_id: str) -> str | None:
+    def delete_free_port(self, port_id: str, revision: int | None = None) -> str | None:
         """Deletes the port if no server has it. Otherwise returns that server."""
         server = self._ports.server_of(port_id)
         if server is None:
-            self._ports.delete(port_id)
+            self._ports.delete(port_id, revision)
         return server
 
     def attach(self, session: Session, instance: LockedInstance, wanted: NewInterface) -> str:
@@ -138,12 +139,15 @@ class Attachments:
             return True
         return ports.server_of(session, port_id) == instance_uuid
 
-    def delete(self, session: Session, instance_uuid: str, port_id: str) -> None:
+    def delete(self, session: Session, instance_uuid: str, port_id: str, revision: int | None = None) -> None:
         """Mark a port of the instance for deletion. It is deleted as soon as the guest has released it. Idempotent.
 
-        Raises PortNotFound if the instance has no such port.
+        Raises PortNotFound if the instance has no such port, PreconditionFailed if it has another revision.
         """
         self.require(session, instance_uuid, port_id)
+        row = ports.lock(session, port_id)
+        if row is not None:
+            require_revision(row, revision)
         ports.mark_pending_delete(session, port_id)
 
     def release_pending_delete(self, session: Session, instance_uuid: str, mac_address: str | None = None) -> None:

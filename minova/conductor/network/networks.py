@@ -1,9 +1,6 @@
-"""Networks and subnets: made, changed and deleted, each in one transaction."""
+"""Networks: made, changed and deleted, each in one transaction."""
 
-import ipaddress
 from collections import Counter
-from collections.abc import Collection
-from functools import partial
 
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
@@ -11,22 +8,17 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.network.local_ranges import LocalRanges
+from minova.conductor.network.revisions import changed, require_revision
 from minova.conductor.quotas import Quotas, refused
-from minova.conductor.tasks.races import Race, repeat_lost
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
-from minova.contracts.conductor.api.networks import NetworksApi, SubnetsApi
+from minova.contracts.conductor.api.networks import NetworksApi
 from minova.db.engine import when_committed
 from minova.db.models import Network as NetworkRow
 from minova.db.networks import networks as rows
-from minova.db.networks import ports
 from minova.db.networks import subnets as subnet_rows
 from minova.db.quotas import OverQuota, give
-from minova.objects.network import addresses
-from minova.objects.network.network import LOCAL, Network, Subnet
-
-# A port of the network was removed while it got an address.
-PORT_GONE = Race(IntegrityError, tries=3)
+from minova.objects.network.network import Network
 
 
 class Networks(NetworksApi):
@@ -85,9 +77,10 @@ class Networks(NetworksApi):
 
         return self._worker.run(work)
 
-    def delete_network(self, ctx: RequestContext, network_id: str) -> None:
+    def delete_network(self, ctx: RequestContext, network_id: str, revision: int | None = None) -> None:
         def work(session: Session) -> None:
             row = require(session, network_id)
+            require_revision(row, revision)
             if rows.has_ports(session, row.id):
                 raise errors.NetworkInUse(
                     f"Unable to complete operation on network {network_id}. There are one or more ports still in use on the network."
@@ -101,127 +94,6 @@ class Networks(NetworksApi):
         self._worker.run(work)
 
 
-class Subnets(SubnetsApi):
-    def __init__(self, worker: Worker, quotas: Quotas, ranges: LocalRanges, hints: InterfaceNotifier) -> None:
-        self._worker = worker
-        self._quotas = quotas
-        self._hints = hints
-        self._ranges = ranges
-
-    def create_subnets(
-        self, ctx: RequestContext, subnets: tuple[Subnet, ...], any_range: bool = False
-    ) -> tuple[Subnet, ...]:
-        """`any_range`: an exclusive range need not be private.
-
-        Raises OverlappingSubnets if a subnet of the network has addresses of a range. Raises the errors of
-        `LocalRanges.require` for an exclusive range. Raises RevisionNumberConstraintFailed if a network has become
-        reachable at the same time.
-        """
-
-        def work(session: Session) -> tuple[Subnet, ...]:
-            locked = self._lock_networks(session, {subnet.network_id for subnet in subnets})
-            # Before the work that it limits.
-            for project_id, count in sorted(Counter(subnet.project_id for subnet in subnets).items()):
-                self._quotas.take(session, project_id, {"subnets": count})
-            made = []
-            for subnet in subnets:
-                row, is_exclusive = locked[subnet.network_id]
-                _require_no_overlap(session, row, subnet)
-                if is_exclusive:
-                    self._ranges.require(session, row, [subnet.cidr], any_range=any_range)
-                made.append(subnet_rows.add(session, subnet, row.id, self._worker.at()))
-                if subnet.is_automatic:
-                    _give_to_ports(session, subnet, row.id)
-            for network_id in sorted(locked):
-                when_committed(session, partial(self._hints.network_changed, network_id))
-            return tuple(made)
-
-        try:
-            return repeat_lost(lambda: self._quotas.run(work), [PORT_GONE])
-        except OverQuota as error:
-            raise refused(error) from None
-
-    def _lock_networks(self, session: Session, network_ids: Collection[str]) -> dict[str, tuple[NetworkRow, bool]]:
-        """Returns the locked networks by id, each with whether its ranges are exclusive."""
-        are_exclusive: dict[str, bool] = {}
-        for network_id in sorted(network_ids):
-            network = rows.find(session, network_id)
-            if network is None:
-                raise not_found(network_id)
-            is_local = network.network_type == LOCAL
-            are_exclusive[network_id] = is_local and self._ranges.are_exclusive(reachable=network.reachable)
-        if any(are_exclusive.values()):
-            self._ranges.lock(session)
-        locked = rows.lock_several(session, are_exclusive.keys())
-        for network_id, is_exclusive in are_exclusive.items():
-            if network_id not in locked:
-                raise not_found(network_id)
-            if locked[network_id].row.reachable and not is_exclusive:
-                raise changed("network", network_id)
-        return {network_id: (network.row, are_exclusive[network_id]) for network_id, network in locked.items()}
-
-    def update_subnet(self, ctx: RequestContext, subnet: Subnet) -> Subnet:
-        def work(session: Session) -> Subnet:
-            network_id = subnet_rows.network_of(session, subnet.id)
-            if network_id is None or rows.lock(session, network_id) is None:
-                raise subnet_not_found(subnet.id)
-            if subnet.gateway_ip is not None and subnet_rows.has_address(session, subnet.id, subnet.gateway_ip):
-                raise errors.IpAddressAlreadyAllocated(
-                    f"Gateway ip {subnet.gateway_ip} is allocated to a port of subnet {subnet.id}."
-                )
-            when_committed(session, lambda: self._hints.network_changed(network_id))
-            written = subnet_rows.replace(session, subnet, self._worker.at())
-            current = subnet_rows.find(session, subnet.id)
-            if current is None:
-                raise subnet_not_found(subnet.id)
-            if not written:
-                raise changed("subnet", subnet.id)
-            return current
-
-        return self._worker.run(work)
-
-    def delete_subnet(self, ctx: RequestContext, subnet_id: str) -> None:
-        def work(session: Session) -> None:
-            network_id = subnet_rows.network_of(session, subnet_id)
-            if network_id is None or rows.lock(session, network_id) is None:
-                raise subnet_not_found(subnet_id)
-            subnet = subnet_rows.find(session, subnet_id)
-            if subnet is None:
-                raise subnet_not_found(subnet_id)
-            if subnet.is_automatic:  # its ports have them as long as it is there, as in Neutron
-                subnet_rows.take_from_ports(session, subnet_id)
-            elif subnet_rows.is_used(session, subnet_id):
-                raise errors.SubnetInUse(
-                    f"Unable to complete operation on subnet {subnet_id}: One or more ports have an IP allocation from this subnet."
-                )
-            when_committed(session, lambda: self._hints.network_changed(network_id))
-            subnet_rows.remove(session, subnet_id)
-            give(session, subnet.project_id, {"subnets": 1})
-
-        self._worker.run(work)
-
-
-def _give_to_ports(session: Session, subnet: Subnet, network_id: int) -> None:
-    """Give the ports of the network the addresses that their guests make themselves. The network is locked: it gets no
-    other port meanwhile. A port that is removed meanwhile is a race.
-    """
-    block = ipaddress.ip_network(subnet.cidr)
-    macs = ports.macs_of_network(session, network_id)
-    row_id = subnet_rows.row_id(session, subnet.id)
-    given = {port_id: [(row_id, addresses.automatic_address(block, mac))] for port_id, mac in macs}
-    ports.allocate_several(session, given)
-
-
-def _require_no_overlap(session: Session, row: NetworkRow, subnet: Subnet) -> None:
-    """Raises OverlappingSubnets if a subnet of the same network has addresses of the range."""
-    overlapped = addresses.overlap(subnet.cidr, [other.cidr for other in subnet_rows.of_network(session, row.id)])
-    if overlapped is not None:
-        raise errors.OverlappingSubnets(
-            f"Invalid input for operation: Requested subnet with cidr: {subnet.cidr} for network: {subnet.network_id} "
-            f"overlaps with another subnet: {overlapped}."
-        )
-
-
 def require(session: Session, network_id: str) -> NetworkRow:
     """Returns the locked row. Raises NetworkNotFound."""
     row = rows.lock(session, network_id)
@@ -232,14 +104,6 @@ def require(session: Session, network_id: str) -> NetworkRow:
 
 def not_found(network_id: str) -> errors.NetworkNotFound:
     return errors.NetworkNotFound(f"Network {network_id} could not be found.")
-
-
-def subnet_not_found(subnet_id: str) -> errors.SubnetNotFound:
-    return errors.SubnetNotFound(f"Subnet {subnet_id} could not be found.")
-
-
-def changed(kind: str, identity: str) -> errors.RevisionNumberConstraintFailed:
-    return errors.RevisionNumberConstraintFailed(f"The {kind} {identity} has changed meanwhile. Please try again.")
 
 
 def _segment(network: Network) -> str:

@@ -18,8 +18,9 @@ from sqlalchemy.orm.attributes import set_committed_value
 from minova import errors
 from minova.concurrency.batch_queue import BatchQueue, QueuedRequest
 from minova.conductor.network.interface_notifier import InterfaceNotifier
-from minova.conductor.network.networks import changed, require
 from minova.conductor.network.networks import not_found as not_found_network
+from minova.conductor.network.networks import require
+from minova.conductor.network.revisions import changed, require_revision
 from minova.conductor.network.security.security_groups import SecurityGroups, lock_for_ports, lock_groups
 from minova.conductor.quotas import Quotas, refused
 from minova.conductor.tasks.group_commit import GroupCommit
@@ -278,8 +279,10 @@ class Ports(PortsApi, HostInterfacesApi):
         with self._worker.db.read() as session:
             return ports.server_of(session, port_id)
 
-    def delete(self, port_id: str) -> None:
-        """Delete the port and free its addresses. Raises PortInUse if a server has it."""
+    def delete(self, port_id: str, revision: int | None = None) -> None:
+        """Delete the port and free its addresses. Raises PortInUse if a server has it, PreconditionFailed if it has another
+        revision.
+        """
 
         def work(session: Session) -> list[str]:
             row = ports.lock(session, port_id)
@@ -287,6 +290,7 @@ class Ports(PortsApi, HostInterfacesApi):
                 raise not_found(port_id)
             if row.instance_uuid is not None:
                 raise in_use(port_id)
+            require_revision(row, revision)
             project_id = row.project_id
             groups = [uuid for _, uuid in security_groups.of_ports(session, [row.id]).get(row.id, ())]
             ports.remove(session, row.id)

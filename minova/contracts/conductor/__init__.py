@@ -14,11 +14,13 @@ from minova.contracts.conductor.api.evacuation import EvacuationsApi
 from minova.contracts.conductor.api.images import ImageReportsApi, ImagesApi
 from minova.contracts.conductor.api.moves import MoveOrdersApi, MovePreviewsApi
 from minova.contracts.conductor.api.networks import (
+    AddressGroupsApi,
     DeletePortsApi,
     NetworksApi,
     NetworkTagsApi,
     PortsApi,
     SecurityGroupsApi,
+    SubnetPoolsApi,
     SubnetsApi,
 )
 from minova.contracts.conductor.api.neutron import NeutronEventsApi
@@ -66,6 +68,8 @@ class ConductorApi(
     PortsApi,
     DeletePortsApi,
     SecurityGroupsApi,
+    SubnetPoolsApi,
+    AddressGroupsApi,
     NetworkTagsApi,
     NeutronEventsApi,
     ImagesApi,
@@ -104,5 +108,5 @@ class ConductorApi(
         "1.6": "versions of services; hosts of instances; the end of a process; failed removals; several claims; removing services",
         "1.7": "server actions; changes of servers and flavors; kinds of failures; the topic conductor_api; quotas; key pairs; tokens, changes and members of images; networks, subnets, ports and security groups; consoles; config drives; metadata of guests; what services have seen of their cloud",
         "1.8": "reports of all guests and images that hosts and image stores hold; reasons of power states",
-        "1.9": "evacuations; phases of moves; live migrations; several networks, subnets, ports, security groups or rules in one call; tags of these; guests that were forced, reasons of their agents",
+        "1.9": "evacuations; phases of moves; live migrations; several networks, subnets, ports, security groups or rules in one call; tags of these; guests that were forced, reasons of their agents; address groups; subnet pools; deletion of one revision",
     }

@@ -19,7 +19,7 @@ from minova.db.models.images import DeletedImage, Image, ImageMember
 from minova.db.models.instances import Instance, InstanceFault, InstanceTag, PurgedInstance
 from minova.db.models.key_pairs import KeyPair
 from minova.db.models.migrations import Migration
-from minova.db.models.networks import IpAllocation, Network, NetworkTag, Port, Subnet
+from minova.db.models.networks import IpAllocation, Network, NetworkTag, Port, Subnet, SubnetPool
 from minova.db.models.neutron_ports import NeutronPort
 from minova.db.models.pci_devices import PciDevice
 from minova.db.models.placement import (
@@ -35,13 +35,14 @@ from minova.db.models.placement import (
 )
 from minova.db.models.quotas import Quota, QuotaClass, QuotaUsage
 from minova.db.models.requests import CreateRequest, RequestSecrets, RequestSpecRow
-from minova.db.models.security_groups import PortSecurityGroup, SecurityGroup, SecurityGroupRule
+from minova.db.models.security_groups import AddressGroup, PortSecurityGroup, SecurityGroup, SecurityGroupRule
 from minova.db.models.server_groups import InstanceGroup, InstanceGroupMember
 from minova.db.models.services import Heartbeat, Service
 from minova.db.models.tasks import Task, TaskStep, Worker
 from minova.db.models.unexpected import UnexpectedGuest, UnexpectedImage
 
 __all__ = [
+    "AddressGroup",
     "Aggregate",
     "AggregateHost",
     "Allocation",
@@ -97,6 +98,7 @@ __all__ = [
     "SecurityGroupRule",
     "Service",
     "Subnet",
+    "SubnetPool",
     "Task",
     "TaskStep",
     "Trait",

@@ -36,8 +36,35 @@ class Network(Lockable, Base):
     updated_at: Mapped[datetime]
 
 
+class SubnetPool(Lockable, Base):
+    """A transaction that gives a subnet a range of the pool locks the pool's row, after those of networks.
+
+    `default_for`: the IP version whose default pool it is.
+    """
+
+    __tablename__ = "subnet_pools"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    uuid: Mapped[str] = mapped_column(Uuid, unique=True)
+    name: Mapped[str]
+    description: Mapped[str]
+    project_id: Mapped[str] = mapped_column(index=True)
+    prefixes: Mapped[list[Any]]
+    ip_version: Mapped[int]
+    default_prefixlen: Mapped[int]
+    min_prefixlen: Mapped[int]
+    max_prefixlen: Mapped[int]
+    default_quota: Mapped[int | None]
+    default_for: Mapped[int | None] = mapped_column(unique=True)
+    shared: Mapped[bool]
+    revision_number: Mapped[int]
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
+
+
 class Subnet(Base):
-    """`last_address`: the address that was allocated last. The search for the next free address begins after it."""
+    """`last_address`: the address that was allocated last. The search for the next free address begins after it.
+    `pool_id`: the row of its subnet pool.
+    """
 
     __tablename__ = "subnets"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -57,6 +84,7 @@ class Subnet(Base):
     ipv6_ra_mode: Mapped[str | None] = mapped_column(String(16))
     last_address: Mapped[str | None] = mapped_column(String(45))
     service_types: Mapped[list[Any] | None]
+    pool_id: Mapped[int | None] = mapped_column(index=True)
     revision_number: Mapped[int]
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]
@@ -118,7 +146,7 @@ class IpAllocation(Base):
 
 
 class NetworkTag(Base):
-    """`resource_id`: of a network, subnet, port or security group. Tags are removed with it."""
+    """`resource_id`: of a network, subnet, subnet pool, port or security group. Tags are removed with it."""
 
     __tablename__ = "network_tags"
     __table_args__ = (Index("network_tags_tag", "tag"),)

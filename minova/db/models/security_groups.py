@@ -1,6 +1,7 @@
-"""Security groups and their rules. Written by the conductor."""
+"""Security groups, their rules, and the address groups that rules name. Written by the conductor."""
 
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import ForeignKey, String
 from sqlalchemy.orm import Mapped, mapped_column
@@ -28,7 +29,10 @@ class SecurityGroup(Lockable, Base):
 
 
 class SecurityGroupRule(Base):
-    """A rule is created and removed, but never changed."""
+    """A rule is created and removed, but never changed.
+
+    `remote_address_group_id`: the row of an address group, which is locked while a rule that names it is made.
+    """
 
     __tablename__ = "security_group_rules"
     id: Mapped[int] = mapped_column(primary_key=True)
@@ -43,6 +47,20 @@ class SecurityGroupRule(Base):
     port_range_max: Mapped[int | None]
     remote_ip_prefix: Mapped[str | None] = mapped_column(String(50))
     remote_group_id: Mapped[int | None] = mapped_column(ForeignKey("security_groups.id"), index=True)
+    remote_address_group_id: Mapped[int | None] = mapped_column(index=True)
+    revision_number: Mapped[int]
+    created_at: Mapped[datetime]
+    updated_at: Mapped[datetime]
+
+
+class AddressGroup(Lockable, Base):
+    __tablename__ = "address_groups"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    uuid: Mapped[str] = mapped_column(Uuid, unique=True)
+    name: Mapped[str]
+    description: Mapped[str]
+    project_id: Mapped[str] = mapped_column(index=True)
+    addresses: Mapped[list[Any]]
     revision_number: Mapped[int]
     created_at: Mapped[datetime]
     updated_at: Mapped[datetime]

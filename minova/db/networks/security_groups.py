@@ -8,7 +8,7 @@ from sqlalchemy import Select, delete, exists, func, insert, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
 from minova.db import models
-from minova.db.networks import tags
+from minova.db.networks import address_groups, tags
 from minova.db.networks.pages import Page, rows_of
 from minova.db.sql import chunked, in_list
 from minova.objects.network.network import SecurityGroup, SecurityGroupRule
@@ -47,6 +47,7 @@ _RULES_WITH_REMOTES = (
         _RULE.port_range_min,
         _RULE.port_range_max,
         _RULE.remote_ip_prefix,
+        _RULE.remote_address_group_id,
         _RULE.remote_group_id,
         _REMOTE_ROW.c.uuid,
         _REMOTE_ROW.c.members_revision,
@@ -89,6 +90,7 @@ class RuleWithRemote(NamedTuple):
     port_range_min: int | None
     port_range_max: int | None
     remote_ip_prefix: str | None
+    remote_address_group_id: int | None
     remote_group_id: int | None
     remote_uuid: str | None
     remote_revision: int | None
@@ -223,20 +225,31 @@ def visible_rules(
     if project_id is not None:
         seen = seen.where(Rule.project_id == project_id)
     values = dict(filters)
-    for name, column in (("security_group_id", "group_id"), ("remote_group_id", "remote_group_id")):
+    for name, column, table in (
+        ("security_group_id", "group_id", Row),
+        ("remote_group_id", "remote_group_id", Row),
+        ("remote_address_group_id", "remote_address_group_id", models.AddressGroup),
+    ):
         if name in values:
-            values[column] = session.scalars(select(Row.id).where(Row.uuid.in_(values.pop(name)))).all()
+            values[column] = session.scalars(select(table.id).where(table.uuid.in_(values.pop(name)))).all()
     return _rules_to_objects(session, rows_of(session, seen, Rule, values, page))
 
 
 def add_rules(
-    session: Session, group_id: int, rules: Iterable[SecurityGroupRule], remotes: Mapping[str, int], at: datetime
+    session: Session,
+    group_id: int,
+    rules: Iterable[SecurityGroupRule],
+    remotes: Mapping[str, int],
+    at: datetime,
+    address_groups: Mapping[str, int] | None = None,
 ) -> None:
-    """`remotes`: row ids of the groups that the rules name."""
+    """`remotes`, `address_groups`: row ids of the security groups and address groups that the rules name."""
+    ranges = address_groups or {}
     times = {"revision_number": 0, "created_at": at, "updated_at": at}
     rows = [
         {name: getattr(rule, name) for name in _PLAIN_OF_RULE}
         | {"uuid": rule.id, "group_id": group_id, "remote_group_id": remotes.get(rule.remote_group_id or "")}
+        | {"remote_address_group_id": ranges.get(rule.remote_address_group_id or "")}
         | times
         for rule in rules
     ]
@@ -369,11 +382,13 @@ def _rules_to_objects(session: Session, rows: Sequence[models.SecurityGroupRule]
         uuids.update(
             (row_id, uuid) for row_id, uuid in session.execute(select(Row.id, Row.uuid).where(Row.id.in_(chunk)))
         )
+    ranges = address_groups.ids_of(session, {row.remote_address_group_id for row in rows} - {None})
     return [
         SecurityGroupRule(
             id=row.uuid,
             security_group_id=str(uuids[row.group_id]),
             remote_group_id=uuids[row.remote_group_id],
+            remote_address_group_id=ranges.get(row.remote_address_group_id),
             **{name: getattr(row, name) for name in _PLAIN_OF_RULE},
         )
         for row in rows

@@ -1,6 +1,6 @@
 """Subnets: queries and writes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -15,7 +15,7 @@ from minova.db.networks.pages import Page, rows_of
 from minova.db.sql import chunked
 from minova.objects.network.network import LOCAL, HostRoute, Pool, Subnet
 
-Row, Net = models.Subnet, models.Network
+Row, Net, PoolRow = models.Subnet, models.Network, models.SubnetPool
 # Built once: every new port reads them.
 _OF_NETWORK = select(Row).where(Row.network_id == bindparam("network")).order_by(Row.id)
 _POOLS = Decoder(tuple[Pool, ...])
@@ -53,11 +53,12 @@ def visible(session: Session, project_id: str | None, filters: Mapping[str, Sequ
 
 
 def by_row(session: Session, filters: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:
-    """Returns the filters with the networks' row ids in place of their uuids."""
-    if "network_id" not in filters:
-        return dict(filters)
-    ids = session.scalars(select(Net.id).where(Net.uuid.in_(filters["network_id"]))).all()
-    return {**filters, "network_id": ids}
+    """Returns the filters with the row ids of networks and pools in place of their uuids."""
+    found = dict(filters)
+    for name, column, table in (("network_id", "network_id", Net), ("subnetpool_id", "pool_id", PoolRow)):
+        if name in filters:
+            found[column] = session.scalars(select(table.id).where(table.uuid.in_(found.pop(name)))).all()
+    return found
 
 
 def of_network(session: Session, network_id: int) -> list[models.Subnet]:
@@ -70,9 +71,10 @@ def ranges_of_local(session: Session, *, without: int, reachable: bool) -> list[
     return list(session.scalars(query.where(Net.reachable) if reachable else query))
 
 
-def add(session: Session, subnet: Subnet, network_id: int, at: datetime) -> Subnet:
+def add(session: Session, subnet: Subnet, network_id: int, at: datetime, pool_id: int | None = None) -> Subnet:
+    """`pool_id`: row id of its subnet pool."""
     made = msgspec.structs.replace(subnet, created_at=at, updated_at=at, revision_number=1)
-    values = {name: getattr(made, name) for name in _PLAIN}
+    values = {name: getattr(made, name) for name in _PLAIN} | {"pool_id": pool_id}
     session.connection().execute(insert(Row).values(uuid=made.id, network_id=network_id, **values, **_lists(made)))
     return made
 
@@ -143,6 +145,14 @@ def pools_of(row: models.Subnet) -> tuple[Pool, ...]:
     return _POOLS.from_builtins(row.allocation_pools)
 
 
+def _pool_ids(session: Session, row_ids: Collection[int]) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for chunk in chunked(sorted(row_ids)):
+        query = select(PoolRow.id, PoolRow.uuid).where(PoolRow.id.in_(chunk))
+        found.update((row_id, uuid) for row_id, uuid in session.execute(query))
+    return found
+
+
 def _lists(subnet: Subnet) -> dict[str, Any]:
     return {
         "allocation_pools": [msgspec.to_builtins(pool) for pool in subnet.allocation_pools],
@@ -155,6 +165,7 @@ def _lists(subnet: Subnet) -> dict[str, Any]:
 def _to_objects(session: Session, rows: Sequence[models.Subnet]) -> list[Subnet]:
     ids = {row.network_id for row in rows}
     networks = {row.id: row for row in session.scalars(select(Net).where(Net.id.in_(ids)))} if ids else {}
+    pools = _pool_ids(session, {row.pool_id for row in rows if row.pool_id is not None})
     return [
         Subnet(
             id=row.uuid,
@@ -164,6 +175,7 @@ def _to_objects(session: Session, rows: Sequence[models.Subnet]) -> list[Subnet]
             dns_nameservers=tuple(row.dns_nameservers),
             host_routes=_ROUTES.from_builtins(row.host_routes),
             service_types=tuple(row.service_types or ()),
+            subnetpool_id=None if row.pool_id is None else pools[row.pool_id],
             **{name: getattr(row, name) for name in _PLAIN},
         )
         for row in rows

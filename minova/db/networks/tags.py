@@ -1,4 +1,4 @@
-"""Tags of networks, subnets, ports and security groups: queries and writes. They are removed with their resources."""
+"""Tags of networks, subnets, subnet pools, ports and security groups: queries and writes. They are removed with their resources."""
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
@@ -16,6 +16,7 @@ Tag = models.NetworkTag
 TABLES: Mapping[str, Any] = {
     "network": models.Network,
     "subnet": models.Subnet,
+    "subnetpool": models.SubnetPool,
     "port": models.Port,
     "security_group": models.SecurityGroup,
 }

@@ -9,8 +9,9 @@ from sqlalchemy.orm import Session
 
 from minova.codecs import Decoder
 from minova.db.models import Port
-from minova.db.networks import group_members, security_groups
+from minova.db.networks import address_groups, group_members, security_groups
 from minova.db.networks.security_groups import RuleWithRemote
+from minova.objects.network.address_groups import of_version
 from minova.objects.network.dhcp_options import DhcpOption
 from minova.objects.network.network import IP_VERSIONS, AddressPair
 from minova.objects.network.security_rules import normalized
@@ -55,7 +56,7 @@ def of_ports(
     session: Session, ports: Sequence[ServerPort], *, members_now: bool = False
 ) -> dict[int, tuple[VifRule, ...]]:
     """Returns the rules of the ports that have port security, by the ports' row ids. A remote group is replaced by its
-    members' addresses.
+    members' addresses, an address group by its ranges.
 
     `members_now`: reads the current members. Otherwise they may be some seconds old.
 
@@ -72,6 +73,8 @@ def of_ports(
         if rule.remote_group_id is not None:
             named[rule.remote_group_id] = (str(rule.remote_uuid), int(rule.remote_revision or 0))
     members = group_members.read(session, named) if members_now else group_members.read_recent(session, named)
+    named_ranges = {rule.remote_address_group_id for of_group in rules.values() for rule in of_group} - {None}
+    ranges = address_groups.addresses_of(session, named_ranges)
     # Most ports of a project have the same groups.
     known: dict[tuple[tuple[int, ...], str], tuple[VifRule, ...]] = {}
     found: dict[int, tuple[VifRule, ...]] = {}
@@ -79,7 +82,7 @@ def of_ports(
         reach = reaching(port.network_type, port.network_uuid)
         of_port = tuple(group for group, _ in groups.get(port.id, ()))
         if (of_port, reach) not in known:
-            every = (_vif_rule(rule, members, reach) for group in of_port for rule in rules.get(group, ()))
+            every = (_vif_rule(rule, members, ranges, reach) for group in of_port for rule in rules.get(group, ()))
             known[of_port, reach] = tuple(dict.fromkeys(every))
         found[port.id] = _bounded(port, known[of_port, reach])
     return found
@@ -104,11 +107,18 @@ def _bounded(port: ServerPort, every: tuple[VifRule, ...]) -> tuple[VifRule, ...
     return (*kept, *(msgspec.structs.replace(rule, remotes=(), revision=0) for rule in empty))
 
 
-def _vif_rule(rule: RuleWithRemote, members: Mapping[int, GroupMembers], network_id: str) -> VifRule:
+def _vif_rule(
+    rule: RuleWithRemote,
+    members: Mapping[int, GroupMembers],
+    ranges: Mapping[int, Sequence[str]],
+    network_id: str,
+) -> VifRule:
     version = IP_VERSIONS[rule.ethertype]
     remotes: tuple[str, ...] | None = None
     if (prefix := normalized(rule.remote_ip_prefix)) is not None:
         remotes = (prefix,)
+    if rule.remote_address_group_id is not None:
+        remotes = of_version(ranges.get(rule.remote_address_group_id, ()), version)
     named = None
     if rule.remote_group_id is not None:
         named = members.get(rule.remote_group_id)

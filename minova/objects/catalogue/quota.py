@@ -51,8 +51,9 @@ RESOURCES: Mapping[str, Resource] = {
         Resource(name="ports", option="ports", counted=True, in_network=True),
         Resource(name="security_group", option="security_group", counted=True, in_network=True),
         Resource(name="security_group_rule", option="security_group_rule", counted=True, in_network=True),
+        Resource(name="address_group", option="address_group", counted=True, in_network=True),
+        Resource(name="subnetpool", option="subnetpool", counted=True, in_network=True),
         # Resources of Neutron that are not served: clients set their limits together with those of others.
-        Resource(name="subnetpool", option=None, in_network=True),
         Resource(name="router", option=None, in_network=True),
         Resource(name="floatingip", option=None, in_network=True),
         Resource(name="rbac_policy", option=None, in_network=True),

@@ -78,6 +78,8 @@ class HostRoute(msgspec.Struct, frozen=True, kw_only=True):
 class Subnet(msgspec.Struct, frozen=True, kw_only=True):
     """`gateway_ip` None: there is none. `shared`: whether its network is shared.
 
+    `prefixlen`: in a request without a `cidr`: the length of the range that the conductor chooses from the subnet pool; then an
+    empty `gateway_ip` is the first address of that range.
     `service_types`: values of `device_owner` of the ports that get addresses of it; empty: all ports.
     """
 
@@ -97,6 +99,8 @@ class Subnet(msgspec.Struct, frozen=True, kw_only=True):
     ipv6_ra_mode: str | None = None
     shared: bool = False
     service_types: tuple[str, ...] = ()
+    subnetpool_id: str | None = None
+    prefixlen: int | None = None
     revision_number: int = 1
     created_at: datetime | None = None
     updated_at: datetime | None = None
@@ -137,7 +141,7 @@ class AddressPair(msgspec.Struct, frozen=True, kw_only=True):
 class SecurityGroupRule(msgspec.Struct, frozen=True, kw_only=True):
     """The traffic that a rule allows. `protocol` None: any. The port range also holds ICMP's type and code.
 
-    `remote_ip_prefix`, `remote_group_id`: the remote addresses; both None: any.
+    `remote_ip_prefix`, `remote_group_id`, `remote_address_group_id`: the remote addresses; all None: any.
     """
 
     id: str
@@ -150,6 +154,7 @@ class SecurityGroupRule(msgspec.Struct, frozen=True, kw_only=True):
     port_range_max: int | None = None
     remote_ip_prefix: str | None = None
     remote_group_id: str | None = None
+    remote_address_group_id: str | None = None
     description: str = ""
     revision_number: int = 0
     created_at: datetime | None = None

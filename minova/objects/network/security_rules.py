@@ -47,8 +47,11 @@ def canonical_protocol(value: str | int | None, ethertype: str) -> str | None:
 
 def check(rule: SecurityGroupRule) -> None:
     """Raises BadRequest."""
-    if rule.remote_ip_prefix is not None and rule.remote_group_id is not None:
-        raise errors.BadRequest("Only remote_ip_prefix or remote_group_id may be provided.")
+    remotes = (rule.remote_ip_prefix, rule.remote_group_id, rule.remote_address_group_id)
+    if sum(remote is not None for remote in remotes) > 1:
+        raise errors.BadRequest(
+            "Only one of remote_ip_prefix or remote_group_id or remote_address_group_id may be provided."
+        )
     _check_ports(rule)
 
 

@@ -204,6 +204,8 @@ def test_each_call_of_the_api_is_either_repeated_or_known_not_to_be() -> None:
         "create_ports",
         "create_security_groups",
         "create_security_group_rules",
+        "create_address_groups",
+        "create_subnet_pools",
         # A hint: the host and a conductor look from time to time.
         "network_changed",
         # Reports, which come again by themselves.

@@ -9,6 +9,7 @@ from tests.functional.conductor.host_cases import AuditCases, CatalogueCases, Se
 from tests.functional.conductor.interleaving_cases import InterleavingCases
 from tests.functional.conductor.key_pair_cases import KeyPairCases
 from tests.functional.conductor.network_cases import NetworkCases, SecurityGroupCases, ServerPortCases
+from tests.functional.conductor.network_pool_cases import NetworkPoolCases
 from tests.functional.conductor.quota_cases import QuotaCases
 from tests.functional.conductor.removal_cases import DeleteCases, PurgeCases, TakeOverCases
 
@@ -30,6 +31,7 @@ class ConductorCases(
     QuotaCases,
     KeyPairCases,
     NetworkCases,
+    NetworkPoolCases,
     ConsoleCases,
     SecurityGroupCases,
     ServerPortCases,

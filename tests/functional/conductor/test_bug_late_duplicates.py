@@ -26,7 +26,9 @@ from minova.objects.actions.power import STOP
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.instance_group import AFFINITY
 from minova.objects.catalogue.key_pair import KeyPair
+from minova.objects.network.address_groups import AddressGroup
 from minova.objects.network.network import Network, NewPort, Pool, Port, SecurityGroup, SecurityGroupRule, Subnet
+from minova.objects.network.subnet_pools import SubnetPool
 from minova.objects.servers.server_changes import ServerChanges
 from tests.functional.conductor.conductor_harness import CTX, IMAGE, ConductorHarness, request
 from tests.tables import make_tables
@@ -52,6 +54,16 @@ SUBNET = Subnet(
 )
 GROUP = SecurityGroup(id=uuid(3), name="web", project_id=P)
 RULE = SecurityGroupRule(id=uuid(4), security_group_id=uuid(3), project_id=P, direction="ingress", protocol="tcp")
+OFFICE = AddressGroup(id=uuid(6), project_id=P, addresses=("10.0.0.0/16",))
+POOL = SubnetPool(
+    id=uuid(7),
+    project_id=P,
+    prefixes=("10.0.0.0/8",),
+    ip_version=4,
+    default_prefixlen=24,
+    min_prefixlen=8,
+    max_prefixlen=32,
+)
 PORT = Port(id=uuid(5), network_id=uuid(1), project_id=P, security_groups=())
 
 
@@ -143,6 +155,8 @@ AGGREGATE = [call("create_aggregate", name="one", metadata={})]
 NET = [call("create_networks", networks=(NETWORK,))]
 NET_AND_SUBNET = [*NET, call("create_subnets", subnets=(SUBNET,))]
 WEB = [call("create_security_groups", groups=(GROUP,))]
+OFFICES = [call("create_address_groups", address_groups=(OFFICE,))]
+POOLS = [call("create_subnet_pools", pools=(POOL,))]
 KEYS = [call("create_key_pair", key_pair=KEY)]
 OF_FLAVOR, OF_AGGREGATE = {"flavorid": "small"}, {"aggregate_id": 1}
 MEMBER = {"image_id": IMAGE.id, "member_id": "friend"}
@@ -242,6 +256,20 @@ CASES: list[Case] = [
         [call("update_network_tags", kind="security_group", resource_id=GROUP.id, remove=("a",))],
     ),
     (WEB, [call("delete_security_group", group_id=GROUP.id)]),
+    (OFFICES, [call("delete_address_group", group_id=OFFICE.id)]),
+    (
+        [*OFFICES, call("update_address_group", address_group=msgspec.structs.replace(OFFICE, name="a"))],
+        [call("update_address_group", address_group=msgspec.structs.replace(OFFICE, name="b", revision_number=2))],
+    ),
+    (
+        [*OFFICES, call("change_addresses", group_id=OFFICE.id, add=("10.1.0.0/16",))],
+        [call("change_addresses", group_id=OFFICE.id, remove=("10.1.0.0/16",))],
+    ),
+    (POOLS, [call("delete_subnet_pool", pool_id=POOL.id)]),
+    (
+        [*POOLS, call("update_subnet_pool", pool=msgspec.structs.replace(POOL, name="a"))],
+        [call("update_subnet_pool", pool=msgspec.structs.replace(POOL, name="b", revision_number=2))],
+    ),
     (
         [*WEB, call("update_security_group", group=msgspec.structs.replace(GROUP, name="a"))],
         [call("update_security_group", group=msgspec.structs.replace(GROUP, name="b", revision_number=2))],

@@ -17,8 +17,8 @@ from minova.api.compute.servers.security_groups import shown_groups, shown_rule
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.http.structs import Int64, page_size
-from minova.api.network.security import security_group_rules, security_groups
 from minova.api.network.collaborators import Collaborators as NetworkCollaborators
+from minova.api.network.security import security_group_rules, security_groups
 from minova.db.networks import security_groups as stored
 from minova.db.networks.pages import Page
 from minova.objects.network.network import SecurityGroup

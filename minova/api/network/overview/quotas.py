@@ -23,8 +23,9 @@ NAMES = {
     "port": "ports",
     "security_group": "security_group",
     "security_group_rule": "security_group_rule",
-    # Not served: their limits are kept, and nothing is used of them.
+    "address_group": "address_group",
     "subnetpool": "subnetpool",
+    # Not served: their limits are kept, and nothing is used of them.
     "router": "router",
     "floatingip": "floatingip",
     "rbac_policy": "rbac_policy",
@@ -47,6 +48,7 @@ class NewLimits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     port: Limit | msgspec.UnsetType = msgspec.UNSET
     security_group: Limit | msgspec.UnsetType = msgspec.UNSET
     security_group_rule: Limit | msgspec.UnsetType = msgspec.UNSET
+    address_group: Limit | msgspec.UnsetType = msgspec.UNSET
     subnetpool: Limit | msgspec.UnsetType = msgspec.UNSET
     router: Limit | msgspec.UnsetType = msgspec.UNSET
     floatingip: Limit | msgspec.UnsetType = msgspec.UNSET

@@ -7,13 +7,15 @@ from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.network.answers import ExtensionAnswer
 
-RESOURCES = ("network", "subnet", "port", "security_group", "security_group_rule")
+RESOURCES = ("network", "subnet", "subnetpool", "port", "security_group", "security_group_rule", "address_group")
 # (alias, name, what it adds). Only extensions that are served completely.
 EXTENSIONS = (
+    ("address-group", "Address group", "Support address group"),
     ("agent", "agent", "Lists computes as agents."),
     ("allowed-address-pairs", "Allowed Address Pairs", "Adds addresses from which a port may send beside its own."),
     ("availability_zone", "Availability Zone", "Lists availability zones."),
     ("binding", "Port Binding", "Shows administrators the host of a port."),
+    ("default-subnetpools", "Default Subnetpools", "Gives subnets ranges of the default pool."),
     ("extra_dhcp_opt", "Neutron Extra DHCP options", "Adds options for the guest of a port to DHCP."),
     ("minova-reachable", "Networks reachable from their hosts", "Adds minova:reachable to networks: not of Neutron."),
     ("net-mtu", "Network MTU", "Shows the MTU of networks."),
@@ -28,10 +30,16 @@ EXTENSIONS = (
     ("revision-if-match", "If-Match constraints based on revision_number", "Refuses a change of another revision."),
     ("security-group", "security-group", "Security groups and their rules."),
     ("security-groups-normalized-cidr", "Normalized CIDR field for security group rules", "Adds normalized_cidr."),
+    (
+        "security-groups-remote-address-group",
+        "Remote address group id field for security group rules",
+        "Adds remote_address_group_id.",
+    ),
     ("standard-attr-description", "standard-attr-description", "Adds descriptions."),
     ("standard-attr-revisions", "Resource revision numbers", "Adds a number that grows with each change."),
     ("standard-attr-tag", "Tag support for resources with standard attribute", "Adds tags."),
     ("standard-attr-timestamp", "Resource timestamps", "Adds created_at and updated_at."),
+    ("subnet_allocation", "Subnet Allocation", "Gives subnets ranges of subnet pools."),
     ("subnet-service-types", "Subnet service types", "Reserves a subnet for ports of certain owners."),
     ("tag-creation", "Tag creation extension", "Adds several tags in one request."),
     ("tag-ports-during-bulk-creation", "Tag Ports During Bulk Creation", "Makes ports with tags."),

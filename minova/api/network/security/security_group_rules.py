@@ -11,11 +11,11 @@ from minova.api.http.call import Call
 from minova.api.http.definition import Route
 from minova.api.http.structs import Int64
 from minova.api.network import common
-from minova.api.network.security import security_groups
 from minova.api.network.answers import SecurityGroupRuleAnswer
 from minova.api.network.collaborators import Collaborators
 from minova.api.network.common import Text
 from minova.api.network.resource import Creation, Resource
+from minova.api.network.security import address_groups, security_groups
 from minova.api.network.security.security_groups import rule_view
 from minova.api.policies.enforcer import Target
 from minova.db.networks import security_groups as stored
@@ -32,6 +32,7 @@ class NewSecurityGroupRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     port_range_max: Int64 | None = None
     remote_ip_prefix: Text | None = None
     remote_group_id: Text | None = None
+    remote_address_group_id: Text | None = None
     description: Text = ""
     project_id: Text | None = None
     tenant_id: Text | None = None
@@ -45,6 +46,7 @@ class RulesQuery(msgspec.Struct, frozen=True, kw_only=True):
     id: tuple[str, ...] = ()
     security_group_id: tuple[str, ...] = ()
     remote_group_id: tuple[str, ...] = ()
+    remote_address_group_id: tuple[str, ...] = ()
     direction: tuple[str, ...] = ()
     ethertype: tuple[str, ...] = ()
     protocol: tuple[str, ...] = ()
@@ -56,8 +58,9 @@ class RulesQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 def list_rules(api: Collaborators, call: Call) -> dict[str, Any]:
     query: RulesQuery = call.query
-    names = ("security_group_id", "remote_group_id", "direction", "ethertype", "protocol", "remote_ip_prefix")
-    given = {name: getattr(query, name) for name in (*names, "description")}
+    remotes = ("remote_group_id", "remote_address_group_id", "remote_ip_prefix")
+    names = ("security_group_id", "direction", "ethertype", "protocol", "description", *remotes)
+    given = {name: getattr(query, name) for name in names}
     given |= {"uuid": query.id, "project_id": (*query.project_id, *query.tenant_id)}
     filters = {name: values for name, values in given.items() if values}
     if any(len(values) > common.MAX_VALUES for values in filters.values()):
@@ -83,6 +86,7 @@ def new(api: Collaborators, call: Call, body: NewSecurityGroupRule) -> SecurityG
     call.require_for(Target(project_id=group.project_id))
     ethertype = body.ethertype or "IPv4"
     remote = None if body.remote_group_id is None else security_groups.find(api, call, body.remote_group_id).id
+    ranges = body.remote_address_group_id
     rule = SecurityGroupRule(
         id=str(uuid.uuid4()),
         security_group_id=group.id,
@@ -94,6 +98,7 @@ def new(api: Collaborators, call: Call, body: NewSecurityGroupRule) -> SecurityG
         port_range_max=body.port_range_max,
         remote_ip_prefix=security_rules.canonical_prefix(body.remote_ip_prefix, ethertype),
         remote_group_id=remote,
+        remote_address_group_id=None if ranges is None else address_groups.find(api, call, ranges).id,
         description=common.checked_text("description", body.description),
     )
     security_rules.check(rule)
@@ -107,6 +112,7 @@ def add(api: Collaborators, call: Call, rules: Sequence[SecurityGroupRule]) -> l
 def delete(api: Collaborators, call: Call) -> None:
     rule = _find(api, call)
     call.require_for(Target(project_id=rule.project_id))
+    common.require_revision(call, rule)  # a rule never changes
     api.conductor.delete_security_group_rule(call.ctx, rule_id=rule.id)
 
 

@@ -110,13 +110,13 @@ def delete(api: Collaborators, call: Call) -> None:
     port makes it again.
     """
     group = _owned(api, call)
-    common.require_revision(call, group)
+    revision = common.revision_argument(call)
     if group.is_default and not call.ctx.is_admin:
         raise errors.SecurityGroupCannotRemoveDefault("Insufficient rights for removing default security group.")
     delete_once_free(
         api,
         call,
-        lambda: api.conductor.delete_security_group(call.ctx, group_id=group.id),
+        lambda: api.conductor.delete_security_group(call.ctx, group_id=group.id, **revision),
         lambda session: ports.only_pending_delete_of_group(session, group.id),
     )
 
@@ -157,7 +157,7 @@ def rule_view(rule: SecurityGroupRule) -> dict[str, Any]:
         "remote_ip_prefix": rule.remote_ip_prefix,
         "normalized_cidr": normalized(rule.remote_ip_prefix),
         "remote_group_id": rule.remote_group_id,
-        "remote_address_group_id": None,
+        "remote_address_group_id": rule.remote_address_group_id,
     }
 
 

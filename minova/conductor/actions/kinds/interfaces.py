@@ -41,10 +41,11 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Detachment(msgspec.Struct, frozen=True, kw_only=True):
-    """`for_good`: the port is to be deleted."""
+    """`for_good`: the port is to be deleted. `revision`: that it must have then; None: any."""
 
     port_id: str
     for_good: bool = False
+    revision: int | None = None
 
 
 _ATTACHMENT, _DETACHMENT = Decoder(Attachment), Decoder(Detachment)
@@ -134,7 +135,7 @@ class Detach(InterfaceKind):
         """
         detachment: Detachment = request.arguments
         if detachment.for_good:
-            self._attachments.delete(session, request.instance_uuid, detachment.port_id)
+            self._attachments.delete(session, request.instance_uuid, detachment.port_id, detachment.revision)
         else:
             self._attachments.require(session, request.instance_uuid, detachment.port_id)
         return detachment.port_id
@@ -148,18 +149,19 @@ class ServerInterfaces(DeletePortsApi, DetachedInterfacesApi):
         self._attachments = attachments
         self._actions = actions
 
-    def delete_port(self, ctx: RequestContext, port_id: str) -> None:
+    def delete_port(self, ctx: RequestContext, port_id: str, revision: int | None = None) -> None:
         """A server that has the port loses its interface first; until then the port is marked for deletion, and users
         no longer see it. As in Neutron, a lock of the server does not prevent it. Idempotent.
 
-        Raises PortInUse if the state of the server does not allow that now, PortNotFound if there is no such port.
+        Raises PortInUse if the state of the server does not allow that now, PortNotFound if there is no such port,
+        PreconditionFailed if the port has another revision.
         """
-        instance_uuid = self._attachments.delete_free_port(port_id)
+        instance_uuid = self._attachments.delete_free_port(port_id, revision)
         if instance_uuid is None or self._worker.run(
-            lambda session: self._delete_without_host(session, instance_uuid, port_id)
+            lambda session: self._delete_without_host(session, instance_uuid, port_id, revision)
         ):
             return
-        arguments = {"port_id": port_id, "for_good": True}
+        arguments = {"port_id": port_id, "for_good": True, "revision": revision}
         try:
             self._actions.start_action(ctx, instance_uuid, DETACH_INTERFACE.kind, arguments, override_lock=True)
         except errors.PortNotFound:
@@ -179,12 +181,12 @@ class ServerInterfaces(DeletePortsApi, DetachedInterfacesApi):
 
         self._worker.run(work)
 
-    def _delete_without_host(self, session: Session, instance_uuid: str, port_id: str) -> bool:
+    def _delete_without_host(self, session: Session, instance_uuid: str, port_id: str, revision: int | None) -> bool:
         """Returns whether nothing else is to be done, because the server has no host."""
         instance = locked_instance(session, instance_uuid)
         task = tasks.lock(session, [instance_uuid]).get(instance_uuid)
         if task is None and (instance is None or instance.host is None):
-            self._attachments.delete(session, instance_uuid, port_id)
+            self._attachments.delete(session, instance_uuid, port_id, revision)
             self._attachments.release_pending_delete(session, instance_uuid)
             return True
         return False

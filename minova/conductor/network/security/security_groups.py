@@ -13,7 +13,8 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.network.interface_notifier import InterfaceNotifier
-from minova.conductor.network.networks import changed
+from minova.conductor.network.revisions import changed, require_revision
+from minova.conductor.network.security.address_groups import lock_address_groups
 from minova.conductor.quotas import Quotas, refused
 from minova.conductor.tasks.races import Race
 from minova.conductor.tasks.worker import Worker
@@ -98,7 +99,7 @@ class SecurityGroups(SecurityGroupsApi):
 
         return self._worker.run(work)
 
-    def delete_security_group(self, ctx: RequestContext, group_id: str) -> None:
+    def delete_security_group(self, ctx: RequestContext, group_id: str, revision: int | None = None) -> None:
         """Deletes the group, and the rules of other groups that refer to it.
 
         Raises SecurityGroupInUse if a port has it, or a new rule refers to it just now.
@@ -111,6 +112,7 @@ class SecurityGroups(SecurityGroupsApi):
             if group_id not in locked:
                 raise not_found(group_id)
             row = locked[group_id]
+            require_revision(row, revision)
             if security_groups.is_used(session, row.id) or security_groups.naming(session, group_id) - naming:
                 raise errors.SecurityGroupInUse(f"Security Group {group_id} in use.")
             gone = {row.project_id: {"security_group": 1}}
@@ -125,8 +127,8 @@ class SecurityGroups(SecurityGroupsApi):
     def create_security_group_rules(
         self, ctx: RequestContext, rules: tuple[SecurityGroupRule, ...]
     ) -> tuple[SecurityGroupRule, ...]:
-        """Raises SecurityGroupRuleExists if a group has a rule already. Raises SecurityGroupNotFound if a group,
-        or one to which a rule refers, is deleted.
+        """Raises SecurityGroupRuleExists if a group has a rule already. Raises SecurityGroupNotFound or
+        AddressGroupNotFound if a group, or one to which a rule refers, is deleted.
         """
         by_group: dict[str, dict[Hashable, SecurityGroupRule]] = {}
         for rule in rules:
@@ -137,13 +139,15 @@ class SecurityGroups(SecurityGroupsApi):
         def work(session: Session) -> tuple[SecurityGroupRule, ...]:
             named = {*by_group, *(rule.remote_group_id for rule in rules if rule.remote_group_id is not None)}
             ids = {group_id: row.id for group_id, row in lock_groups(session, named).items()}
+            named_ranges = {rule.remote_address_group_id for rule in rules if rule.remote_address_group_id is not None}
+            ranges = {each: row.id for each, row in lock_address_groups(session, named_ranges).items()}
             # Before the work that it limits.
             for project_id, count in sorted(Counter(rule.project_id for rule in rules).items()):
                 self._quotas.take(session, project_id, {"security_group_rule": count})
             made: dict[str, SecurityGroupRule] = {}
             for group_id, of_group in by_group.items():
                 _require_new(_require(security_groups.find(session, group_id), group_id), of_group)
-                security_groups.add_rules(session, ids[group_id], of_group.values(), ids, self._worker.at())
+                security_groups.add_rules(session, ids[group_id], of_group.values(), ids, self._worker.at(), ranges)
                 made |= {rule.id: rule for rule in _require(security_groups.find(session, group_id), group_id).rules}
             return tuple(made[rule.id] for rule in rules)
 
@@ -253,5 +257,6 @@ def _traffic(rule: SecurityGroupRule) -> Hashable:
         rule.port_range_min,
         rule.port_range_max,
         rule.remote_group_id,
+        rule.remote_address_group_id,
         normalized(rule.remote_ip_prefix),
     )

@@ -5,6 +5,7 @@ from typing import Protocol
 from minova.context import RequestContext
 from minova.contracts.base import call
 from minova.contracts.conductor.audiences import BY_API
+from minova.objects.network.address_groups import AddressGroup
 from minova.objects.network.network import (
     AddressRequest,
     Network,
@@ -14,6 +15,7 @@ from minova.objects.network.network import (
     SecurityGroupRule,
     Subnet,
 )
+from minova.objects.network.subnet_pools import SubnetPool
 
 
 @BY_API
@@ -32,9 +34,11 @@ class NetworksApi(Protocol):
         """
         ...
 
-    @call(since="1.7")
-    def delete_network(self, ctx: RequestContext, *, network_id: str) -> None:
-        """Delete the network with its subnets. Raises NetworkInUse if it has ports."""
+    @call(since="1.7", added={"revision": "1.9"})
+    def delete_network(self, ctx: RequestContext, *, network_id: str, revision: int | None = None) -> None:
+        """Delete the network with its subnets. Raises NetworkInUse if it has ports, PreconditionFailed if it has another
+        revision than the request requires.
+        """
         ...
 
 
@@ -54,9 +58,27 @@ class SubnetsApi(Protocol):
         """Same as `update_network`. Raises IpAddressAlreadyAllocated if a port has the address of the gateway."""
         ...
 
-    @call(since="1.7")
-    def delete_subnet(self, ctx: RequestContext, *, subnet_id: str) -> None:
-        """Raises SubnetInUse if ports have addresses of it."""
+    @call(since="1.7", added={"revision": "1.9"})
+    def delete_subnet(self, ctx: RequestContext, *, subnet_id: str, revision: int | None = None) -> None:
+        """Raises SubnetInUse if ports have addresses of it. `revision`: as in `delete_network`."""
+        ...
+
+
+@BY_API
+class SubnetPoolsApi(Protocol):
+    @call(since="1.9", refused_when_disk_full=True)
+    def create_subnet_pools(self, ctx: RequestContext, *, pools: tuple[SubnetPool, ...]) -> tuple[SubnetPool, ...]:
+        """Make all of them or none. Raises BadRequest if there is a default pool of the IP version already."""
+        ...
+
+    @call(since="1.9", refused_when_disk_full=True)
+    def update_subnet_pool(self, ctx: RequestContext, *, pool: SubnetPool) -> SubnetPool:
+        """Same as `update_network`."""
+        ...
+
+    @call(since="1.9")
+    def delete_subnet_pool(self, ctx: RequestContext, *, pool_id: str, revision: int | None = None) -> None:
+        """Raises SubnetPoolDeleteError if subnets have ranges of it."""
         ...
 
 
@@ -84,9 +106,9 @@ class PortsApi(Protocol):
 
 @BY_API
 class DeletePortsApi(Protocol):
-    @call(since="1.7")
-    def delete_port(self, ctx: RequestContext, *, port_id: str) -> None:
-        """Delete the port and free its addresses."""
+    @call(since="1.7", added={"revision": "1.9"})
+    def delete_port(self, ctx: RequestContext, *, port_id: str, revision: int | None = None) -> None:
+        """Delete the port and free its addresses. `revision`: as in `delete_network`."""
         ...
 
 
@@ -111,10 +133,10 @@ class SecurityGroupsApi(Protocol):
         """Change the group's name and description; otherwise same as `update_network`."""
         ...
 
-    @call(since="1.7")
-    def delete_security_group(self, ctx: RequestContext, *, group_id: str) -> None:
+    @call(since="1.7", added={"revision": "1.9"})
+    def delete_security_group(self, ctx: RequestContext, *, group_id: str, revision: int | None = None) -> None:
         """Delete the group, and the rules of other groups that refer to it. Raises SecurityGroupInUse if a port has
-        it.
+        it. `revision`: as in `delete_network`.
         """
         ...
 
@@ -134,6 +156,35 @@ class SecurityGroupsApi(Protocol):
 
 
 @BY_API
+class AddressGroupsApi(Protocol):
+    @call(since="1.9", refused_when_disk_full=True)
+    def create_address_groups(
+        self, ctx: RequestContext, *, address_groups: tuple[AddressGroup, ...]
+    ) -> tuple[AddressGroup, ...]:
+        """Make all of them or none. Raises Forbidden if the quota is used up."""
+        ...
+
+    @call(since="1.9", refused_when_disk_full=True)
+    def update_address_group(self, ctx: RequestContext, *, address_group: AddressGroup) -> AddressGroup:
+        """Change name and description; otherwise same as `update_network`."""
+        ...
+
+    @call(since="1.9", refused_when_disk_full=True)
+    def change_addresses(
+        self, ctx: RequestContext, *, group_id: str, add: tuple[str, ...] = (), remove: tuple[str, ...] = ()
+    ) -> AddressGroup:
+        """The change applies at once to ports in use. Raises AddressesAlreadyExist or AddressesNotFound, and then changes
+        nothing.
+        """
+        ...
+
+    @call(since="1.9")
+    def delete_address_group(self, ctx: RequestContext, *, group_id: str, revision: int | None = None) -> None:
+        """Raises AddressGroupInUse if a rule names it. `revision`: as in `delete_network`."""
+        ...
+
+
+@BY_API
 class NetworkTagsApi(Protocol):
     @call(since="1.9", refused_when_disk_full=True)
     def update_network_tags(
@@ -145,7 +196,7 @@ class NetworkTagsApi(Protocol):
         add: tuple[str, ...] = (),
         remove: tuple[str, ...] | None = (),
     ) -> tuple[str, ...]:
-        """Change the tags of a network, subnet, port or security group, and return them. `remove` None: all others than
+        """Change the tags of a network, subnet, subnet pool, port or security group, and return them. `remove` None: all others than
         `add`. Idempotent.
 
         Raises TagResourceNotFound, or BadRequest if there would be too many.

@@ -57,9 +57,11 @@ def test_version_resources_and_extensions_are_found(cloud: Cloud) -> None:
     assert [one["collection"] for one in cloud.get("/network/v2.0")["resources"]] == [
         "networks",
         "subnets",
+        "subnetpools",
         "ports",
         "security_groups",
         "security_group_rules",
+        "address_groups",
     ]
     aliases = {one["alias"] for one in cloud.get("/network/v2.0/extensions")["extensions"]}
     assert {"provider", "pagination"} <= aliases

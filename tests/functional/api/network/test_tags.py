@@ -10,7 +10,7 @@ from tests.functional.api.conftest import Cloud
 from tests.functional.api.network.test_networks import UNKNOWN, listed, make, network, port, subnet
 
 ROOT = "/network/v2.0"
-KINDS = ("network", "subnet", "port", "security_group")
+KINDS = ("network", "subnet", "subnetpool", "port", "security_group")
 
 
 def made(cloud: Cloud, kind: str) -> str:
@@ -18,6 +18,9 @@ def made(cloud: Cloud, kind: str) -> str:
     collection = f"{ROOT}/{kind.replace('_', '-')}s"
     if kind == "security_group":
         return f"{collection}/{cloud.ask('POST', collection, {kind: {'name': 'g'}})[1][kind]['id']}"
+    if kind == "subnetpool":
+        body = {kind: {"name": "p", "prefixes": ["10.0.0.0/8"]}}
+        return f"{collection}/{cloud.ask('POST', collection, body)[1][kind]['id']}"
     on = network(cloud)
     of_kind = {"network": lambda: on, "subnet": lambda: subnet(cloud, on), "port": lambda: port(cloud, on)}
     return f"{collection}/{of_kind[kind]()['id']}"

@@ -9,9 +9,9 @@ from sqlalchemy import delete, select, update
 
 from minova import errors
 from minova.conductor.network import attachments
-from minova.conductor.network.neutron import NeutronPorts
-from minova.conductor.network.neutron_cleaning import AGAIN
-from minova.conductor.network.neutron_limits import BACKOFF, MAX_SERVERS, InstanceLocks
+from minova.conductor.network.neutron.cleaning import AGAIN
+from minova.conductor.network.neutron.limits import BACKOFF, MAX_SERVERS, InstanceLocks
+from minova.conductor.network.neutron.ports import NeutronPorts
 from minova.db import models
 from minova.db.networks import neutron_ports, vifs
 from minova.neutron_client import NeutronClient

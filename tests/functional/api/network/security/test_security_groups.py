@@ -131,7 +131,10 @@ def test_rule_names_a_range_or_a_group(cloud: Cloud) -> None:
     made, other = group(cloud), group(cloud, "clients")
     both = {"remote_ip_prefix": "10.0.0.0/8", "remote_group_id": other["id"]}
     status, answer = rule(cloud, made, **both)
-    assert (status, answer["message"]) == (400, "Only remote_ip_prefix or remote_group_id may be provided.")
+    assert (status, answer["message"]) == (
+        400,
+        "Only one of remote_ip_prefix or remote_group_id or remote_address_group_id may be provided.",
+    )
     assert rule(cloud, made, remote_group_id=UNKNOWN)[0] == 404
     assert rule(cloud, made, remote_group_id=other["id"])[0] == 201
 

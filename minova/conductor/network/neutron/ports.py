@@ -20,8 +20,8 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.conductor.network.neutron_cleaning import LIMIT, NeutronCleaning
-from minova.conductor.network.neutron_limits import InstanceLocks, RetryQueue
+from minova.conductor.network.neutron.cleaning import LIMIT, NeutronCleaning
+from minova.conductor.network.neutron.limits import InstanceLocks, RetryQueue
 from minova.conductor.network.servers import Allocation, nics_of
 from minova.conductor.tasks.races import Races
 from minova.conductor.tasks.worker import Worker

@@ -13,7 +13,7 @@ from datetime import timedelta
 from sqlalchemy import select
 
 from minova import errors
-from minova.conductor.network.neutron_limits import InstanceLocks, RetryQueue
+from minova.conductor.network.neutron.limits import InstanceLocks, RetryQueue
 from minova.conductor.tasks.worker import Worker
 from minova.db.models import Instance, NeutronPort
 from minova.db.networks import neutron_ports

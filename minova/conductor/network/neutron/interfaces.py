@@ -17,7 +17,7 @@ from minova.db.networks import neutron_ports
 from minova.objects.network.vif import NEUTRON, RequestedNic, Vif
 
 if TYPE_CHECKING:
-    from minova.conductor.network.neutron import NeutronPorts
+    from minova.conductor.network.neutron.ports import NeutronPorts
 
 LOG = logging.getLogger(__name__)
 
