@@ -27,6 +27,7 @@ from minova.messaging import broker_connection, flow_control, memory_bus
 from minova.messaging.broker_users import EXCHANGE
 from minova.messaging.dispatch import Endpoint, Implementation
 from minova.messaging.expected_errors import BROKER_ERRORS, log_in_one_line
+from minova.messaging.host_lines import share_threads
 from minova.messaging.own_cloud import OwnCloud
 from minova.messaging.reconnects import Reconnects, send_answers_to_missing_queues
 from minova.messaging.rpc_levels import Levels
@@ -306,6 +307,8 @@ class Rpc:
         endpoint = Endpoint(implementation, contract, topic=topic, known_senders=self.known_senders, cloud=self.cloud)
         server = oslo_messaging.get_rpc_server(self.transport, target, [endpoint], serializer=_Serializer(self.cloud))
         begin_calls_in_time(server)
+        if self.known_senders:
+            share_threads(server)
         return server
 
     @property
