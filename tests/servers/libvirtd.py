@@ -109,6 +109,8 @@ class Libvirtd(PrivateServer):
         if os.geteuid() != 0:
             raise ServerError("a private libvirtd needs root, to make its mount namespace")
         program("qemu-system-x86_64", "qemu-system-x86")
+        if self._networks:
+            _remove_left_networks()
         if len(os.fsencode(socket_of(self.directory))) > 107:
             raise ServerError(f"{self.directory} is too long a path for libvirt's socket: use a shorter one")
         for folder in (*FOLDERS, "huge"):
@@ -124,6 +126,11 @@ class Libvirtd(PrivateServer):
         )
         for name, (original, line) in ACCOUNT_FILES.items():
             (self.directory / name).write_text(with_accounts(Path(original).read_text(), line))
+
+    def close(self) -> None:
+        super().close()
+        if self._networks:
+            _remove_left_networks()
 
     def command(self) -> list[str]:
         own = ["--mount", "--propagation=slave", *(["--net"] if self._networks else [])]
@@ -147,6 +154,12 @@ class Libvirtd(PrivateServer):
                 return True
         except OSError:
             return False
+
+
+def _remove_left_networks() -> None:
+    from tests.servers.left_networks import remove_left_networks  # noqa: PLC0415  - the demo runs this file without minova's packages
+
+    remove_left_networks()
 
 
 def with_accounts(lines: str, line: str) -> str:

@@ -1,0 +1,49 @@
+"""Networks that the host of a test has left on the machine: it was killed, with its network namespace, before it could remove them. Namespaces
+with names live on, and the number of the host's namespace comes back for another one.
+"""
+
+import shutil
+import subprocess
+import uuid
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from minova.virt.namespaces.kernel import NAMED
+from minova.virt.namespaces.namespaces import RUN, Namespaces
+
+PREFIX = "host-"
+
+
+def remove_left_networks() -> None:
+    """Removes the networks of hosts whose network namespace is gone."""
+    hosts = {int(folder.name.removeprefix(PREFIX)): folder for folder in RUN.glob(f"{PREFIX}[0-9]*")}
+    dead = hosts.keys() - set(_living(hosts)) if hosts else ()
+    if not dead:
+        return
+    name = f"mnleft-{uuid.uuid4().hex[:8]}"
+    # A host without interfaces, whose packet rules are no other's.
+    subprocess.run(["ip", "netns", "add", name], check=True)
+    try:
+        for number in dead:
+            left = Namespaces(hosts[number], NAMED / name, f"@{number}")
+            for network_id in left.records():
+                left.remove(network_id)
+            shutil.rmtree(hosts[number], ignore_errors=True)
+    finally:
+        subprocess.run(["ip", "netns", "delete", name], check=True)
+
+
+def _living(hosts: dict[int, Path]) -> Iterator[int]:
+    """Yields the numbers of network namespaces of the machine in which more than the resolver of a host works, and of those
+    that have a name.
+    """
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            number = (process / "ns" / "net").stat().st_ino
+            folder = hosts.get(number)
+            if folder is None or f"--conf-file={folder}/" not in (process / "cmdline").read_text():
+                yield number
+    for named in NAMED.glob("*"):
+        with suppress(OSError):
+            yield named.stat().st_ino
