@@ -83,7 +83,7 @@ def main() -> None:
         Option("former", False, False, "without lines of hosts"),
     )
     if chosen.former:
-        rpc.share_threads = lambda server: None
+        vars(rpc)["share_threads"] = lambda server: None
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         with SecureRabbitMQ(Authority(folder)) as broker, secure_cloud(broker, folder) as (cluster, users):
