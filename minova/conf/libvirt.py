@@ -49,6 +49,15 @@ OPTS: list[cfg.Opt] = [
         help="ID of the image with which servers are rescued if the request names none; unset: the server's own image, which many guests "
         "mistake for the disk to rescue, since both have the same UUIDs. All users must see the image. Of minova-api.",
     ),
+    cfg.StrOpt(
+        "rescue_kernel_id",
+        help="ID of the image with the kernel from which rescued servers boot; unset: that of the server's own image, if it has one. Of "
+        "minova-api.",
+    ),
+    cfg.StrOpt(
+        "rescue_ramdisk_id",
+        help="ID of the image with the ramdisk for that kernel; unset: that of the server's own image, if it has one. Of minova-api.",
+    ),
     cfg.ListOpt(
         "disk_cachemodes",
         default=[],

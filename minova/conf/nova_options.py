@@ -191,9 +191,6 @@ _TOPICS: tuple[tuple[str, dict[str, str]], ...] = (
             use_default_aio_mode_for_volumes glusterfs_mount_point_base qemu_allowed_storage_drivers volume_drivers""",
         "notifications": "bdms_in_notifications include_share_mapping",
     }),
-    ("guests boot from their disks: kernels of their own are not served", {
-        "libvirt": "rescue_kernel_id rescue_ramdisk_id",
-    }),
     ("images and disks are files, not RBD or LVM", {
         "libvirt": """images_volume_group sparse_logical_volumes images_rbd_pool images_rbd_ceph_conf
             images_rbd_glance_store_name images_rbd_glance_copy_poll_interval images_rbd_glance_copy_timeout volume_clear

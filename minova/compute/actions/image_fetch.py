@@ -28,12 +28,12 @@ class ImageFetch:
         """
         if not self._driver.needs_image():
             return None
-        instance, image_id = run.instance, image.id
-        token = ImageToken(
-            None,
-            lambda: self._conductor.image_token(
+        instance = run.instance
+        token = ImageToken.of_build(
+            lambda image_id: self._conductor.image_token(
                 run.ctx, instance_uuid=instance.uuid, image_id=image_id, host=self._host
             ),
+            image.id,
         )
         try:
             return self._images.fetch(image, self._progress.check(run, step), token)

@@ -146,8 +146,14 @@ class ImageCache:
         """Returns the checked file of the image, from the cache if it is there. `token` is used for the download.
 
         While it waits it calls `check` several times a second. An exception of `check` ends the wait and is raised.
-        Raises ImageUnacceptable, DiskFull or ServiceUnavailable if the file cannot be had.
+        Raises ImageUnacceptable, DiskFull or ServiceUnavailable if the file cannot be had. Afterwards the kernel and the ramdisk of the
+        image, if it has any, are in the cache, too.
         """
+        for each in image.boot_files:
+            self._file_of(_as_raw(each), check, None if token is None else token.for_image(each.id))
+        return self._file_of(image, check, token)
+
+    def _file_of(self, image: Image, check: Callable[[], None], token: ImageToken | None) -> Path:
         digest = _digest(image)
         refused = format_refused(image.disk_format, image.container_format or "bare")
         if refused:
@@ -376,6 +382,11 @@ def _digest(image: Image) -> str:
             f"Image {image.id} has no os_hash_value by {' or '.join(ALGORITHMS)} to check it against"
         )
     return str(image.os_hash_value)
+
+
+def _as_raw(boot_file: Image) -> Image:
+    """QEMU loads a kernel or a ramdisk as it is, whatever format the image service names (aki, ari)."""
+    return msgspec.structs.replace(boot_file, disk_format="raw", container_format="bare")
 
 
 def locked(folder: Path, digest: str) -> contextlib.AbstractContextManager[object]:

@@ -14,11 +14,24 @@ LOG = logging.getLogger(__name__)
 
 
 class ImageToken:
-    """The token of one build for its image. `renew` requests a fresh token from a conductor."""
+    """The token of one build for its image. `renew` requests a fresh token from a conductor. `other` makes a token for another image of
+    the same build, by its ID.
+    """
 
-    def __init__(self, value: str | None, renew: Callable[[], str]) -> None:
+    def __init__(
+        self, value: str | None, renew: Callable[[], str], other: "Callable[[str], ImageToken] | None" = None
+    ) -> None:
         self.value = value
         self._renew = renew
+        self._other = other
+
+    @classmethod
+    def of_build(cls, renew: Callable[[str], str], image_id: str, value: str | None = None) -> "ImageToken":
+        """`renew` requests a fresh token for the image with this ID."""
+        return cls(value, lambda: renew(image_id), lambda other: cls.of_build(renew, other))
+
+    def for_image(self, image_id: str) -> "ImageToken | None":
+        return None if self._other is None else self._other(image_id)
 
     def fresh(self) -> None:
         """Fetches a fresh token. Raises the errors of the conductor."""

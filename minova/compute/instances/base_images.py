@@ -7,6 +7,8 @@ digest; the image cache compares the digest of what it fetches.
 import logging
 from collections.abc import Callable
 
+import msgspec
+
 from minova import errors
 from minova.compute.images.tokens import ImageToken
 from minova.compute.instances.builds import Images
@@ -48,7 +50,8 @@ class BaseImages:
         )
         LOG.warning("%s is gone, on which the disk of instance %s is based: it is fetched again", lost, instance.uuid)
         try:
-            self._images.fetch(image, check, token)
+            # The kernel of the guest is beside its disks.
+            self._images.fetch(msgspec.structs.replace(image, kernel=None, ramdisk=None), check, token)
         except (errors.ImageUnacceptable, errors.NotFound) as error:
             raise errors.BaseImageLost(f"{lost} is gone and cannot be fetched: {error} {advice}") from error
         if self._driver.lost_base(instance.uuid) is not None:

@@ -234,8 +234,7 @@ class Builder:
         check = partial(self._require_wanted, message)
         path, has_disks = None, self._take_over(message)
         if not has_disks:
-            token = ImageToken(message.image_token, lambda: self._fresh_token(ctx, instance))
-            path = self._image_path(instance, check, token)
+            path = self._image_path(ctx, instance, check, message.image_token)
         check()
         instance = self.vif_plug_waiter.bound(ctx, instance, message.attempt, check)
         self.domains.reused(instance.uuid)
@@ -274,18 +273,21 @@ class Builder:
         self._rebuilt.add(uuid)
         return False
 
-    def _fresh_token(self, ctx: RequestContext, instance: Instance) -> str:
-        assert instance.image is not None
-        return self._conductor.image_token(
-            ctx, instance_uuid=instance.uuid, image_id=instance.image.id, host=self._host
-        )
-
-    def _image_path(self, instance: Instance, check: Callable[[], None], token: ImageToken) -> Path | None:
+    def _image_path(
+        self, ctx: RequestContext, instance: Instance, check: Callable[[], None], token_value: str | None
+    ) -> Path | None:
         if not self._driver.needs_image():
             return None
         image = instance.image
         if image is None:
             raise errors.ImageUnacceptable(f"Instance {instance.uuid} names no image, and this host needs one")
+        token = ImageToken.of_build(
+            lambda image_id: self._conductor.image_token(
+                ctx, instance_uuid=instance.uuid, image_id=image_id, host=self._host
+            ),
+            image.id,
+            token_value,
+        )
         return checked_file(image, instance.flavor, lambda: self._images.fetch(image, check, token))
 
     # -- reports ---------------------------------------------------------------------------------------------------

@@ -58,10 +58,11 @@ class MoveImages:
         image = instance.image
         if image is None or not self._driver.needs_image():
             return None
-        image_id = image.id
-        token = ImageToken(
-            None,
-            lambda: self._conductor.image_token(ctx, instance_uuid=instance.uuid, image_id=image_id, host=self._host),
+        token = ImageToken.of_build(
+            lambda image_id: self._conductor.image_token(
+                ctx, instance_uuid=instance.uuid, image_id=image_id, host=self._host
+            ),
+            image.id,
         )
         return self._images.fetch(image, check, token)
 

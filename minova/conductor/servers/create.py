@@ -139,6 +139,8 @@ class Servers(CreateServersApi):
             self._require_computes("Interfaces of servers")
         if request.block_device_mapping:
             self._require_computes("Several local disks")
+        if request.image is not None and request.image.boot_files:
+            self._require_computes("Kernels of images")
 
     def _require_computes(self, what: str) -> None:
         """Raises PeerTooOld if a running compute would build the servers without `what` and still report success."""

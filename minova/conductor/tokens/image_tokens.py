@@ -5,9 +5,11 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from sqlalchemy.orm import Session
+
 from minova import errors
 from minova.conductor.actions.kinds.images import image_made
-from minova.conductor.actions.kinds.rescue import rescue_image
+from minova.conductor.actions.kinds.rescue import rescue_images
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.contracts.conductor.computes.images import ImageTokensApi
@@ -58,7 +60,10 @@ class ImageTokens(ImageTokensApi):
     def image_token(self, ctx: RequestContext, instance_uuid: str, image_id: str, host: str) -> str:
         """For a host whose token expired while it waited, or which got none."""
         with self._worker.db.read() as session:
-            used = {instances.image_on(session, instance_uuid, host), rescue_image(session, instance_uuid, host)}
+            used = rescue_images(session, instance_uuid, host)
+            own = instances.image_on(session, instance_uuid, host)
+            if own is not None:
+                used |= {own, *_boot_files(session, instance_uuid)}
         if image_id not in used:
             raise errors.StaleAttempt(f"Host {host} has no instance {instance_uuid} of image {image_id}")
         return self._fresh(image_id, Right.DOWNLOAD)
@@ -79,3 +84,9 @@ class ImageTokens(ImageTokensApi):
         token = self.token_for(image_id, right)
         assert token is not None
         return token
+
+
+def _boot_files(session: Session, instance_uuid: str) -> set[str]:
+    """Returns the ids of the kernel and the ramdisk of the image that the server has now."""
+    image = instances.by_uuids(session, [instance_uuid], networks=False)[instance_uuid].image
+    return set() if image is None else {each.id for each in image.boot_files}

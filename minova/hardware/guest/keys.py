@@ -43,7 +43,6 @@ _SPICE = "it needs SPICE consoles, which are not served"
 _ENCRYPTED_DISKS = "encrypted ephemeral disks are not served"
 _SEV_ALONE = "of the models of encrypted memory, only the default is served, amd-sev"
 _SIGNATURES = "signatures of images are not verified"
-_KERNEL = "guests boot from their disks: kernels of their own are not served"
 _MAPPINGS = "block devices are taken from the request, not from the image"
 
 _KINDS = [f"{what}_{unit}_sec" for what in ("read", "write", "total") for unit in ("bytes", "iops")]
@@ -130,6 +129,8 @@ IMAGE_KEYS = _entries(
     (Fate.GIVEN, "`controller` of SCSI disks", "hw_scsi_model"),
     (Fate.GIVEN, "rescues with this image: `disk` behind the others, with `boot`", "hw_rescue_bus hw_rescue_device"),
     (Fate.GIVEN, "`os/bootmenu`", "hw_boot_menu"),
+    (Fate.GIVEN, "`os/kernel`, `os/initrd`: images whose files QEMU loads", "kernel_id ramdisk_id"),
+    (Fate.GIVEN, "`os/cmdline`; it needs `kernel_id`", "os_command_line"),
     (Fate.GIVEN, "`features/pmu`", "hw_pmu"),
     (Fate.GIVEN, "`features/kvm/hidden`", "img_hide_hypervisor_id"),
     (Fate.GIVEN, "`serial`, one for each port", "hw_serial_port_count"),
@@ -160,7 +161,6 @@ IMAGE_KEYS = _entries(
     (Fate.REFUSED, "booting by iPXE is for XenServer", "hw_ipxe_boot"),
     (Fate.REFUSED, _SPICE, "hw_redirected_usb_ports"),
     (Fate.REFUSED, _TPM, "hw_tpm_model hw_tpm_version"),
-    (Fate.REFUSED, _KERNEL, "kernel_id ramdisk_id os_command_line"),
     (
         Fate.REFUSED,
         _SIGNATURES,

@@ -13,6 +13,8 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
 
     `status` is Glance's: queued, saving, uploading, importing, active, deactivated. `os_hash_value`: the hex digest of
     the data by `os_hash_algo`. `reserved`: bytes for which the quota has room while they come, in a status of COMING.
+
+    `kernel`, `ramdisk`: the images that the properties kernel_id and ramdisk_id name, in the image of a server.
     """
 
     id: str
@@ -38,6 +40,12 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
     # "glance" for a record that only refers to an image that minova creates in Glance.
     service: str = ""
     reserved: int = 0
+    kernel: "Image | None" = None
+    ramdisk: "Image | None" = None
+
+    @property
+    def boot_files(self) -> "tuple[Image, ...]":
+        return tuple(each for each in (self.kernel, self.ramdisk) if each is not None)
 
 
 class ImageMember(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,4 +35,7 @@ def unfit(image: Image, flavor: Flavor, virtual_size: int | None = None) -> tupl
         reasons.append(f"min_disk {image.min_disk} GB > root disk {flavor.root_gb} GB")
     if image.min_ram > flavor.memory_mb:
         reasons.append(f"min_ram {image.min_ram} MB > memory {flavor.memory_mb} MB")
+    loaded = sum(each.size or 0 for each in image.boot_files)
+    if loaded > flavor.memory_mb * units.Mi:
+        reasons.append(f"kernel and ramdisk {loaded} bytes > memory {flavor.memory_mb} MB")
     return tuple(reasons)

@@ -4,21 +4,26 @@ MINOVA_DEBIAN: its image, which tools/debian-guest makes (tools/check nightly). 
 """
 
 import base64
+import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import libvirt
+import libvirt_qemu
+import msgspec
 import pytest
 
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.instance import Instance
+from minova.objects.servers.states import PowerState
 from minova.virt.driver import Driver
 from minova.virt.driver.domains import GuestData
 from tests.cluster import wait_for
-from tests.integration.virt.guest_console import GuestConsole
 from tests.integration.virt.test_guest import instance, load, remove_all
 from tests.servers.libvirtd import Libvirtd
 
@@ -26,35 +31,50 @@ IMAGE = os.environ.get("MINOVA_DEBIAN", "")
 BOOT = 2400.0
 pytestmark = [pytest.mark.timeout(4 * BOOT), pytest.mark.skipif(not IMAGE, reason="nightly: MINOVA_DEBIAN")]
 FLAVOR = Flavor(flavorid="d", name="debian", vcpus=2, memory_mb=768, root_gb=3, ephemeral_gb=1, swap=64)
-# A shell on the serial port, in place of the login, that outlives cloud-init.
-SHELL = """#!/bin/sh
-systemctl stop serial-getty@ttyS0
-systemd-run --quiet --unit test-shell sh -c 'stty -F /dev/ttyS0 -echo; exec setsid -c sh -i </dev/ttyS0 >/dev/ttyS0 2>&1'
-echo DEBIAN READY >/dev/ttyS0
-"""
+USER_DATA = "#!/bin/sh\necho ran >/root/user-data\n"
+# Seconds for one answer of the agent.
+ANSWER = 60
 PASSWORD = "s3cret of Debian"
 
 
 class Debian:
-    """A guest with a shell. `boots`: how often one was ready."""
+    """A guest whose agent runs commands."""
 
-    def __init__(self, driver: Driver, uri: str, folder: Path, one: Instance) -> None:
-        self.driver, self.instance = driver, one
-        self._file = folder / "instances" / one.uuid / "console.log"
-        self._console = GuestConsole(uri, one.uuid, self.log)
-        self._boots = 0
-
-    def log(self) -> str:
-        return self._file.read_text(errors="replace").replace("\r", "")
+    def __init__(self, driver: Driver, uri: str, one: Instance) -> None:
+        self.driver, self.instance, self._uri = driver, one, uri
 
     def ready(self) -> None:
-        """Waits for the first boot of a system from its image: user data are run once for each."""
-        self._boots += 1
-        wait_for("Debian", lambda: self.log().count("DEBIAN READY") == self._boots, timeout=BOOT)
-        assert self.ask("cloud-init status --wait | tail -n 1") == "status: done"
+        """Waits for the end of cloud-init, which comes after all of the boot."""
+        wait_for("Debian", self._is_ready, timeout=BOOT)
+        assert self.ask("cloud-init status") == "status: done"
+
+    def _is_ready(self) -> bool:
+        try:
+            return "running" not in self.ask("cloud-init status") and self.ask("cat /root/user-data") == "ran"
+        except libvirt.libvirtError:  # no agent yet
+            return False
 
     def ask(self, command: str) -> str:
-        return self._console.ask(command, BOOT)
+        """What the command prints."""
+        words = {"path": "/bin/sh", "arg": ["-c", command], "capture-output": True}
+        pid = self._agent("guest-exec", words)["pid"]
+        done: dict[str, Any] = wait_for(
+            command, lambda: (said := self._agent("guest-exec-status", {"pid": pid}))["exited"] and said, timeout=BOOT
+        )
+        return base64.b64decode(done.get("out-data", "")).decode().strip()
+
+    def _agent(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        connection = libvirt.open(self._uri)
+        try:
+            domain = connection.lookupByUUIDString(self.instance.uuid)
+            asked = json.dumps({"execute": name, "arguments": arguments})
+            return dict(json.loads(libvirt_qemu.qemuAgentCommand(domain, asked, ANSWER, 0))["return"])
+        finally:
+            connection.close()
+
+    def lag(self) -> float:
+        """Seconds by which the guest's clock is wrong."""
+        return abs(time.time() - float(self.ask("date +%s")))
 
 
 @contextmanager
@@ -71,12 +91,12 @@ def debian(
             image=image,
             image_ref=image.id,
             config_drive=True,
-            user_data=base64.b64encode(SHELL.encode()).decode(),
+            user_data=base64.b64encode(USER_DATA.encode()).decode(),
         )
         try:
             driver.prepare(one, driver.available_nodes()[0], 1, file, GuestData(admin_password=PASSWORD))
             driver.power_on(one)
-            yield Debian(driver, server.uri, folder, one)
+            yield Debian(driver, server.uri, one)
         finally:
             remove_all(driver)
             driver.close()
@@ -105,3 +125,59 @@ def test_cloud_init_finds_its_config_drive_and_the_disks(
         assert int(guest.ask("df --output=size -BM /mnt | tail -n 1 | tr -dc 0-9")) in range(900, 1025)
         assert guest.ask("findmnt -n -o LABEL /mnt") == "ephemeral0"
         assert guest.ask("swapon --show=SIZE --noheadings --bytes") == str((64 << 20) - 4096)
+
+
+def test_an_operators_day_with_debian(tmp_path: Path) -> None:
+    """The clock, the password, a snapshot as a new machine, and a rescue beside the broken disk."""
+    with debian(tmp_path, Path(IMAGE), {"hw_machine_type": "q35"}, cdrom_bus="scsi") as guest:
+        guest.ready()
+        driver, one = guest.driver, guest.instance
+        before = guest.ask("date +%s")
+        driver.pause(one.uuid)
+        stands = time.monotonic() + 60
+        wait_for("a minute of pause", lambda: time.monotonic() > stands)
+        assert driver.unpause(one.uuid) is PowerState.RUNNING
+        wait_for("the clock after a pause", lambda: guest.lag() < 20)
+        driver.suspend(one.uuid)
+        stands = time.monotonic() + 60
+        wait_for("a minute of suspension", lambda: time.monotonic() > stands)
+        assert driver.resume(one) is PowerState.RUNNING
+        wait_for("the clock after a suspension", lambda: guest.lag() < 20)
+        assert int(guest.ask("date +%s")) - int(before) >= 120
+
+        stored = guest.ask("getent shadow root | cut -d: -f2")
+        driver.set_admin_password(one, "an0ther")
+        assert guest.ask("getent shadow root | cut -d: -f2") != stored
+
+        guest.ask("echo kept >/root/kept; sync; echo kept")
+        snapshot = tmp_path / "snapshot"
+        quiet = msgspec.structs.replace(
+            one, image=Image(id="debian", properties={"hw_qemu_guest_agent": "yes", "os_require_quiesce": "yes"})
+        )
+        driver.snapshot(quiet, snapshot, lambda: None)
+
+        assert one.image is not None
+        driver.prepare_rescue(one, one.image, Path(IMAGE))
+        driver.power_off(one.uuid)
+        driver.rescue(one, one.image)
+        guest.ready()
+        # The rescue system, on the disk of its image: what was written is on the other one.
+        assert guest.ask("cat /root/kept 2>/dev/null || echo gone") == "gone"
+        seen = lambda: guest.ask("lsblk --noheadings --output NAME,SIZE --nodeps --bytes | grep -c 3221225472")  # noqa: E731
+        wait_for("the broken disk", lambda: seen() == "1", timeout=BOOT)
+        name = guest.ask("lsblk --noheadings --output NAME,SIZE --nodeps --bytes | awk '$2 == 3221225472 {print $1}'")
+        assert guest.ask("findmnt -n -o SOURCE /").startswith(f"/dev/{name}") is False
+        assert guest.ask(f"mount -o ro /dev/{name}1 /srv && cat /srv/root/kept && umount /srv") == "kept"
+        driver.hard_reboot(one)
+        wait_for("the server again", lambda: _says(guest, "cat /root/kept") == "kept", timeout=BOOT)
+    with debian(tmp_path / "2", snapshot, {"hw_machine_type": "q35"}, cdrom_bus="scsi") as another:
+        another.ready()
+        assert another.ask("cat /root/kept") == "kept"
+        assert another.ask("cat /var/lib/cloud/data/instance-id") == another.instance.uuid
+
+
+def _says(guest: Debian, command: str) -> str | None:
+    try:
+        return guest.ask(command)
+    except libvirt.libvirtError:
+        return None

@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.api.compute import flavors
 from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.servers.boot_files import with_boot_files
 from minova.api.compute.servers.new_server import NewServer
 from minova.api.compute.servers.scheduler_hints import checked_hints, group_of
 from minova.api.http.call import Call
@@ -129,6 +130,7 @@ def _boot_source(api: Collaborators, call: Call, server: NewServer, any_image: b
     with api.db.read() as session:
         # Reads the image first: Glance answers before a connection to the database is taken.
         image = api.images.visible(session, image_uuid, call) if image_uuid else None
+        image = image and with_boot_files(api, call, session, image)
         flavor = flavors.visible(session, flavorid, call)
     if flavor is None:
         raise errors.BadRequest(f"Invalid flavorRef provided: flavor {flavorid[:255]} could not be found.")

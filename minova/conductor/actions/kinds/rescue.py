@@ -1,4 +1,4 @@
-"""The image with which a server is rescued."""
+"""The images with which a server is rescued."""
 
 from sqlalchemy.orm import Session
 
@@ -7,7 +7,10 @@ from minova.db.servers import tasks
 from minova.objects.actions.rescue import RESCUE
 
 
-def rescue_image(session: Session, instance_uuid: str, host: str) -> str | None:
-    """Returns the id of the image with which this host rescues the instance now, if the request named one."""
+def rescue_images(session: Session, instance_uuid: str, host: str) -> set[str]:
+    """Returns the ids of the image with which this host rescues the instance now, and of its kernel and ramdisk, if the request or the
+    configuration named them.
+    """
     payload = tasks.payload_on(session, instance_uuid, host, RESCUE.kind)
-    return None if payload is None else decoded(payload).arguments.image_id
+    image = None if payload is None else decoded(payload).arguments.rescue_image
+    return set() if image is None else {image.id, *(each.id for each in image.boot_files)}

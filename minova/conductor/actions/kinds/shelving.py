@@ -242,6 +242,13 @@ class _Request(NamedTuple):
     carried: dict[str, Any]
 
 
+def _with_boot_files_of(shelved: Image, own: Image | None) -> Image:
+    """Returns the image of the shelved server with the kernel and ramdisk of its own image, from which it boots again."""
+    if own is None:
+        return shelved
+    return msgspec.structs.replace(shelved, kernel=own.kernel, ramdisk=own.ramdisk)
+
+
 def _request(session: Session, instance_uuid: str, image: Image, place: _Place) -> _Request:
     """Returns the server's first request with this image. The host forced at its creation does not count, as in
     Nova.
@@ -251,7 +258,7 @@ def _request(session: Session, instance_uuid: str, image: Image, place: _Place) 
     spec = msgspec.structs.replace(
         first,
         flavor=instance.flavor,
-        image=image,
+        image=_with_boot_files_of(image, instance.image),
         num_instances=1,
         availability_zone=place.zone,
         force_hosts=(),

@@ -97,6 +97,7 @@ class ColdMigration(LibvirtDomains):
             base = None if image_path is None else Base.of(instance, image_path)
             bounds = FileBounds(instance, base, before)
             self._moving.fetch(instance, self._ready().host, attempt, export, key, base, bounds, check)
+            self._disks.make_boot_files(instance, image_path)
         self._require_own_memory(instance, attempt)
 
     def _require_own_memory(self, instance: Instance, attempt: int) -> None:

@@ -63,6 +63,7 @@ class DomainDefinitions(LibvirtBase):
             disks=disks,
             console_log=str(self._disks.console_log(instance.uuid)) if self._real else None,
             serial_port=None if self._serial_ports is None else self._serial_ports.take(instance.uuid),
+            boot_files=self._disks.boot_files(instance, disks) if self._real else None,
         )
 
     def _require_disks(self, instance: Instance) -> None:

@@ -116,6 +116,7 @@ class LibvirtMigration(ColdMigration):
             base = None if image_path is None else Base.of(instance, image_path)
             self._moving.make_targets(instance, host, attempt, source, formats, key, base, check)
             copied = tuple(targets[name] for name in source.sizes)
+            self._disks.make_boot_files(instance, image_path)
         own = self._xml_of(instance, node, attempt, self._disks.plan(instance))
         vifs = tuple(vif for vif in instance.network_info if not vif.from_neutron)
         self._awaited[instance.uuid] = vifs

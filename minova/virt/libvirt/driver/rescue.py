@@ -28,7 +28,7 @@ class LibvirtRescue(LibvirtPower):
                 saved_memory.require_none(domain)
         if self._real:
             self._disks.require_owner(instance.uuid, self._ready().host)
-            self._disks.make_rescue(instance.uuid, Base.of(instance, image_path, image))
+            self._disks.make_rescue(instance.uuid, Base.of(instance, image_path, image), image)
 
     def rescue(self, instance: Instance, image: Image | None = None) -> PowerState:
         disks: tuple[Disk, ...] = ()

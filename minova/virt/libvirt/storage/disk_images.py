@@ -75,10 +75,10 @@ def raw_copy(path: Path, base: Base, size: int, record_inode: Callable[[int], No
     part, source = path.with_name(f"{path.name}.part"), path.with_name("base.part")
     try:
         if base.disk_format == RAW:
-            _copy(base.path, part)
+            copy(base.path, part)
         else:
             # qemu-img parses the uploaded image as a user without rights: it gets a copy that it may open.
-            _copy(base.path, source)
+            copy(base.path, source)
             limits = programs.Limits(cpu=_COPY_CPU, within=_COPY_WITHIN, file_size=size)
             programs.convert(source, part, ["qemu-img", "convert", "-q", "-f", base.disk_format, "-O", RAW], limits)
         os.truncate(part, size)
@@ -90,7 +90,7 @@ def raw_copy(path: Path, base: Base, size: int, record_inode: Callable[[int], No
         source.unlink(missing_ok=True)
 
 
-def _copy(source: Path, path: Path) -> None:
+def copy(source: Path, path: Path) -> None:
     """Copy a file; holes stay holes. Within one file system the copy may share blocks with the source."""
     path.touch(mode=0o600)
     with source.open("rb") as reader, path.open("r+b") as writer:

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -26,6 +26,7 @@ from minova.errors import (
     StaleAttempt,
     UnknownDiskFormat,
 )
+from minova.objects.catalogue.image import Image
 from minova.objects.guests.local_disks import FORMATS, LocalDisk, local_disks
 from minova.objects.servers.disk_export import PciAddresses
 from minova.objects.servers.instance import Instance
@@ -36,10 +37,11 @@ from minova.virt.driver.disks import LeftDisks
 from minova.virt.driver.domains import RowHost
 from minova.virt.libvirt.guest_files import console_logs, disk_formats, image_locks
 from minova.virt.libvirt.guest_files.qemu_access import QemuAccess, QemuUser, folders_above
-from minova.virt.libvirt.storage import disk_images, disk_owner
+from minova.virt.libvirt.storage import boot_files, disk_images, disk_owner
 from minova.virt.libvirt.storage.disk_images import Base
 from minova.virt.libvirt.storage.disk_owner import DiskOwner, OwnerFile
 from minova.virt.libvirt.xml.disk_xml import Disk
+from minova.virt.libvirt.xml.system_xml import BootFiles
 
 LOG = logging.getLogger(__name__)
 # Matches names of folders of instances.
@@ -201,10 +203,26 @@ class Disks:
             if taken.former is not None:
                 # The inode of the former disk may belong to another file by now.
                 owner.write(msgspec.structs.replace(taken, disk=disk_owner.inode(root), former=None))
+            self._make_boot_files(folder, instance, base.path)
             for name, disk in local.items():
                 disk_images.formatted(folder / name, disk, name, self.finish)
             if instance.config_drive and write_drive is not None:
                 disk_images.written(folder / DRIVE, write_drive.write, self._qemu.write)
+
+    def make_boot_files(self, instance: Instance, image_path: Path | None) -> None:
+        """Make the kernel and ramdisk of an instance that has come from another host. `image_path`: its image in the cache."""
+        if image_path is not None:
+            with disk_full(f"Kernel of instance {instance.uuid} in {self.path}"):
+                self._make_boot_files(self.folder(instance.uuid), instance, image_path)
+
+    def _make_boot_files(self, folder: Path, instance: Instance, image_path: Path) -> None:
+        if instance.image is not None:
+            boot_files.make(folder, instance.image, image_path, self._qemu.read)
+
+    def boot_files(self, instance: Instance, disks: Sequence[Disk]) -> BootFiles | None:
+        """Returns what QEMU loads to boot the guest with these disks; None: the guest boots from a disk."""
+        rescue = any(Path(disk.path).name == RESCUE_DISK for disk in disks)
+        return boot_files.of(self.folder(instance.uuid), instance.image, rescue=rescue)
 
     def _require_room(self, what: str, base: Base, size: int) -> None:
         """Raises DiskFull before anything is written that surely does not fit."""
@@ -219,8 +237,10 @@ class Disks:
             disk_images.preallocate(part, size)
         self._qemu.write(part)
 
-    def make_rescue(self, instance_uuid: str, base: Base) -> None:
-        """Make the disk from which a rescued guest boots anew, as large as its image. The root disk is not changed."""
+    def make_rescue(self, instance_uuid: str, base: Base, image: Image) -> None:
+        """Make the disk from which a rescued guest boots anew, as large as its image, and its kernel and ramdisk. The root disk is not
+        changed.
+        """
         folder = self.folder(instance_uuid)
         path = folder / RESCUE_DISK
         written = disk_formats.format_of(RESCUE_DISK, self._settings.images_type)
@@ -232,6 +252,7 @@ class Disks:
             disk_images.overlay(
                 path, base, base.virtual_size, lambda inode: None, lambda part, size: self._qemu.write(part)
             )
+            boot_files.make(folder, image, base.path, self._qemu.read, rescue=True)
 
     def rescue_disk(self, instance_uuid: str) -> Disk:
         """Returns the disk of `make_rescue`."""
@@ -241,10 +262,12 @@ class Disks:
         )
 
     def remove_rescue(self, instance_uuid: str) -> None:
-        """Remove the rescue disk. Idempotent. Raises HypervisorError if it cannot be removed."""
-        path = self.folder(instance_uuid) / RESCUE_DISK
+        """Remove the rescue disk with its kernel. Idempotent. Raises HypervisorError if it cannot be removed."""
+        folder = self.folder(instance_uuid)
+        path = folder / RESCUE_DISK
         try:
             path.unlink(missing_ok=True)
+            boot_files.remove(folder, rescue=True)
         except OSError as error:
             raise HypervisorError(f"{path} cannot be removed: {error.strerror or error}") from error
 

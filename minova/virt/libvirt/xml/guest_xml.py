@@ -10,9 +10,11 @@ from minova.hardware.cpu_policy import realtime_cpus
 from minova.hardware.locked_memory import wants_locked_memory
 from minova.hardware.pci_spec import PARTS, split_address
 from minova.objects.catalogue.guest_hardware import (
+    DISK_BUSES,
     Q35,
 )
 from minova.objects.catalogue.image_properties import typed
+from minova.objects.catalogue.kernel_boot import command_line
 from minova.objects.hosts.pci import PciDevice
 from minova.objects.network.vif import Vif
 from minova.objects.servers.instance import Instance
@@ -23,7 +25,7 @@ from minova.virt.libvirt.xml.guest import Guest, guest_of, properties_of, requir
 from minova.virt.libvirt.xml.host_settings import HostSettings
 from minova.virt.libvirt.xml.interface_xml import interface
 from minova.virt.libvirt.xml.mark import Mark, domain_name, mark_element
-from minova.virt.libvirt.xml.system_xml import add_sysinfo, add_system
+from minova.virt.libvirt.xml.system_xml import BootFiles, add_sysinfo, add_system
 
 # Seconds between the guest's reports of its memory.
 BALLOON_PERIOD = 10
@@ -40,6 +42,7 @@ def guest_xml(
     disks: Sequence[Disk],
     console_log: str | None,
     serial_port: int | None = None,
+    boot_files: BootFiles | None = None,
 ) -> str:
     """Returns the domain's XML. Raises ImageUnacceptable if a property of the image or an extra spec of the flavor has
     an invalid value, HardwareNotOffered if the value is valid but this host does not offer it.
@@ -64,7 +67,8 @@ def guest_xml(
         )
     device_xml.limit_cpus(domain, guest.limits)
     smbios = guest.emulated and guest.arch in _SMBIOS_ARCHES
-    add_system(domain, guest, smbios=smbios)
+    command = command_line(properties_of(instance), f"/dev/{DISK_BUSES[guest.hardware.disk_bus]}a")
+    add_system(domain, guest, smbios=smbios, boot_files=boot_files, command=command)
     if smbios:
         add_sysinfo(domain, instance, settings)
     if guest.emulated:

@@ -39,8 +39,10 @@ _CLOCK: Tree = {"timer": {"catchup": {}}}
 _POWER: Tree = {"suspend-to-mem": {}, "suspend-to-disk": {}}
 _ENTRIES: Tree = {"entry": {}}
 _SMBIOS: Tree = dict.fromkeys(("bios", "system", "baseBoard", "chassis", "oemStrings"), _ENTRIES)
+# The files of a kernel, and what it is told, are those of the destination.
+_OWN_BOOT = ("kernel", "initrd", "cmdline")
 _SYSTEM: Tree = {
-    **{tag: {} for tag in ("type", "loader", "nvram", "boot", "bootmenu", "smbios", "bios")},
+    **{tag: {} for tag in ("type", "loader", "nvram", "boot", "bootmenu", "smbios", "bios", *_OWN_BOOT)},
     "firmware": {"feature": {}},
 }
 # Firmware, and the templates of its variables, that distributions have packed for every guest.
@@ -228,6 +230,11 @@ def _system(element: ET.Element | None, own: ET.Element | None, name: str) -> ET
     system = _taken(element, _SYSTEM)
     if system is None:
         return None
+    for tag in _OWN_BOOT:
+        boot_file = None if own is None else own.find(tag)
+        if system.find(tag) is not None and boot_file is None:
+            raise _refused(tag)
+        _replace(system, tag, boot_file)
     for loader in system.findall("loader"):
         if loader.text and not _is_packaged(loader.text) and loader.text != _text_of(own, "loader"):
             raise _refused(f"firmware {loader.text}")

@@ -1,5 +1,7 @@
 """Machine, firmware and SMBIOS tables of a domain, and what a domain says of them. Pure."""
 
+from pathlib import Path
+from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
 from minova.objects.guests.chosen_hardware import ChosenHardware
@@ -8,7 +10,17 @@ from minova.virt.libvirt.xml.guest import Guest
 from minova.virt.libvirt.xml.host_settings import HostSettings
 
 
-def add_system(domain: ET.Element, guest: Guest, *, smbios: bool) -> None:
+class BootFiles(NamedTuple):
+    """The files that QEMU loads in place of a boot loader."""
+
+    kernel: Path
+    ramdisk: Path | None
+
+
+def add_system(
+    domain: ET.Element, guest: Guest, *, smbios: bool, boot_files: BootFiles | None = None, command: str = ""
+) -> None:
+    """`command`: the command line of the kernel in `boot_files`."""
     element = ET.SubElement(domain, "os")
     # Without these attributes libvirt takes the host's architecture and its own default machine.
     attributes = {"arch": guest.arch, "machine": guest.machine}
@@ -20,6 +32,11 @@ def add_system(domain: ET.Element, guest: Guest, *, smbios: bool) -> None:
         loader.text = guest.settings.stateless_loader
     elif guest.hardware.uefi:
         _firmware(element, secure=guest.secure_boot)
+    if boot_files is not None:
+        ET.SubElement(element, "kernel").text = str(boot_files.kernel)
+        if boot_files.ramdisk is not None:
+            ET.SubElement(element, "initrd").text = str(boot_files.ramdisk)
+        ET.SubElement(element, "cmdline").text = command
     ET.SubElement(element, "boot", dev="hd")
     if guest.hardware.boot_menu:
         ET.SubElement(element, "bootmenu", enable="yes")

@@ -2,13 +2,15 @@
 
 from typing import Any
 
+import msgspec
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from minova import errors
 from minova.db.catalogue import image_token_keys
-from minova.db.models import ImageTokenKey
+from minova.db.models import ImageTokenKey, Instance
 from minova.image_tokens import LIFETIME, PERIOD, TokenRefused, image_of
+from minova.objects.catalogue.image import Image
 from tests.functional.conductor.conductor_harness import CTX, IMAGE, ConductorHarness, new_request
 from tests.functional.scheduler.cloud import named
 
@@ -84,6 +86,22 @@ def test_host_that_rescues_a_server_gets_one_for_the_image_that_was_named(harnes
     harness.conductor.action_succeeded(CTX, **report, power_state=1)  # type: ignore[arg-type]
     with pytest.raises(errors.StaleAttempt):
         token_of(harness, uuid, image_id=rescuer)
+
+
+def test_host_gets_one_for_the_kernel_and_ramdisk_of_its_servers_image(harness: ConductorHarness) -> None:
+    uuid, (kernel, ramdisk, other) = harness.active(), map(named, ("kernel", "ramdisk", "other"))
+    with pytest.raises(errors.StaleAttempt):
+        token_of(harness, uuid, image_id=kernel)
+    image = msgspec.structs.replace(IMAGE, kernel=Image(id=kernel), ramdisk=Image(id=ramdisk))
+    with harness.db.write() as session:
+        session.execute(update(Instance).where(Instance.uuid == uuid).values(image=msgspec.to_builtins(image)))
+    assert [opened(harness, token_of(harness, uuid, image_id=each)) for each in (kernel, ramdisk)] == [kernel, ramdisk]
+    for wrong in ({"image_id": other}, {"image_id": kernel, "host": "b"}):
+        with pytest.raises(errors.StaleAttempt):
+            token_of(harness, uuid, **wrong)
+    rescuer = {"rescue_image": {"id": named("rescuer"), "kernel": {"id": other}}}
+    harness.conductor.start_action(new_request(), instance_uuid=uuid, action="rescue", arguments=rescuer)
+    assert opened(harness, token_of(harness, uuid, image_id=other)) == other
 
 
 def test_keys_change_each_period_and_old_ones_go(harness: ConductorHarness) -> None:

@@ -1,6 +1,7 @@
 """The law of the keys of flavors and images: each that minova knows is effective, required of the host, or refused by its name."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -26,6 +27,7 @@ from minova.scheduler.filters.image_properties import ImagePropertiesFilter
 from minova.scheduler.hosts.record import Capabilities
 from minova.virt.libvirt.guest_agent import admin_user, requires_quiesce
 from minova.virt.libvirt.inventory.memory_encryption import MemoryEncryption
+from minova.virt.libvirt.storage import boot_files
 from minova.virt.libvirt.xml.disk_xml import Disk
 from minova.virt.libvirt.xml.guest_xml import guest_xml
 from minova.virt.libvirt.xml.host_settings import HostSettings
@@ -204,6 +206,9 @@ IMAGES: dict[str, tuple[Pairs, Pairs]] = {
     "img_hv_requested_version": ({"img_hv_requested_version": ">=8"}, {"img_hv_type": "qemu"}),
     "hw_scsi_model": ({"hw_scsi_model": "virtio-scsi"}, {"hw_disk_bus": "scsi"}),
     "hw_boot_menu": ({"hw_boot_menu": "true"}, {}),
+    "kernel_id": ({"kernel_id": "k"}, {}),
+    "ramdisk_id": ({"ramdisk_id": "r"}, {"kernel_id": "k"}),
+    "os_command_line": ({"os_command_line": "root=/dev/vda1 quiet"}, {"kernel_id": "k"}),
     "hw_pmu": ({"hw_pmu": "true"}, {}),
     "img_hide_hypervisor_id": ({"img_hide_hypervisor_id": "true"}, {}),
     "hw_serial_port_count": ({"hw_serial_port_count": "3"}, {}),
@@ -248,7 +253,9 @@ def outcome(specs: Pairs, properties: Pairs) -> tuple[Any, ...]:
     in the guest is asked.
     """
     flavor = Flavor(flavorid="1", name="m1", vcpus=4, memory_mb=1024, root_gb=1, extra_specs=dict(specs))
-    image = Image(id="i", properties=dict(properties))
+    # As the API adds them.
+    loaded = {name: Image(id=properties[f"{name}_id"]) for name in ("kernel", "ramdisk") if f"{name}_id" in properties}
+    image = Image(id="i", properties=dict(properties), **loaded)
     require_agreement_of(flavor, image)
     needs = host_needs(flavor, image, ALIASES)
     numa = needs.numa_topology
@@ -283,7 +290,8 @@ def _xml(flavor: Flavor, image: Image, numa: Any) -> str:
         Disk(path="/d/disk.config", driver_format="raw", is_cd=True),
     )
     settings = msgspec.structs.replace(SETTINGS, machines={**MACHINES, "aarch64": frozenset({"virt"})})
-    return guest_xml(instance, settings, node="n", attempt=1, disks=disks, console_log=None)
+    files = boot_files.of(Path("/d"), image, rescue=False)
+    return guest_xml(instance, settings, node="n", attempt=1, disks=disks, console_log=None, boot_files=files)
 
 
 def having(keys: Mapping[str, Entry], *fates: Fate) -> set[str]:

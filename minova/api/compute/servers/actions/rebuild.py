@@ -12,6 +12,7 @@ from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import create, guest_data, placement_request, servers
 from minova.api.compute.servers.actions.completion import Begin, Complete
+from minova.api.compute.servers.boot_files import with_boot_files
 from minova.api.compute.servers.networks.requested import access_address
 from minova.api.http import names
 from minova.api.http.call import Call
@@ -131,7 +132,7 @@ def _image(api: Collaborators, call: Call, session: Session, reference: str) -> 
     if image is None:
         raise errors.BadRequest("Cannot find image for rebuild")
     placement_request.check_image(image, image_id)
-    return image
+    return with_boot_files(api, call, session, image)
 
 
 def _check_image(api: Collaborators, session: Session, row: InstanceRow, image: Image) -> None:

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers.actions.completion import Begin, Complete
+from minova.api.compute.servers.boot_files import boot_file
 from minova.api.compute.servers.guest_data import new_password
 from minova.api.http.call import Call
 from minova.db.api_queries.instances import InstanceRow
@@ -17,7 +18,8 @@ from minova.objects.actions.rescue import RESCUE, RescueArguments, rescue_device
 
 
 def _rescue(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
-    """Adds the record of the rescue image if the request names one, or else the configuration.
+    """Adds the record of the rescue image if the request names one, or else the configuration. As in Nova, the guest boots it with the
+    kernel and ramdisk of the configuration, or else of the server's own image.
 
     The password is for guests that can read it. As in Nova, the status is 200.
     """
@@ -27,15 +29,24 @@ def _rescue(api: Collaborators, call: Call, session: Session, row: InstanceRow, 
     reference = arguments.rescue_image_ref
     if reference is None:
         reference = api.conf.libvirt.rescue_image_id or None
-    if reference is None:
-        own = instances.by_uuids(session, [row.uuid], networks=False)[row.uuid].image
-        rescue_device({} if own is None else own.properties)
+    own = instances.by_uuids(session, [row.uuid], networks=False)[row.uuid].image
+    if reference is None and own is None:
         return Begin({}, answer, 200)
-    image = api.images.visible(session, reference, call)
-    if image is None or image.status != "active":
-        raise errors.BadRequest(f"Requested rescue image '{reference[:64]}' is not supported")
+    image = own if reference is None else api.images.visible(session, reference, call)
+    if image is None or (reference is not None and image.status != "active"):
+        raise errors.BadRequest(f"Requested rescue image '{str(reference)[:64]}' is not supported")
     rescue_device(image.properties)
-    return Begin({"rescue_image": msgspec.to_builtins(image)}, answer, 200)
+    options = api.conf.libvirt
+    kernel = boot_file(api, call, session, options.rescue_kernel_id)
+    ramdisk = boot_file(api, call, session, options.rescue_ramdisk_id)
+    if reference is None and kernel is None and ramdisk is None:
+        return Begin({}, answer, 200)
+    booted = msgspec.structs.replace(
+        image,
+        kernel=kernel or (own.kernel if own is not None else None),
+        ramdisk=ramdisk or (own.ramdisk if own is not None else None),
+    )
+    return Begin({"rescue_image": msgspec.to_builtins(booted)}, answer, 200)
 
 
 COMPLETE: Mapping[str, Complete] = {RESCUE.key: _rescue}

@@ -1,0 +1,59 @@
+"""The kernel and ramdisk that QEMU loads for a guest, as files beside its disks: INSTANCES/UUID/kernel, ramdisk; kernel.rescue,
+ramdisk.rescue while rescued.
+
+They are copies, since libvirt gives them to QEMU's user, and the image cache forgets images on which no disk is based.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from minova.errors import ImageUnacceptable
+from minova.objects.catalogue.image import Image
+from minova.virt.libvirt.storage.disk_images import copy
+from minova.virt.libvirt.xml.system_xml import BootFiles
+
+KERNEL, RAMDISK = "kernel", "ramdisk"
+_RESCUE = ".rescue"
+_DIGEST = re.compile(r"[0-9a-f]{64,128}")
+
+
+def make(folder: Path, image: Image, image_path: Path, let_in: Callable[[Path], None], *, rescue: bool = False) -> None:
+    """Make the files that the image has, and remove those that it has not. `image_path`: the image in the cache of this host, which has
+    the others beside it, by their digests. `let_in` gives QEMU access.
+    """
+    for path, boot_file in zip(_paths(folder, rescue), (image.kernel, image.ramdisk), strict=True):
+        if boot_file is None:
+            path.unlink(missing_ok=True)
+            continue
+        digest = boot_file.os_hash_value or ""
+        source = image_path.with_name(digest)
+        if not _DIGEST.fullmatch(digest) or not source.is_file():
+            raise ImageUnacceptable(f"Image {boot_file.id} is not in the cache of this host")
+        part = path.with_name(f"{path.name}.part")
+        try:
+            copy(source, part)
+            let_in(part)
+            part.rename(path)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def remove(folder: Path, *, rescue: bool) -> None:
+    for path in _paths(folder, rescue):
+        path.unlink(missing_ok=True)
+
+
+def of(folder: Path, image: Image | None, *, rescue: bool) -> BootFiles | None:
+    """Returns the files of the guest; None if it boots from a disk. A rescued guest has those that were made for its rescue."""
+    kernel, ramdisk = _paths(folder, rescue)
+    if rescue:
+        return BootFiles(kernel, ramdisk if ramdisk.exists() else None) if kernel.exists() else None
+    if image is None or image.kernel is None:
+        return None
+    return BootFiles(kernel, ramdisk if image.ramdisk is not None else None)
+
+
+def _paths(folder: Path, rescue: bool) -> tuple[Path, Path]:
+    end = _RESCUE if rescue else ""
+    return folder / f"{KERNEL}{end}", folder / f"{RAMDISK}{end}"

@@ -1,0 +1,100 @@
+"""A real guest boots from the kernel and ramdisk of images, in place of its disk."""
+
+import hashlib
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from minova.objects.catalogue.image import Image
+from minova.objects.servers.instance import Instance
+from minova.virt.driver import Driver
+from tests.cluster import wait_for
+from tests.integration.virt.guest_console import GuestConsole
+from tests.integration.virt.test_guest import instance, load, remove_all
+from tests.servers.libvirtd import Libvirtd
+
+pytestmark = pytest.mark.timeout(900)
+# The first partition of the guest's disk, a file system of DOS.
+OFFSET = 2048 * 512
+MARK = "minova.booted=directly"
+
+
+@pytest.fixture
+def driver(tmp_path: Path, libvirtd: Libvirtd) -> Iterator[Driver]:
+    driver = load(tmp_path, libvirtd.uri)
+    yield driver
+    remove_all(driver)
+    driver.close()
+
+
+def cached(folder: Path, content: Path) -> Image:
+    """Puts a file into the cache, as the compute does."""
+    digest = hashlib.sha256(content.read_bytes()).hexdigest()
+    content.rename(folder / digest)
+    return Image(id="k", disk_format="aki", size=(folder / digest).stat().st_size, os_hash_value=digest)
+
+
+def boot_files(folder: Path, guest_image: Path) -> tuple[Image, Image, str]:
+    """Returns kernel and ramdisk of the guest's image, which are in the folder then, and its command line."""
+    raw = folder / "raw"
+    subprocess.run(["qemu-img", "convert", "-O", "raw", guest_image, raw], check=True)
+    for name in ("vmlinuz", "initrd", "syslinux.cfg"):
+        subprocess.run(["mcopy", "-n", "-i", f"{raw}@@{OFFSET}", f"::{name}", folder / name], check=True)
+    raw.unlink()
+    append = next(line for line in (folder / "syslinux.cfg").read_text().splitlines() if "APPEND" in line)
+    return cached(folder, folder / "vmlinuz"), cached(folder, folder / "initrd"), append.split("APPEND ", 1)[1]
+
+
+def test_a_guest_boots_from_the_kernel_of_its_image(
+    tmp_path: Path, libvirtd: Libvirtd, driver: Driver, guest_image: Path
+) -> None:
+    cache = tmp_path / "_base"
+    cache.mkdir()
+    base = cache / "disk"
+    shutil.copyfile(guest_image, base)
+    kernel, ramdisk, line = boot_files(cache, guest_image)
+    plain = Image(id="i", disk_format="qcow2")
+    image = msgspec.structs.replace(
+        plain, properties={"os_command_line": f"{line} {MARK}"}, kernel=kernel, ramdisk=ramdisk
+    )
+    one: Instance = instance(image=image)
+    folder = tmp_path / "instances" / one.uuid
+    log = folder / "console.log"
+    console = GuestConsole(libvirtd.uri, one.uuid, lambda: log.read_text(errors="replace").replace("\r", ""))
+
+    def is_direct(boots: int) -> bool:
+        wait_for(f"boot {boots}", lambda: log.read_text(errors="replace").count("GUEST READY") == boots, 240)
+        return MARK in console.ask("cat /proc/cmdline")
+
+    driver.prepare(one, driver.available_nodes()[0], 1, base)
+    driver.power_on(one)
+    assert is_direct(1)
+    # A changed or swept cache does not matter to a guest that exists.
+    for boot_file in (kernel, ramdisk):
+        (cache / str(boot_file.os_hash_value)).rename(cache / str(boot_file.id + str(boot_file.size)))
+    driver.hard_reboot(one)
+    assert is_direct(2)
+    for boot_file in (kernel, ramdisk):
+        (cache / str(boot_file.id + str(boot_file.size))).rename(cache / str(boot_file.os_hash_value))
+    # A rescue by a plain image boots that image, and the server boots as before afterwards.
+    driver.prepare_rescue(one, plain, base)
+    driver.power_off(one.uuid)
+    driver.rescue(one, plain)
+    assert not is_direct(3)
+    # By one with a kernel, from that.
+    driver.power_off(one.uuid)
+    driver.prepare_rescue(one, image, base)
+    assert (folder / "kernel.rescue").stat().st_size == kernel.size
+    driver.hard_reboot(one)
+    assert is_direct(4)
+    assert not (folder / "kernel.rescue").exists()
+    # A rebuild has the kernel of the new image, or none.
+    rebuilt = msgspec.structs.replace(one, image=plain)
+    driver.rebuild(rebuilt, base)
+    driver.power_on(rebuilt)
+    assert not is_direct(5)
+    assert not (folder / "kernel").exists()
