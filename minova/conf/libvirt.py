@@ -46,8 +46,15 @@ OPTS: list[cfg.Opt] = [
     ),
     cfg.StrOpt(
         "rescue_image_id",
-        help="ID of the image with which servers are rescued if the request names none; unset: the server's own image, which many guests "
-        "mistake for the disk to rescue, since both have the same UUIDs. All users must see the image. Of minova-api.",
+        help="ID of the image with which servers are rescued if the request names none; unset: the server's own image, with which "
+        "the disk to rescue comes later (rescue_disk_delay). All users must see the image. Of minova-api.",
+    ),
+    cfg.IntOpt(
+        "rescue_disk_delay",
+        default=120,
+        min=0,
+        help="Seconds after which a guest that was rescued with its own image gets its own disk beside the rescue disk, or earlier, when its "
+        "agent is connected. A system that boots sees two disks with the same UUIDs, and may take the wrong one for its own.",
     ),
     cfg.StrOpt(
         "rescue_kernel_id",

@@ -231,6 +231,12 @@ class Hypervisor(Immovable):
     def rescue(self, instance: Instance, image: Image | None = None) -> PowerState:
         return self._turned("rescue", instance.uuid, PowerState.RUNNING)
 
+    def without_broken_disk(self) -> tuple[str, ...]:
+        return ()
+
+    def attach_broken_disk(self, instance_uuid: str) -> None:
+        self._note("attach_broken_disk")
+
     def snapshot(self, instance: Instance, path: Path, check: Callable[[], None]) -> None:
         self._note("snapshot")
         self.on_snapshot(check)

@@ -30,7 +30,7 @@ from minova.compute.images.tokens import ImageToken, tokens_to_try
 from minova.image_format import inspected_files, inspection
 from minova.image_format.inspection import ImageFacts
 from minova.image_tokens import SCHEME
-from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.image import BootFile, Image
 from minova.objects.catalogue.image_fitness import format_refused
 from minova.private_files import make_folder, sync_folder
 from minova.virt.disk_space import disk_full, require_room
@@ -384,9 +384,9 @@ def _digest(image: Image) -> str:
     return str(image.os_hash_value)
 
 
-def _as_raw(boot_file: Image) -> Image:
+def _as_raw(boot_file: BootFile) -> Image:
     """QEMU loads a kernel or a ramdisk as it is, whatever format the image service names (aki, ari)."""
-    return msgspec.structs.replace(boot_file, disk_format="raw", container_format="bare")
+    return Image(**msgspec.structs.asdict(boot_file), disk_format="raw", container_format="bare")
 
 
 def locked(folder: Path, digest: str) -> contextlib.AbstractContextManager[object]:

@@ -37,6 +37,8 @@ BRIDGES_INTERVAL = 1.0
 SNAPSHOTS_INTERVAL = 60.0
 # A guest whose disk was full goes on so soon after there is space again.
 TROUBLE_INTERVAL = 10.0
+# Seconds within which a rescue system that has booted gets the disk to rescue.
+RESCUES_INTERVAL = 10.0
 # As often as nodes are audited.
 GUESTS_INTERVAL = 60.0
 
@@ -83,6 +85,8 @@ class PeriodicTasks:
         tasks.append(PeriodicTask(name="report_guests", interval=every, work=work, in_safe_mode=True))
         every, work = SNAPSHOTS_INTERVAL, self.end_snapshots
         tasks.append(PeriodicTask(name="end_snapshots", interval=every, work=work, at_once=True))
+        every, work = RESCUES_INTERVAL, self.attach_broken_disks
+        tasks.append(PeriodicTask(name="attach_broken_disks", interval=every, work=work, at_once=True))
         # At once, because networks may have changed while this service was away.
         every, work = INTERFACES_INTERVAL, self.refresh_interfaces
         tasks.append(PeriodicTask(name="refresh_interfaces", interval=every, work=work, at_once=True))
@@ -141,6 +145,18 @@ class PeriodicTasks:
     def _end_snapshot(self, instance_uuid: str) -> None:
         with self._builder.domains.locked(instance_uuid):
             self._driver.end_snapshot(instance_uuid)
+
+    # -- rescues ---------------------------------------------------------------------------------------------------
+
+    def attach_broken_disks(self) -> None:
+        """Give rescued guests that have booted the disks for which they were rescued. What is not done now is done at the next call."""
+        ctx = service_context()
+        for instance_uuid in self._driver.without_broken_disk():
+            self._background.run(ctx, ("rescue", instance_uuid), partial(self._attach_broken_disk, instance_uuid))
+
+    def _attach_broken_disk(self, instance_uuid: str) -> None:
+        with self._builder.domains.locked(instance_uuid):
+            self._driver.attach_broken_disk(instance_uuid)
 
     # -- power states ----------------------------------------------------------------------------------------------
 

@@ -8,6 +8,8 @@ import msgspec
 from minova import errors
 from minova.objects.actions.action import Arguments, ServerAction
 from minova.objects.catalogue.guest_hardware import CDROM_BUSES, DISK_BUSES
+from minova.objects.catalogue.image import Image
+from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import TaskState, VmState
 
 
@@ -42,6 +44,19 @@ def rescue_device(properties: Mapping[str, str]) -> RescueDevice | None:
     if bus and bus not in (CDROM_BUSES if is_cd else DISK_BUSES):
         raise errors.BadRequest(f"Requested rescue bus '{bus[:64]}' is not supported")
     return RescueDevice(bus=bus or None, is_cd=is_cd)
+
+
+def is_of_same_system(image: Image, instance: Instance) -> bool:
+    """Whether a disk of the image and the root disk of the server may have the same UUIDs: one was made from the other, or both from the
+    same image.
+    """
+    own = instance.image
+    known = {instance.image_ref, *(() if own is None else _origins(own))}
+    return bool((known & _origins(image)) - {""})
+
+
+def _origins(image: Image) -> set[str]:
+    return {image.id, image.properties.get("base_image_ref", "")}
 
 
 RESCUE = ServerAction(

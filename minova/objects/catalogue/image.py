@@ -8,6 +8,15 @@ import msgspec
 COMING = ("saving", "importing")
 
 
+class BootFile(msgspec.Struct, frozen=True, kw_only=True):
+    """An image whose file QEMU loads as it is: a kernel or a ramdisk. The fields are those of `Image`."""
+
+    id: str
+    size: int | None = None
+    os_hash_algo: str | None = None
+    os_hash_value: str | None = None
+
+
 class Image(msgspec.Struct, frozen=True, kw_only=True):
     """`size` and `virtual_size` are bytes; `min_ram` is MB and `min_disk` GB, as in the Image API.
 
@@ -40,11 +49,11 @@ class Image(msgspec.Struct, frozen=True, kw_only=True):
     # "glance" for a record that only refers to an image that minova creates in Glance.
     service: str = ""
     reserved: int = 0
-    kernel: "Image | None" = None
-    ramdisk: "Image | None" = None
+    kernel: BootFile | None = None
+    ramdisk: BootFile | None = None
 
     @property
-    def boot_files(self) -> "tuple[Image, ...]":
+    def boot_files(self) -> tuple[BootFile, ...]:
         return tuple(each for each in (self.kernel, self.ramdisk) if each is not None)
 
 

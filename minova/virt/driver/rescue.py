@@ -18,5 +18,16 @@ class RescueDriver(Protocol):
     def rescue(self, instance: Instance, image: Image | None = None) -> PowerState:
         """Run the guest from the disk of `prepare_rescue`, which is where the image wants it (see `rescue_device`): the first disk, with
         the root disk as the second one, or the last one. `hard_reboot` undoes it. `image` None: the disk is where it was before.
+
+        A system that boots from the server's own image would mistake the root disk for its own, since both have the same UUIDs. It gets
+        the root disk later: see `attach_broken_disk`.
         """
+        ...
+
+    def without_broken_disk(self) -> tuple[str, ...]:
+        """Returns the rescued guests that run and do not have their root disk yet."""
+        ...
+
+    def attach_broken_disk(self, instance_uuid: str) -> None:
+        """Attach the root disk to such a guest, if it has booted: its agent is connected, or it has had enough time. Idempotent."""
         ...

@@ -21,6 +21,12 @@ class FakeRescue(FakePower):
             self._turn_to(instance.uuid, PowerState.SHUTDOWN)
             return self.power_on(instance)
 
+    def without_broken_disk(self) -> tuple[str, ...]:
+        return ()
+
+    def attach_broken_disk(self, instance_uuid: str) -> None:
+        """A fake guest mistakes no disk, and has it from the start."""
+
     def _require_no_saved_memory(self, instance_uuid: str) -> None:
         if self._domain(instance_uuid).saved:
             raise errors.SavedMemoryKept(f"The memory of instance {instance_uuid} is saved: resume it first")

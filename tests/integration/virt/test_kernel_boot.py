@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.image import BootFile, Image
 from minova.objects.servers.instance import Instance
 from minova.virt.driver import Driver
 from tests.cluster import wait_for
@@ -31,14 +31,14 @@ def driver(tmp_path: Path, libvirtd: Libvirtd) -> Iterator[Driver]:
     driver.close()
 
 
-def cached(folder: Path, content: Path) -> Image:
+def cached(folder: Path, content: Path) -> BootFile:
     """Puts a file into the cache, as the compute does."""
     digest = hashlib.sha256(content.read_bytes()).hexdigest()
     content.rename(folder / digest)
-    return Image(id="k", disk_format="aki", size=(folder / digest).stat().st_size, os_hash_value=digest)
+    return BootFile(id="k", size=(folder / digest).stat().st_size, os_hash_value=digest)
 
 
-def boot_files(folder: Path, guest_image: Path) -> tuple[Image, Image, str]:
+def boot_files(folder: Path, guest_image: Path) -> tuple[BootFile, BootFile, str]:
     """Returns kernel and ramdisk of the guest's image, which are in the folder then, and its command line."""
     raw = folder / "raw"
     subprocess.run(["qemu-img", "convert", "-O", "raw", guest_image, raw], check=True)

@@ -102,7 +102,9 @@ def real_site(
 
 @pytest.fixture
 def site(tmp_path: Path, guest_image: Path) -> Iterator[Site]:
-    with real_site(tmp_path, guest_image, options="[DEFAULT]\nreclaim_instance_interval = 3600\n") as made:
+    with real_site(
+        tmp_path, guest_image, options="rescue_disk_delay = 1\n[DEFAULT]\nreclaim_instance_interval = 3600\n"
+    ) as made:
         yield made
 
 
@@ -136,12 +138,13 @@ def test_what_a_guest_and_libvirt_see_of_each_action(site: Site) -> None:
     assert site.console.ask(BOOT_ID) != boot
     assert site.console.ask("cat /tmp/marker 2>/dev/null || echo gone") == "gone"
 
-    # From a disk of its own, with the root disk as the second one; each counts its boots.
+    # From a disk of its own, with the root disk beside it once the system has booted; each counts its boots.
     site.cli("server", "stop", "vm", "--wait")
     site.act("rescue")
     wait_for("the rescue disk boots", lambda: site.log().count("MINOVA-GUEST READY") == 3, 120)
     assert site.server["status"] == "RESCUE"
     assert site.log().count("MINOVA-GUEST BOOTS 1\n") == 2
+    wait_for("the root disk", lambda: site.console.ask("test -b /dev/vdb1 && echo there; true") == "there")
     assert site.console.ask("mount -t vfat /dev/vdb1 /disk && cat /disk/boots; umount /disk") == "2"
     assert site.files() == {"disk", "disk.rescue"}
     interrupts = "awk '/NMI/ {print $2}' /proc/interrupts"

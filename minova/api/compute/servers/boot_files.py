@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.http.call import Call
-from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.image import BootFile, Image
 from minova.objects.catalogue.kernel_boot import FORMATS, KERNEL, RAMDISK, require_kernel
 
 
@@ -19,7 +19,7 @@ def with_boot_files(api: Collaborators, call: Call, session: Session, image: Ima
     return msgspec.structs.replace(image, kernel=found[KERNEL], ramdisk=found[RAMDISK])
 
 
-def boot_file(api: Collaborators, call: Call, session: Session, reference: str | None) -> Image | None:
+def boot_file(api: Collaborators, call: Call, session: Session, reference: str | None) -> BootFile | None:
     """Returns the image, which QEMU loads as it is; None without a reference. Raises BadRequest."""
     if not reference:
         return None
@@ -36,5 +36,4 @@ def boot_file(api: Collaborators, call: Call, session: Session, reference: str |
         raise errors.BadRequest(
             f"Image {image.id}: disk_format {image.disk_format!r} is not one of a kernel or ramdisk: {', '.join(FORMATS)}"
         )
-    # Of its record, only what fetches it.
-    return msgspec.structs.replace(image, properties={}, tags=(), kernel=None, ramdisk=None)
+    return BootFile(id=image.id, size=image.size, os_hash_algo=image.os_hash_algo, os_hash_value=image.os_hash_value)

@@ -1,12 +1,15 @@
 """The rescue of a guest from a disk of its own."""
 
+import logging
+import time
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import libvirt
 import msgspec
+from oslo_config import cfg
 
-from minova.objects.actions.rescue import RescueDevice, rescue_device
+from minova.objects.actions.rescue import RescueDevice, is_of_same_system, rescue_device
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
@@ -14,12 +17,25 @@ from minova.virt.libvirt.driver.power import LibvirtPower
 from minova.virt.libvirt.guest_state import jobs, saved_memory
 from minova.virt.libvirt.host import lookup
 from minova.virt.libvirt.storage.disk_images import Base
+from minova.virt.libvirt.storage.disk_owner import ROOT_DISK
 from minova.virt.libvirt.storage.disks import DRIVE
+from minova.virt.libvirt.xml import broken_disk
 from minova.virt.libvirt.xml.disk_xml import Disk
+from minova.virt.libvirt.xml.guest import guest_of
 from minova.virt.libvirt.xml.mark import domain_name
+from minova.virt.namespaces.host_routes import PROC_NET
+
+LOG = logging.getLogger(__name__)
+# Buses on which a guest can get a disk while it runs.
+PLUGGABLE = frozenset({"virtio", "scsi", "usb"})
 
 
 class LibvirtRescue(LibvirtPower):
+    def __init__(self, conf: cfg.ConfigOpts, *, proc_net: Path = PROC_NET) -> None:
+        super().__init__(conf, proc_net=proc_net)
+        # When each guest was rescued, or was first seen so, in monotonic seconds.
+        self._rescued_at: dict[str, float] = {}
+
     def prepare_rescue(self, instance: Instance, image: Image, image_path: Path | None) -> None:
         with self._host.connection("Rescuing", domain_name(instance.uuid)) as connection:
             domain = lookup(connection, instance.uuid)
@@ -38,12 +54,57 @@ class LibvirtRescue(LibvirtPower):
             device = self._place_before(instance.uuid) if image is None else rescue_device(image.properties)
             if device is None:
                 drives = [disk for disk in others if Path(disk.path).name == DRIVE]
-                disks = (rescue, root, *drives)
+                disks = (rescue, *(() if self._comes_later(instance, image) else (root,)), *drives)
             else:
                 last = msgspec.structs.replace(rescue, bus=device.bus, is_cd=device.is_cd, boots=True)
                 disks = (root, *others, last)
         self._define_anew(instance, disks, drop_memory=False)
+        self._rescued_at[instance.uuid] = time.monotonic()
         return self.power_on(instance)
+
+    def _comes_later(self, instance: Instance, image: Image | None) -> bool:
+        """Whether the guest must not see the root disk while it boots, and can get it afterwards."""
+        if guest_of(instance, self._ready()).hardware.disk_bus not in PLUGGABLE:
+            return False
+        if image is not None:
+            return is_of_same_system(image, instance)
+        # As the guest was before its host was started.
+        with self._host.connection("Reading the disks", domain_name(instance.uuid)) as connection:
+            domain = lookup(connection, instance.uuid)
+            xml = None if domain is None else domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+        return xml is None or self._lacks_root(instance.uuid, xml)
+
+    def _lacks_root(self, instance_uuid: str, xml: str) -> bool:
+        return not broken_disk.has_disk(xml, str(self._disks.folder(instance_uuid) / ROOT_DISK))
+
+    def without_broken_disk(self) -> tuple[str, ...]:
+        found = []
+        for instance_uuid in self._disks.rescued() if self._real else ():
+            with self._host.connection("Reading the disks", domain_name(instance_uuid)) as connection:
+                domain = lookup(connection, instance_uuid)
+                if domain is None or self._our_mark(domain) is None or not domain.isActive():
+                    continue
+                if self._lacks_root(instance_uuid, domain.XMLDesc(0)):
+                    found.append(instance_uuid)
+        self._rescued_at = {uuid: at for uuid, at in self._rescued_at.items() if uuid in found}
+        return tuple(found)
+
+    def attach_broken_disk(self, instance_uuid: str) -> None:
+        """The next start of the guest is without the disk again: only the domain that runs gets it."""
+        began = self._rescued_at.setdefault(instance_uuid, time.monotonic())
+        has_had_time = time.monotonic() >= began + self._conf.libvirt.rescue_disk_delay
+        with self._host.connection("Attaching the disk to rescue", domain_name(instance_uuid)) as connection:
+            domain = self._own(connection, instance_uuid)
+            xml = domain.XMLDesc(0)
+            if not domain.isActive() or not self._lacks_root(instance_uuid, xml):
+                return
+            if not has_had_time and not broken_disk.is_agent_connected(xml):
+                return
+            self._disks.require_owner(instance_uuid, self._ready().host)
+            self._disks.share_base(instance_uuid)
+            rescue, root = self._disks.rescue_disk(instance_uuid), self._disks.root_disk(instance_uuid)
+            domain.attachDeviceFlags(broken_disk.disk_beside(xml, rescue, root), libvirt.VIR_DOMAIN_AFFECT_LIVE)
+            LOG.info("Instance %s has booted its rescue system, and has its own disk beside it now", instance_uuid)
 
     def _place_before(self, instance_uuid: str) -> RescueDevice | None:
         """Returns where the rescue disk is in the domain that there is."""

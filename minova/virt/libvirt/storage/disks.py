@@ -261,6 +261,18 @@ class Disks:
             driver_format=disk_formats.format_of(RESCUE_DISK, self._settings.images_type),
         )
 
+    def root_disk(self, instance_uuid: str) -> Disk:
+        folder = self.folder(instance_uuid)
+        written = disk_owner.written_formats(folder).get(disk_owner.ROOT_DISK)
+        return Disk(
+            path=str(folder / disk_owner.ROOT_DISK),
+            driver_format=written or disk_formats.format_of(disk_owner.ROOT_DISK, self._settings.images_type),
+        )
+
+    def rescued(self) -> tuple[str, ...]:
+        """Returns the names of the folders with a rescue disk."""
+        return tuple(path.parent.name for path in sorted(self.path.glob(f"{_UUID}/{RESCUE_DISK}")))
+
     def remove_rescue(self, instance_uuid: str) -> None:
         """Remove the rescue disk with its kernel. Idempotent. Raises HypervisorError if it cannot be removed."""
         folder = self.folder(instance_uuid)

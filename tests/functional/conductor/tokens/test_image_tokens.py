@@ -10,7 +10,7 @@ from minova import errors
 from minova.db.catalogue import image_token_keys
 from minova.db.models import ImageTokenKey, Instance
 from minova.image_tokens import LIFETIME, PERIOD, TokenRefused, image_of
-from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.image import BootFile
 from tests.functional.conductor.conductor_harness import CTX, IMAGE, ConductorHarness, new_request
 from tests.functional.scheduler.cloud import named
 
@@ -92,7 +92,7 @@ def test_host_gets_one_for_the_kernel_and_ramdisk_of_its_servers_image(harness: 
     uuid, (kernel, ramdisk, other) = harness.active(), map(named, ("kernel", "ramdisk", "other"))
     with pytest.raises(errors.StaleAttempt):
         token_of(harness, uuid, image_id=kernel)
-    image = msgspec.structs.replace(IMAGE, kernel=Image(id=kernel), ramdisk=Image(id=ramdisk))
+    image = msgspec.structs.replace(IMAGE, kernel=BootFile(id=kernel), ramdisk=BootFile(id=ramdisk))
     with harness.db.write() as session:
         session.execute(update(Instance).where(Instance.uuid == uuid).values(image=msgspec.to_builtins(image)))
     assert [opened(harness, token_of(harness, uuid, image_id=each)) for each in (kernel, ramdisk)] == [kernel, ramdisk]

@@ -14,7 +14,7 @@ from minova.hardware.guest.keys import FLAVOR_KEYS, IMAGE_KEYS, Entry, Fate, req
 from minova.objects.actions.rescue import rescue_device
 from minova.objects.catalogue import disk_config, flavor_extra_specs
 from minova.objects.catalogue.flavor import Flavor
-from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.image import BootFile, Image
 from minova.objects.catalogue.image_properties import FIELDS, OLDER_NAMES, typed
 from minova.objects.hosts.numa import CPUs
 from minova.objects.network.vif import Vif
@@ -254,8 +254,10 @@ def outcome(specs: Pairs, properties: Pairs) -> tuple[Any, ...]:
     """
     flavor = Flavor(flavorid="1", name="m1", vcpus=4, memory_mb=1024, root_gb=1, extra_specs=dict(specs))
     # As the API adds them.
-    loaded = {name: Image(id=properties[f"{name}_id"]) for name in ("kernel", "ramdisk") if f"{name}_id" in properties}
-    image = Image(id="i", properties=dict(properties), **loaded)
+    kernel, ramdisk = (
+        BootFile(id=properties[key]) if key in properties else None for key in ("kernel_id", "ramdisk_id")
+    )
+    image = Image(id="i", properties=dict(properties), kernel=kernel, ramdisk=ramdisk)
     require_agreement_of(flavor, image)
     needs = host_needs(flavor, image, ALIASES)
     numa = needs.numa_topology

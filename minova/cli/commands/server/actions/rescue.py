@@ -8,8 +8,9 @@ from minova.cli import find
 from minova.cli.commands.server.actions.action import ServerAction
 
 HINT = (
-    "Without --image a server is rescued with the cloud's rescue image, or else with its own image. The disks of its own image have the "
-    "same UUIDs as the disk to rescue: the guest may mount that one as its root. An image of another system is safe: --image."
+    "Without --image a server is rescued with the cloud's rescue image, or else with its own image. A disk of its own image has the "
+    "same UUIDs as the disk to rescue: the server gets that one about two minutes later, when it has booted. An image of another system "
+    "has both disks from the start: --image."
 )
 
 
