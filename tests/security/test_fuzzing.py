@@ -26,7 +26,7 @@ from minova.api.openapi import at, describe
 from tests.security.identities import login
 from tests.security.test_policy_table import Site
 
-SECONDS = float(os.environ.get("MINOVA_FUZZ_SECONDS", "60"))
+SECONDS = float(os.environ.get("MINOVA_FUZZ_SECONDS", "20"))
 SEED = int(os.environ.get("MINOVA_FUZZ_SEED", "0"))
 # Cases of one operation in a round.
 CASES = 3

@@ -26,7 +26,7 @@ from minova.placement.audit import gather, heal, node_audit
 from minova.placement.audit.judge import Kind
 from tests.functional.compute.migration_world import ALIAS, CTX, HOSTS, IMAGE, Machine, World, flavor
 
-EXAMPLES = int(os.environ.get("MINOVA_SEQUENCES", "100")) // 10
+EXAMPLES = int(os.environ.get("MINOVA_SEQUENCES", "100")) // 20
 Holding = dict[tuple[str, str], int]
 
 

@@ -1,5 +1,6 @@
 """Laws of tasks: in any order of requests, whichever process dies, and whatever the database refuses."""
 
+import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from minova.placement.audit import gather
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request, request
 from tests.tables import make_tables
 
+# Of each law. The nightly run has more.
+SEQUENCES = int(os.environ.get("MINOVA_SEQUENCES", "50"))
 STEPS = 25
 CONDUCTORS = ("one", "two")
 HOSTS = st.sampled_from("abc")
@@ -184,7 +187,10 @@ def test_laws_of_tasks() -> None:
     run_state_machine_as_test(
         Tasks,
         settings=settings(
-            max_examples=25, stateful_step_count=STEPS, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=SEQUENCES // 4,
+            stateful_step_count=STEPS,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
         ),
     )
 
@@ -218,7 +224,7 @@ def run_actions(harness: ConductorHarness, actions: list[Callable[[], Any]]) -> 
     return False
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=SEQUENCES // 2, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(fuse=st.integers(0, 70), fails=st.booleans(), deletes=st.booleans())
 def test_killed_at_any_statement_every_instance_comes_to_an_end(fuse: int, fails: bool, deletes: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -268,7 +274,7 @@ def test_killed_at_any_statement_every_instance_comes_to_an_end(fuse: int, fails
         harness.close()
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=SEQUENCES // 4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(fuse=st.integers(0, 40), fails=st.booleans(), deletes=st.booleans())
 def test_killed_at_any_statement_every_server_action_comes_to_an_end(fuse: int, fails: bool, deletes: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:

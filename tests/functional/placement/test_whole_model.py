@@ -1,5 +1,6 @@
 """All that changes Placement, thousands of steps, against plain Python that makes its sums anew."""
 
+import os
 import tempfile
 from collections.abc import Callable
 from typing import Any
@@ -22,6 +23,8 @@ from tests.functional.placement.naive_candidates import Naive
 from tests.functional.placement.naive_placement import DONE, NaivePlacement
 from tests.functional.scheduler.cloud import fresh
 
+# The nightly run has more.
+SEQUENCES = int(os.environ.get("MINOVA_SEQUENCES", "50"))
 PROVIDERS = ("a", "b", "c", "d")
 CONSUMERS = ("one", "two", "three")
 CLASSES = ("VCPU", "MEMORY_MB")
@@ -224,4 +227,4 @@ def run(steps: int, examples: int) -> None:
 
 
 def test_thousands_of_changes_come_to_what_plain_sums_say() -> None:
-    run(steps=50, examples=70)
+    run(steps=50, examples=SEQUENCES)
