@@ -68,6 +68,8 @@ class Hypervisor(Immovable):
         self.saved: set[str] = set()
         # Instances whose snapshot is open.
         self.aside: set[str] = set()
+        # Rescued guests without their disk, and whether they have booted.
+        self.broken: dict[str, bool] = {}
         self.destroyed: list[tuple[str, RowHost]] = []
         self._domains: dict[str, tuple[str, DomainView]] = {}
         self._changed: Callable[[str, PowerState], None] | None = None
@@ -232,10 +234,13 @@ class Hypervisor(Immovable):
         return self._turned("rescue", instance.uuid, PowerState.RUNNING)
 
     def without_broken_disk(self) -> tuple[str, ...]:
-        return ()
+        self._note("without_broken_disk")
+        return tuple(self.broken)
 
     def attach_broken_disk(self, instance_uuid: str) -> None:
         self._note("attach_broken_disk")
+        if self.broken[instance_uuid]:
+            del self.broken[instance_uuid]
 
     def snapshot(self, instance: Instance, path: Path, check: Callable[[], None]) -> None:
         self._note("snapshot")

@@ -5,10 +5,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from minova import errors
 from minova.compute.images.tokens import ImageToken
+from minova.objects.catalogue.image import BootFile
 from tests.cluster import wait_for
 from tests.functional.compute.images.test_cache import DATA, cache, image, server
 from tests.functional.virt.image_server import ImageServer
@@ -35,6 +37,16 @@ def too_old() -> str:
 def test_download_shows_the_token_of_its_build(tmp_path: Path, server: ImageServer) -> None:
     assert cache(tmp_path, server).fetch(image(), token=ImageToken("first", none)).read_bytes() == DATA
     assert shown(server) == ["Bearer first"]
+
+
+def test_the_kernel_of_an_image_is_fetched_with_a_token_of_its_own(tmp_path: Path, server: ImageServer) -> None:
+    kernel = BootFile(id="k", size=len(DATA), os_hash_algo="sha256", os_hash_value=image().os_hash_value)
+    token = ImageToken.of_build(lambda image_id: f"for {image_id}", image().id, "first")
+    images = cache(tmp_path, server)
+    path = images.fetch(msgspec.structs.replace(image(), kernel=kernel, ramdisk=kernel), token=token)
+    # Both have the same bytes, which are one file of the cache.
+    assert shown(server) == ["Bearer for k"]
+    assert path.name == kernel.os_hash_value
 
 
 def test_refused_token_is_renewed_at_once(tmp_path: Path, server: ImageServer) -> None:

@@ -25,7 +25,7 @@ ALWAYS = [
     "end_snapshots",
     "report_guests",
     "watch_guests_in_trouble",
-    "watch_guests_in_trouble",
+    "attach_broken_disks",
 ]
 
 
@@ -203,6 +203,20 @@ def test_no_base_is_removed_while_a_disk_of_unknown_format_may_stand_on_it(
     work(compute, "run_image_cache_manager")
     assert path.exists()
     assert "No base image is removed from the cache: No format is written down for /i/x/disk" in caplog.text
+
+
+# -- rescues -----------------------------------------------------------------------------------------------------------
+
+
+def test_rescued_guests_get_their_disks_when_their_systems_have_booted() -> None:
+    compute = Compute().start()
+    work(compute, "attach_broken_disks")
+    compute.hypervisor.broken = {"a": False, "b": True}
+    work(compute, "attach_broken_disks")
+    assert compute.hypervisor.broken == {"a": False}
+    compute.hypervisor.broken["a"] = True
+    work(compute, "attach_broken_disks")
+    assert compute.hypervisor.broken == {}
 
 
 # -- console logs ------------------------------------------------------------------------------------------------------

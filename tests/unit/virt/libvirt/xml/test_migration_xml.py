@@ -4,7 +4,9 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import msgspec
+import pytest
 
+from minova.errors import HypervisorError
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.network.vif import Vif
@@ -146,3 +148,14 @@ def test_a_cpu_without_a_model_is_not_compared() -> None:
     assert cpu_of("<domain><cpu mode='custom' match='exact'><model>qemu64</model></cpu></domain>") is not None
     assert cpu_of("<domain><cpu><topology sockets='1' cores='1' threads='1'/></cpu></domain>") is None
     assert cpu_of("<domain/>") is None
+
+
+def test_the_kernel_is_the_destinations_own() -> None:
+    """A source in the hands of an attacker names any file of the destination."""
+    kernel = "<kernel>{0}</kernel><initrd>{0}</initrd><cmdline>{0}</cmdline></os>"
+    source, own = (domain(host, number, 1) for host, number in (("hv1", 1), ("hv2", 2)))
+    theirs, ours = (xml.replace("</os>", kernel.format(text)) for xml, text in ((source, "/etc/shadow"), (own, "/k")))
+    made = ET.fromstring(migrated_xml(theirs, ours))
+    assert [made.findtext(f"os/{tag}") for tag in ("kernel", "initrd", "cmdline")] == ["/k"] * 3
+    with pytest.raises(HypervisorError, match="kernel"):
+        migrated_xml(theirs, own)
