@@ -108,7 +108,7 @@ LIMITS_ANSWER_HISTORY = History(
 
 
 class QuotaQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """A user never has limits of its own; as in Nova, a request for a user returns the limits of the project."""
+    """Users have no limits of their own. As in Nova with unified limits, a request for a user returns those of the project."""
 
     user_id: str | None = None
 
@@ -144,7 +144,7 @@ def show(api: Collaborators, call: Call) -> dict[str, Any]:
 
 
 def detail(api: Collaborators, call: Call) -> dict[str, Any]:
-    project_id = _project(call)
+    project_id = _project(call, of_user=True)
     with api.db.read() as session:
         limits = quotas.limits_of(session, api.conf, project_id)
         used = quotas.current_usages(session, project_id)

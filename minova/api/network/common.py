@@ -12,7 +12,7 @@ from minova.api.http.call import Call
 from minova.api.http.structs import Int64, page_size
 from minova.api.network.collaborators import Collaborators
 from minova.api.policies.enforcer import Target
-from minova.db.networks.pages import Page
+from minova.db.networks.pages import Page, Sort
 from minova.db.networks.tags import TABLES, TagFilter, of_resources
 from minova.objects.network.address_groups import AddressGroup
 from minova.objects.network.network import MAX_TAGS, Network, Port, SecurityGroup, SecurityGroupRule, Subnet
@@ -26,6 +26,33 @@ Unset = msgspec.UnsetType
 TRIES = 5
 # The most values of one filter.
 MAX_VALUES = 200
+# {collection: {key by which it is sorted: column}}. The keys are Neutron's, and times and revisions.
+_STANDARD = {
+    "id": "uuid",
+    "project_id": "project_id",
+    "tenant_id": "project_id",
+    **{key: key for key in ("description", "revision_number", "created_at", "updated_at")},
+}
+_NAMED = {**_STANDARD, "name": "name"}
+
+
+def _keys(*columns: str, **renamed: str) -> dict[str, str]:
+    return {**{column: column for column in columns}, **renamed}
+
+
+SORT_KEYS: Mapping[str, Mapping[str, str]] = {
+    # The status of every network is the same.
+    "networks": _NAMED | _keys("admin_state_up", "mtu", "port_security_enabled", "shared", status="id"),
+    "subnets": _NAMED | _keys("ip_version", "network_id", "cidr", "gateway_ip", "enable_dhcp", subnetpool_id="pool_id"),
+    "subnetpools": _NAMED
+    | _keys("ip_version", "default_prefixlen", "min_prefixlen", "max_prefixlen", "default_quota", "shared"),
+    "ports": _NAMED | _keys("network_id", "admin_state_up", "mac_address", "device_id", "device_owner", "status"),
+    "security_groups": _NAMED,
+    "security_group_rules": _STANDARD
+    | _keys("direction", "ethertype", "protocol", "port_range_min", "port_range_max", "remote_ip_prefix")
+    | {"security_group_id": "group_id", "remote_group_id": "remote_group_id"},
+    "address_groups": _NAMED,
+}
 
 
 class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +61,8 @@ class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: Int64 | None = None
     marker: str | None = None
     page_reverse: bool = False
+    sort_key: tuple[str, ...] = ()
+    sort_dir: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
     id: tuple[str, ...] = ()
     name: tuple[str, ...] = ()
@@ -87,8 +116,15 @@ def listing(
     query: ListQuery = call.query
     wanted = _tag_filter(query) if isinstance(query, ListQuery) else TagFilter()
     size = page_size(query.limit, api.conf.api.max_limit) or int(api.conf.api.max_limit)
+    first = Page(
+        limit=size + 1,
+        marker=query.marker,
+        reverse=query.page_reverse,
+        tags=wanted,
+        sorts=_sorts(name, query.sort_key, query.sort_dir),
+    )
     try:
-        found = list(read(Page(limit=size + 1, marker=query.marker, reverse=query.page_reverse, tags=wanted)))
+        found = list(read(first))
     except LookupError:
         raise errors.BadRequest(f"Invalid input for marker. Reason: {str(query.marker)[:64]} does not exist.") from None
     more = len(found) > size
@@ -99,6 +135,20 @@ def listing(
     if links:
         answer[f"{name}_links"] = links
     return answer
+
+
+def _sorts(name: str, keys: Sequence[str], directions: Sequence[str]) -> tuple[Sort, ...]:
+    """Raises BadRequest, as Neutron does, for unknown keys and directions, and if their numbers differ."""
+    if len(keys) != len(directions):
+        raise errors.BadRequest("The number of sort_keys and sort_dirs must be same")
+    columns = SORT_KEYS[name]
+    unknown = [key[:64] for key in keys if key not in columns]
+    if unknown:
+        raise errors.BadRequest(f"{unknown} is invalid attribute for sort_keys")
+    wrong = [direction[:64] for direction in directions if direction not in ("asc", "desc")]
+    if wrong:
+        raise errors.BadRequest(f"{wrong} is invalid value for sort_dirs, valid value is 'asc' and 'desc'")
+    return tuple(Sort(columns[key], direction == "asc") for key, direction in zip(keys, directions, strict=True))
 
 
 def _links(call: Call, name: str, page: Sequence[Resource], query: ListQuery, *, more: bool) -> list[dict[str, str]]:
@@ -120,7 +170,7 @@ def _page_url(call: Call, name: str, marker: str, *, reverse: bool) -> str:
     pairs.append(("marker", marker))
     if reverse:
         pairs.append(("page_reverse", "True"))
-    return call.url(f"/v2.0/{name}?{urlencode(pairs)}")
+    return call.url(f"/v2.0/{name.replace('_', '-')}?{urlencode(pairs)}")
 
 
 def _tag_filter(query: ListQuery) -> TagFilter:

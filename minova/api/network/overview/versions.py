@@ -35,6 +35,7 @@ EXTENSIONS = (
         "Remote address group id field for security group rules",
         "Adds remote_address_group_id.",
     ),
+    ("sorting", "Sorting support", "Listings take sort_key and sort_dir."),
     ("standard-attr-description", "standard-attr-description", "Adds descriptions."),
     ("standard-attr-revisions", "Resource revision numbers", "Adds a number that grows with each change."),
     ("standard-attr-tag", "Tag support for resources with standard attribute", "Adds tags."),

@@ -47,6 +47,8 @@ class AddressGroupsQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: Int64 | None = None
     marker: str | None = None
     page_reverse: bool = False
+    sort_key: tuple[str, ...] = ()
+    sort_dir: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
     id: tuple[str, ...] = ()
     name: tuple[str, ...] = ()

@@ -42,6 +42,8 @@ class RulesQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: Int64 | None = None
     marker: str | None = None
     page_reverse: bool = False
+    sort_key: tuple[str, ...] = ()
+    sort_dir: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
     id: tuple[str, ...] = ()
     security_group_id: tuple[str, ...] = ()

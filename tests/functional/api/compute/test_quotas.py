@@ -46,7 +46,16 @@ def change(site: Cloud, status: int = 200, project: str = "admin", **limits: Any
     return document
 
 
-NEUTRON = {"networks": 100, "subnets": 100, "ports": 500, "security_group": 10, "security_group_rule": 100}
+NEUTRON = {
+    "networks": 100,
+    "subnets": 100,
+    "ports": 500,
+    "security_group": 10,
+    "security_group_rule": 100,
+    # Neutron limits neither: here no project fills the database with them.
+    "address_group": 100,
+    "subnetpool": 100,
+}
 
 
 def test_options_have_novas_and_neutrons_defaults() -> None:
@@ -149,9 +158,10 @@ def test_malformed_limits_are_refused(site: Cloud, body: Any) -> None:
 
 def test_user_has_the_limits_of_the_project_and_no_others(site: Cloud) -> None:
     assert site.get(f"{SETS}/demo?user_id=alice") == site.get(f"{SETS}/demo")
-    for method, path in (("PUT", ""), ("DELETE", ""), ("GET", "/detail")):
+    assert site.get(f"{SETS}/demo/detail?user_id=alice") == site.get(f"{SETS}/demo/detail")
+    for method in ("PUT", "DELETE"):
         body: Any = {"quota_set": {}} if method == "PUT" else None
-        status, document = site.ask(method, f"{SETS}/demo{path}?user_id=alice", body)
+        status, document = site.ask(method, f"{SETS}/demo?user_id=alice", body)
         assert (status, "Quotas of users are not served" in str(document)) == (400, True)
 
 
