@@ -32,6 +32,7 @@ _BY_STATUS: dict[int, type[errors.MinovaError]] = {
 # Neutron's error types, and minova's errors for them.
 _BY_TYPE: dict[str, type[errors.MinovaError]] = {
     "PortNotFound": errors.PortNotFound,
+    "PortBindingError": errors.PortBindingFailed,
     "NetworkNotFound": errors.NetworkNotFound,
     "IpAddressGenerationFailure": errors.IpAddressGenerationFailure,
     "IpAddressAlreadyAllocated": errors.IpAddressAlreadyAllocated,
@@ -125,6 +126,30 @@ class NeutronClient:
         path = f"/v2.0/ports/{port_id}"
         made: Document = self._ask("PUT", path, token, tries=tries, headers=headers, json={"port": port})["port"]
         return made
+
+    # -- bindings: of the hosts between which a guest moves. One of them is active --------------------------------------
+
+    def bindings(self, port_id: str) -> list[Document]:
+        """Raises NotFound if there is no such port, or if Neutron has no extension `binding-extended`."""
+        found: list[Document] = self._ask("GET", f"/v2.0/ports/{port_id}/bindings", None)["bindings"]
+        return found
+
+    def create_binding(self, port_id: str, host: str) -> Document:
+        """Raises as `bindings`, PortBindingFailed if no agent of this host takes the port, BadRequest if there is one already."""
+        path = f"/v2.0/ports/{port_id}/bindings"
+        made: Document = self._ask("POST", path, None, json={"binding": {"host": host}})["binding"]
+        return made
+
+    def activate_binding(self, port_id: str, host: str) -> None:
+        """The one that was active becomes inactive. Raises NotFound if there is none, BadRequest if it is active already."""
+        self._ask("PUT", f"/v2.0/ports/{port_id}/bindings/{host}/activate", None)
+
+    def delete_binding(self, port_id: str, host: str) -> None:
+        """One that is already gone is no error."""
+        try:
+            self._ask("DELETE", f"/v2.0/ports/{port_id}/bindings/{host}", None)
+        except errors.NotFound:
+            LOG.debug("The binding of port %s to %s has gone already", port_id, host)
 
     def delete_port(self, port_id: str) -> None:
         """A port that is already gone is no error."""

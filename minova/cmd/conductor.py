@@ -226,7 +226,8 @@ def make_manager(
     images = Images(worker, quotas)
     attachments = Attachments(ports, security_groups, hints, quotas, worker.at)
     move_changes = MoveChanges(conf, worker)
-    moves = MoveSteps(conf, worker, computes, liveness, move_changes, LiveQueue(conf))
+    bindings = None if neutron is None else neutron.bindings
+    moves = MoveSteps(conf, worker, computes, liveness, move_changes, LiveQueue(conf), bindings)
     start_moves = StartMoves(conf, worker, scheduler, computes, liveness, groups, quotas, move_changes, moves)
     kinds = action_kinds(conf, worker, quotas, images, attachments, builds, start_moves, dry_runs or scheduler)
     begins = BeginActions(conf, worker, computes, kinds)

@@ -43,6 +43,9 @@ class FakeNeutron:
         self.lists: list[tuple[str, dict[str, Any]]] = []
         self.tokens: set[str | None] = set()
         self.requests = 0
+        # (port, host) of inactive bindings; `extended` False: without the extension.
+        self.inactive: set[tuple[str, str]] = set()
+        self.extended = True
         self.outage = Outage("Neutron", logging.getLogger(__name__), gauge="neutron")
         self._numbers = itertools.count(1)
 
@@ -135,6 +138,43 @@ class FakeNeutron:
         self._bind(port_id)
         self._end()
         return dict(self.books[port_id])
+
+    def bindings(self, port_id: str) -> list[dict[str, Any]]:
+        self._begin("GET", port_id)
+        if not self.extended or port_id not in self.books:
+            raise errors.NotFound(port_id)
+        port = self.books[port_id]
+        active = {"host": port["binding:host_id"], "vif_type": port["binding:vif_type"], "status": "ACTIVE"}
+        self._end()
+        return [active, *({"host": host, "vif_type": "ovs", "status": "INACTIVE"} for host in self.prepared(port_id))]
+
+    def create_binding(self, port_id: str, host: str) -> dict[str, Any]:
+        self._begin("POST", port_id)
+        if host not in self.hosts:
+            raise errors.PortBindingFailed(host)
+        if host in self.prepared(port_id):
+            raise errors.BadRequest(host)
+        self.inactive.add((port_id, host))
+        self._end()
+        return {"host": host, "vif_type": "ovs", "vif_details": {"bridge_name": f"br-{host}"}, "status": "INACTIVE"}
+
+    def activate_binding(self, port_id: str, host: str) -> None:
+        self._begin("PUT", port_id)
+        if host not in self.prepared(port_id):
+            raise errors.NotFound(host)
+        self.inactive.remove((port_id, host))
+        self.inactive.add((port_id, self.books[port_id]["binding:host_id"]))
+        self.books[port_id]["binding:host_id"] = host
+        self._end()
+
+    def delete_binding(self, port_id: str, host: str) -> None:
+        self._begin("DELETE", port_id)
+        self.inactive.discard((port_id, host))
+        self._end()
+
+    def prepared(self, port_id: str) -> set[str]:
+        """The hosts of its inactive bindings."""
+        return {host for port, host in self.inactive if port == port_id}
 
     def delete_port(self, port_id: str) -> None:
         self._begin("DELETE", port_id)

@@ -22,7 +22,9 @@ from minova.conductor.moves.in_progress import LockedMove, lock
 from minova.conductor.moves.live_queue import LiveQueue
 from minova.conductor.moves.plan import Loss, MoveEnd, host_of
 from minova.conductor.moves.resolver import Side
+from minova.conductor.network.neutron.live_bindings import LiveBindings
 from minova.conductor.servers.locks import require_unlocked
+from minova.conductor.tasks.pools import Kind
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext, service_context
 from minova.contracts.conductor.api.moves import MoveOrdersApi
@@ -30,7 +32,7 @@ from minova.contracts.conductor.computes.moves import MovePhasesApi
 from minova.db.servers import actions, instances, migrations, tasks
 from minova.hardware.demands import demands_of
 from minova.objects.requests.request_spec import Selection
-from minova.objects.servers.failures import CAUSED_BY_REQUEST, Failure
+from minova.objects.servers.failures import CAUSED_BY_REQUEST, Failure, kind_of
 from minova.objects.servers.live_migration import LiveProgress
 from minova.objects.servers.migration import Hold, Migration
 from minova.objects.servers.moves import (
@@ -61,6 +63,8 @@ _TIMED = frozenset(
 _BOTH_RUN = Failure(
     kind="GuestMigrationBroken", details="the guest ran on both hosts of its live migration, and was halted on both"
 )
+# The phases of a live migration before which the bindings of its ports to the destination are made, or removed.
+_WITH_BINDINGS = frozenset({MovePhase.PREPARE, MovePhase.DISCARD})
 # The phases in which the next alternate is tried.
 _TRIED = frozenset({MovePhase.CLAIM, MovePhase.CHECK})
 
@@ -82,6 +86,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         liveness: Liveness,
         changes: MoveChanges,
         queue: LiveQueue,
+        bindings: LiveBindings | None = None,
     ) -> None:
         self._aliases = conf.pci.alias
         self._worker = worker
@@ -89,6 +94,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         self._liveness = liveness
         self._changes = changes
         self._queue = queue
+        self._bindings = bindings
         # The id of the last migration that the last full round of `collect` has read.
         self._collected = 0
 
@@ -430,8 +436,37 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         return None if host is None else Sent(service_context(move.task.request_id), host, message)
 
     def _send(self, sent: Sent | None) -> None:
-        if sent is not None:
-            self._computes.move(sent.ctx, sent.host, sent.message)
+        if sent is None:
+            return
+        message = sent.message
+        bind = self._bindings is not None and message.migration.is_live and message.phase in _WITH_BINDINGS
+        if bind and any(vif.from_neutron for vif in message.instance.network_info):
+            work = partial(self._send_bound, sent)
+            self._worker.in_background(sent.ctx, Kind.ACTION, (message.instance.uuid, message.phase_key), work)
+        else:
+            self._computes.move(sent.ctx, sent.host, message)
+
+    def _send_bound(self, sent: Sent) -> None:
+        """Send the phase once Neutron has, or has no more, the bindings to the destination. Raises ServiceUnavailable if Neutron is
+        away; then the host is asked later.
+        """
+        assert self._bindings is not None
+        message = sent.message
+        if message.phase is MovePhase.DISCARD:
+            try:
+                self._bindings.drop(message.instance, sent.host)
+            except errors.MinovaError as error:
+                LOG.warning("Bindings of instance %s to %s may be left: %s", message.instance.uuid, sent.host, error)
+        else:
+            try:
+                message = replace(message, instance=self._bindings.prepare(message.instance, sent.host))
+            except errors.ServiceUnavailable:
+                raise
+            except errors.MinovaError as error:
+                result = PhaseResult(failure=str(error), kind=kind_of(error))
+                self.phase_ended(sent.ctx, message.phase_key, sent.host, result)
+                return
+        self._computes.move(sent.ctx, sent.host, message)
 
 
 def _has_copy(move: LockedMove) -> bool:

@@ -22,6 +22,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.network.neutron.cleaning import LIMIT, NeutronCleaning
 from minova.conductor.network.neutron.limits import InstanceLocks, RetryQueue
+from minova.conductor.network.neutron.live_bindings import LiveBindings
 from minova.conductor.network.servers import Allocation, nics_of
 from minova.conductor.tasks.races import Races
 from minova.conductor.tasks.worker import Worker
@@ -56,6 +57,7 @@ class NeutronPorts:
         self._ovs_bridge = ovs_bridge
         self._instance_locks = InstanceLocks()
         self._cleaning = NeutronCleaning(worker, client, self._instance_locks, ticks)
+        self.bindings = LiveBindings(client, ovs_bridge)
         self._looks: RetryQueue[str] = RetryQueue("Neutron does not show the ports of instance", ticks)
 
     def lock(self, session: Session, creations: Sequence[Allocation]) -> set[str]:
@@ -123,6 +125,7 @@ class NeutronPorts:
         if reason is not None:  # the API asks as a user, whom Neutron shows less
             raise errors.PortNotSupported(reason)
         wanted = {"device_id": row.instance_uuid, "device_owner": row.device_owner, "binding:host_id": host}
+        port = self.bindings.activated(client, port, host)
         if _differs(port, wanted) or port.get("binding:vif_type") in UNBOUND:
             port = client.update_port(port["id"], wanted)
         if port.get("binding:vif_type") in UNBOUND:
@@ -220,9 +223,7 @@ class NeutronPorts:
 
     def _vif(self, port: Document, described: "Networks") -> Vif:
         network, subnets = described.of(port["network_id"])
-        details = dict(port.get("binding:vif_details") or {})
-        if port.get("binding:vif_type") == "ovs":
-            details.setdefault("bridge_name", self._ovs_bridge)
+        vif_type = str(port.get("binding:vif_type") or "")
         return Vif(
             port_id=port["id"],
             mac_address=port["mac_address"].lower(),
@@ -240,8 +241,8 @@ class NeutronPorts:
                 AddressPair(ip_address=pair["ip_address"], mac_address=pair.get("mac_address") or "")
                 for pair in port.get("allowed_address_pairs") or ()
             ),
-            vif_type=str(port.get("binding:vif_type") or ""),
-            vif_details=details,
+            vif_type=vif_type,
+            vif_details=self.bindings.details(vif_type, port.get("binding:vif_details")),
             active=port.get("status") == "ACTIVE",
         )
 

@@ -1,6 +1,7 @@
 """Ports in Neutron of servers: wherever a conductor dies, none is doubled or left over. tests/integration/neutron has a real Neutron."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,8 +16,10 @@ from minova.conductor.network.neutron.ports import NeutronPorts
 from minova.db import models
 from minova.db.networks import neutron_ports, vifs
 from minova.neutron_client import NeutronClient
+from minova.objects.catalogue.flavor import Flavor
 from minova.objects.network.port_marks import mark
 from minova.objects.network.vif import NEUTRON, RequestedNic
+from minova.objects.servers.instance import Instance
 from tests.fakes.neutron import FakeNeutron, Killed
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, request
 from tests.tables import make_tables
@@ -24,6 +27,7 @@ from tests.tables import make_tables
 NEW = RequestedNic(network_id="net-1", service=NEUTRON)
 USERS_PORT = "11111111-0000-4000-8000-000000000000"
 OWNER = "compute:nova"
+FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=512, root_gb=1)
 
 
 class World:
@@ -116,6 +120,28 @@ def test_the_next_host_gets_the_same_ports(world: World) -> None:
     assert {port["binding:host_id"] for port in world.neutron.books.values()} == {"b"}
     with pytest.raises(errors.StaleAttempt):
         world.ports.bind(world.server, 1, "a")
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("kill_at", range(1, 9))
+def test_a_conductor_that_dies_while_bindings_are_switched_is_no_matter(
+    world: World, kill_at: int, after: bool
+) -> None:
+    world.ports.bind(world.server, 1, "a")
+    instance = Instance(uuid=world.server, display_name="one", flavor=FLAVOR, network_info=world.described())
+    prepared = world.ports.bindings.prepare(instance, "b")
+    assert {vif.vif_details["bridge_name"] for vif in prepared.network_info} == {"br-b"}
+    assert {port["binding:host_id"] for port in world.neutron.books.values()} == {"a"}
+    world.place("b", 2)
+    world.neutron.kill_at, world.neutron.after = world.neutron.requests + kill_at, after
+    with suppress(Killed):
+        world.ports.bind(world.server, 2, "b")
+    world.neutron.kill_at = 0
+    world.another().bind(world.server, 2, "b")
+    assert {port["binding:host_id"] for port in world.neutron.books.values()} == {"b"}
+    # What is left of the source is made anew when the server goes back.
+    world.ports.bindings.prepare(instance, "a")
+    assert {host for _, host in world.neutron.inactive} == {"a"}
 
 
 def test_a_host_without_an_agent_is_told(world: World) -> None:
