@@ -63,7 +63,8 @@ from minova.conductor.quotas import Quotas
 from minova.conductor.reconcile import Reconcile
 from minova.conductor.servers.attributes import ServerAttributes
 from minova.conductor.servers.build import BuildInstances
-from minova.conductor.servers.build_reports import BuildReports
+from minova.conductor.servers.builds.failed_attempts import FailedAttempts
+from minova.conductor.servers.builds.reports import BuildReports
 from minova.conductor.servers.create import Servers
 from minova.conductor.servers.dry_run import DryRuns
 from minova.conductor.servers.guest_metadata import GuestMetadatas
@@ -222,7 +223,7 @@ def make_manager(
         backends[NEUTRON] = neutron
     guest_reports = GuestReports(conf, worker)
     builds = BuildInstances(conf, worker, scheduler, computes, groups, hints, end_built=guest_reports.end_builds)
-    reports = BuildReports(conf, worker, computes, liveness, hints)
+    failures = FailedAttempts(conf, worker, computes, liveness, hints)
     images = Images(worker, quotas)
     attachments = Attachments(ports, security_groups, hints, quotas, worker.at)
     move_changes = MoveChanges(conf, worker)
@@ -241,7 +242,7 @@ def make_manager(
         worker,
         computes,
         builds=builds,
-        reports=reports,
+        failures=failures,
         terminate=terminate,
         actions=action_tasks,
         moves=MoveTasks(worker, start_moves, moves),
@@ -261,7 +262,7 @@ def make_manager(
         image_reports=ImageReports(worker),
         servers=Servers(conf, worker, builds, quotas, NetworkBackends(backends), levels),
         dry_runs=DryRuns(conf, dry_runs or scheduler, groups),
-        build_reports=reports,
+        build_reports=BuildReports(worker, failures),
         terminate=terminate,
         shelving=Shelving(conf, worker, actions),
         deletions=Deletions(conf, worker, terminate, actions, liveness),

@@ -42,7 +42,7 @@ from minova.conductor.purge import HISTORY_INTERVAL, PURGE_INTERVAL, TRIM_INTERV
 from minova.conductor.quotas import Quotas
 from minova.conductor.reconcile import Reconcile
 from minova.conductor.servers.attributes import ServerAttributes
-from minova.conductor.servers.build_reports import BuildReports
+from minova.conductor.servers.builds.reports import BuildReports
 from minova.conductor.servers.create import Servers
 from minova.conductor.servers.dry_run import DryRuns
 from minova.conductor.servers.guest_metadata import GuestMetadatas

@@ -16,7 +16,7 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.conductor.servers.build_reports import require_pinned
+from minova.conductor.servers.builds.reports import require_pinned
 from minova.conductor.servers.finish import announce_hosts
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext

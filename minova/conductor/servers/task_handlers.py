@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from minova.conductor.compute_messages import ComputeClient, build_plan_of, builds_of
 from minova.conductor.servers.build import BuildInstances
-from minova.conductor.servers.build_reports import BuildReports
+from minova.conductor.servers.builds.failed_attempts import FailedAttempts
 from minova.conductor.servers.terminate import Terminate
 from minova.conductor.tasks.pools import Kind
 from minova.conductor.tasks.registry import HostLoss, TaskHandler, TaskRegistry
@@ -74,9 +74,9 @@ class BuildTasks:
 
     ended_by: ClassVar[HostLoss | None] = HostLoss.ABSENT
 
-    def __init__(self, worker: Worker, reports: BuildReports, computes: ComputeClient, build_timeout: float) -> None:
+    def __init__(self, worker: Worker, failures: FailedAttempts, computes: ComputeClient, build_timeout: float) -> None:
         self._worker = worker
-        self._reports = reports
+        self._failures = failures
         self._computes = computes
         self._build_timeout = build_timeout
 
@@ -109,7 +109,7 @@ class BuildTasks:
             ctx,
             Kind.BUILD,
             (uuid, attempt),
-            lambda: self._reports.give_up(ctx, uuid, attempt, host, failure, retriable),
+            lambda: self._failures.give_up(ctx, uuid, attempt, host, failure, retriable),
         )
 
 
@@ -144,7 +144,7 @@ def task_registry(
     computes: ComputeClient,
     *,
     builds: BuildInstances,
-    reports: BuildReports,
+    failures: FailedAttempts,
     terminate: Terminate,
     actions: TaskHandler,
     moves: TaskHandler,
@@ -152,7 +152,7 @@ def task_registry(
     """Returns the table of handlers for all steps. `actions`, `moves`: the handlers of server actions and moves."""
     handlers: dict[TaskStep, TaskHandler] = {
         TaskStep.SCHEDULE: ScheduleTasks(worker, builds),
-        TaskStep.BUILD: BuildTasks(worker, reports, computes, float(conf.conductor.build_timeout)),
+        TaskStep.BUILD: BuildTasks(worker, failures, computes, float(conf.conductor.build_timeout)),
         TaskStep.DELETE: DeleteTasks(worker, terminate),
         TaskStep.ACTION: actions,
         TaskStep.MOVE: moves,
