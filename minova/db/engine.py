@@ -2,25 +2,21 @@
 
 import logging
 import random
-import socket
 import threading
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
-from sqlalchemy import URL, BindParameter, Double, Engine, create_engine, event
+from sqlalchemy import BindParameter, Double, Engine, create_engine, event
 from sqlalchemy.engine import ExceptionContext, make_url
 from sqlalchemy.exc import (
     ArgumentError,
     DBAPIError,
     DisconnectionError,
-    InterfaceError,
     InvalidatePoolError,
-    OperationalError,
 )
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
@@ -33,27 +29,15 @@ from minova.db import clock as clocks
 from minova.db.clock import CloudNow
 from minova.db.connections import galera, pooler
 from minova.db.connections.ballast import Ballast
+from minova.db.connections.failures import DEMOTED, RETRIABLE, code_of, is_away, is_retriable, reason_of
+from minova.db.connections.time_limits import Timeouts, bound_statements, connect_arguments, connect_psycopg
 from minova.db.models.clock import EpochNow
 from minova.db.sql import use_plans_for_one
 from minova.outages import Outage
 
 T = TypeVar("T")
 
-# PostgreSQL: serialization failure, deadlock, lock time-out. MariaDB: lock wait time-out, deadlock, snapshot changed.
-_RETRIABLE = ("40001", "40P01", "55P03", 1205, 1213, 1020)
-# PostgreSQL's classes of connection failures, insufficient resources and operator intervention.
-_AWAY_SQLSTATES = ("08", "53", "57P", "58")
-# MariaDB: too many connections, shutting down, disk full, not yet part of its cluster. All errors of its client library
-# (2000 and up) are about connections.
-_AWAY_CODES = (1021, 1040, 1047, 1053, 1114, 1203, 1927)
-# A statement that took longer than [database] read_timeout. PostgreSQL, MariaDB.
-_TOO_LONG = ("57014", 1969)
-# The server rejects writes because it is no longer the primary. A new connection may reach the new primary.
-_DEMOTED = ("25006", 1290, 1792, 1836)
-# Seconds that the client's time-out exceeds the server's, so that the server gives up first.
-_READ_GRACE = 2.0
 LOG = logging.getLogger(__name__)
-_AWAY_SQLITE = ("unable to open", "locked", "disk I/O", "is full")
 _READ_ONLY = {
     "postgresql": "SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY",
     "mysql": "SET SESSION TRANSACTION READ ONLY",
@@ -94,16 +78,6 @@ def _shown_by(clock: Callable[[], float]) -> ColumnElement[float]:
 
 class _RoomMade(errors.ServiceUnavailable):
     """The disk was full and now has space for some writes. Repeating the same transaction may succeed."""
-
-
-class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds; the options of group [database] with the same names."""
-
-    connect_timeout: int = 5
-    read_timeout: int = 20
-    tcp_user_timeout: int = 20
-    pool_timeout: int = 30
-    connection_recycle_time: int = 3600
 
 
 class WriteSession(Session):
@@ -189,7 +163,7 @@ class Database:
                 self._ballast = Ballast(Path(self.engine.url.database))
             return
         if self.engine.driver == "psycopg":
-            event.listen(self.engine, "do_connect", _connect_psycopg)
+            event.listen(self.engine, "do_connect", connect_psycopg)
             event.listen(self.engine, "begin", self._set_up_transaction)
         if self.dialect == "postgresql":
             event.listen(self.engine, "before_cursor_execute", use_plans_for_one, retval=True)
@@ -300,10 +274,10 @@ class Database:
         except (DBAPIError, PoolTimeout) as error:
             if not is_away(error, readonly=self._readonly):
                 raise
-            if self._ballast is not None and "is full" in _reason(error) and self._ballast.give_up():
-                raise _RoomMade("The database does not answer.", reason=_reason(error)) from error
-            self._outage.failed(_reason(error))
-            raise errors.ServiceUnavailable("The database does not answer.", reason=_reason(error)) from error
+            if self._ballast is not None and "is full" in reason_of(error) and self._ballast.give_up():
+                raise _RoomMade("The database does not answer.", reason=reason_of(error)) from error
+            self._outage.failed(reason_of(error))
+            raise errors.ServiceUnavailable("The database does not answer.", reason=reason_of(error)) from error
         self._outage.answered()
 
     def _options_of_reads(self) -> dict[str, Any]:
@@ -315,7 +289,7 @@ class Database:
 
     def _drop_demoted(self, context: ExceptionContext) -> None:
         """The pool then opens new connections, to the server that is the primary at that time."""
-        if not self._readonly and _code(context.original_exception) in _DEMOTED:
+        if not self._readonly and code_of(context.original_exception) in DEMOTED:
             context.is_disconnect = True
 
     def _note_use(self, _connection: Any, record: Any) -> None:
@@ -349,7 +323,7 @@ class Database:
         if self.dialect != "postgresql":
             galera.set_up_session(cursor, record)
         if self._timeouts is not None:
-            _bound_statements(self.dialect, connection, cursor, self._timeouts)
+            bound_statements(self.dialect, connection, cursor, self._timeouts)
         if self._readonly:
             cursor.execute(_READ_ONLY[self.dialect])
         cursor.close()
@@ -404,7 +378,7 @@ def _repeat_read(cursor: Any, statement: str, parameters: Any, context: Any) -> 
         try:
             context.dialect.do_execute(cursor, statement, parameters, context)
         except context.dialect.loaded_dbapi.Error as error:
-            if _code(error) not in _RETRIABLE:
+            if code_of(error) not in RETRIABLE:
                 raise
             cursor.connection.rollback()  # on MariaDB the transaction still holds its table locks
             if settings := context.execution_options.get("minova_settings"):
@@ -413,51 +387,6 @@ def _repeat_read(cursor: Any, statement: str, parameters: Any, context: Any) -> 
         else:
             return True
     return False  # SQLAlchemy itself makes the last attempt
-
-
-def is_retriable(error: DBAPIError) -> bool:
-    """Whether the same transaction may succeed if it is repeated."""
-    original = error.orig
-    if isinstance(error, OperationalError) and "database is locked" in str(original):
-        return True
-    return _code(original) in _RETRIABLE
-
-
-def _code(original: BaseException | None) -> Any:
-    """Returns MariaDB's error number or PostgreSQL's SQLSTATE. Drivers of MariaDB may have both; its SQLSTATE is less
-    precise.
-    """
-    first = original.args[0] if original is not None and original.args else None
-    return first if isinstance(first, int) else getattr(original, "sqlstate", None)
-
-
-def is_away(error: Exception, *, readonly: bool = False) -> bool:
-    """Whether the database is out of reach or out of resources, so that nothing is wrong with the request.
-
-    `readonly`: the request came from a read-only database.
-    """
-    if isinstance(error, PoolTimeout):
-        return True
-    code = _code(getattr(error, "orig", None))
-    if code in _TOO_LONG or (code in _DEMOTED and not readonly):
-        return True
-    if not isinstance(error, (OperationalError, InterfaceError)) or is_retriable(error):
-        return False
-    original = error.orig
-    if error.connection_invalidated or original is None:
-        return True
-    module = type(original).__module__
-    if module == "sqlite3":
-        return any(words in str(original) for words in _AWAY_SQLITE)
-    if module.startswith("psycopg"):
-        state = getattr(original, "sqlstate", None)
-        return state is None or state.startswith(_AWAY_SQLSTATES)
-    return code in _AWAY_CODES or (isinstance(code, int) and 2000 <= code < 3000)
-
-
-def _reason(error: Exception) -> str:
-    lines = str(getattr(error, "orig", None) or error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
 
 
 def _engine(url: str, pool_size: int, timeouts: Timeouts | None) -> Engine:
@@ -483,7 +412,7 @@ def _options(url: str, pool_size: int, timeouts: Timeouts | None) -> dict[str, A
     times = timeouts or Timeouts()
     return {
         "isolation_level": "READ COMMITTED",
-        "connect_args": {} if timeouts is None else _connect_arguments(parsed, timeouts),
+        "connect_args": {} if timeouts is None else connect_arguments(parsed, timeouts),
         "pool_recycle": times.connection_recycle_time,
         "pool_timeout": times.pool_timeout,
         # No overflow: under high load, connections beyond the pool would be opened and closed all the time. Further
@@ -491,77 +420,3 @@ def _options(url: str, pool_size: int, timeouts: Timeouts | None) -> dict[str, A
         "pool_size": pool_size,
         "max_overflow": 0,
     }
-
-
-def _connect_arguments(url: URL, timeouts: Timeouts) -> dict[str, Any]:
-    """Options in the query of the URL take precedence."""
-    if url.get_backend_name() == "postgresql":
-        made: dict[str, Any] = {
-            "connect_timeout": timeouts.connect_timeout,
-            "keepalives_idle": max(1, timeouts.tcp_user_timeout // 4),
-            "keepalives_interval": max(1, timeouts.tcp_user_timeout // 4),
-            "keepalives_count": 3,
-            "tcp_user_timeout": timeouts.tcp_user_timeout * 1000,
-        }
-        if url.get_driver_name() == "psycopg":
-            made["read_timeout"] = timeouts.read_timeout + _READ_GRACE
-    else:
-        waits = timeouts.read_timeout + int(_READ_GRACE)
-        made = {"connect_timeout": timeouts.connect_timeout, "read_timeout": waits, "write_timeout": waits}
-    return {name: value for name, value in made.items() if name not in url.query}
-
-
-def _connect_psycopg(dialect: Any, _record: Any, arguments: Any, options: dict[str, Any]) -> Any:
-    """libpq has no time-out for a missing answer, so each wait for an answer is bounded here."""
-    limit = options.pop("read_timeout", None)
-    if limit is None:
-        return None
-    return bounded_connection(dialect.loaded_dbapi, float(limit)).connect(*arguments, **options)
-
-
-@cache
-def bounded_connection(psycopg: Any, limit: float) -> Any:
-    """Returns psycopg's connection class with bounded waits. A wait of more than `limit` seconds raises
-    OperationalError.
-    """
-
-    class Bounded(psycopg.Connection):  # type: ignore[misc]
-        def wait(self, gen: Any, *arguments: Any, **options: Any) -> Any:
-            try:
-                return super().wait(_until(time.monotonic() + limit, gen), *arguments, **options)
-            except TimeoutError:
-                self.close()  # a late answer would be taken for the answer to the next statement
-                raise psycopg.OperationalError(f"no answer within {limit:g} s") from None
-
-    return Bounded
-
-
-def _until(deadline: float, waiting: Any) -> Generator[Any, Any, Any]:
-    """Wraps the generator. Raises TimeoutError when it is resumed after the deadline; it is resumed several times a
-    second.
-    """
-    answer = None
-    try:
-        while True:
-            wanted = waiting.send(answer)
-            answer = yield wanted
-            if not answer and time.monotonic() > deadline:
-                raise TimeoutError
-    except StopIteration as end:
-        return end.value
-
-
-def _bound_statements(dialect: str, connection: Any, cursor: Any, timeouts: Timeouts) -> None:
-    """Makes the server give up a long statement, and TCP give up a peer that acknowledges nothing."""
-    if dialect == "postgresql":
-        cursor.execute(f"SET statement_timeout = {timeouts.read_timeout * 1000}")
-        return
-    # MySQL has another option, for SELECT only, and treats this as a comment.
-    cursor.execute(f"SET @unused = 0 /*M!100101 , max_statement_time = {timeouts.read_timeout} */")
-    peer = getattr(connection, "_sock", None)
-    if isinstance(peer, socket.socket) and peer.family != socket.AF_UNIX:
-        idle = max(1, timeouts.tcp_user_timeout // 4)
-        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle)
-        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, idle)
-        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
-        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeouts.tcp_user_timeout * 1000)

@@ -5,8 +5,9 @@ import threading
 from oslo_config import cfg
 
 from minova import errors
+from minova.db.connections.time_limits import Timeouts
 from minova.db.connections.tls import connection_url
-from minova.db.engine import Database, Timeouts
+from minova.db.engine import Database
 from minova.db.hosts import services
 from minova.db.recovery import cloud
 from minova.db.schema import require_schema

@@ -14,7 +14,8 @@ from sqlalchemy import text
 from sqlalchemy.engine import make_url
 
 from minova import errors
-from minova.db.engine import Database, Timeouts
+from minova.db.connections.time_limits import Timeouts
+from minova.db.engine import Database
 
 SHORT = Timeouts(connect_timeout=2, read_timeout=1, tcp_user_timeout=2, pool_timeout=2)
 # Far below what a thread that waits without end would take, far above what is asked for on a busy machine.

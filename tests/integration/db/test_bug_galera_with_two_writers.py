@@ -16,7 +16,8 @@ from sqlalchemy.orm import Session
 
 from minova.db import models
 from minova.db.catalogue import server_groups
-from minova.db.engine import Database, is_retriable
+from minova.db.connections.failures import is_retriable
+from minova.db.engine import Database
 from minova.db.models.base import Lockable
 from minova.objects.catalogue.instance_group import AFFINITY, ANTI_AFFINITY, InstanceGroup
 from minova.placement.allocations import claims

@@ -18,7 +18,8 @@ from sqlalchemy.exc import DBAPIError
 from minova import errors
 from minova.context import service_context
 from minova.db import schema
-from minova.db.engine import Database, Timeouts
+from minova.db.connections.time_limits import Timeouts
+from minova.db.engine import Database
 from minova.db.models import DeletedImage, Instance
 from minova.db.upgrade import upgrade
 from minova.objects.catalogue.flavor import Flavor
