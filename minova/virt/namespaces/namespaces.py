@@ -56,6 +56,8 @@ _BACKLOG = 128
 # `broken` is called each 30 seconds: a program for each of 200 networks each time would take a sixth of a CPU.
 ROUNDS = 10
 _RECORD = Decoder(Record)
+# Otherwise each of the four interfaces of a network has queues for all CPUs that the machine could have, with their files in /sys.
+_QUEUES = "numtxqueues 1 numrxqueues 1"
 # By which routes to guests without a gateway are known in a namespace.
 _OURS = 77
 # The ways through the packet filter of the host's iptables, if it has one that drops by default: all that must not pass is
@@ -275,7 +277,7 @@ class Namespaces:
         name = self._name(network.network_id)
         for own, inside in ((network.port, GUESTS), (network.uplink, HOST)):
             if not _has_interface(own):
-                ip([f"link add {own} type veth peer name {inside} netns {name}"])
+                ip([f"link add {own} {_QUEUES} type veth peer name {inside} {_QUEUES} netns {name}"])
         ip(
             [
                 *(f"link set {own} mtu {network.mtu} addrgenmode none" for own in (network.port, network.uplink)),
