@@ -1,5 +1,5 @@
-"""Many `local` networks on one host, by the real libvirt: seconds to make, prove and remove them, and the memory of their
-programs. `--former` makes them as release 0.1.0 did, by libvirt alone.
+"""Many `local` networks on one host, by the real libvirt: seconds to make, prove and remove them, the memory of their
+programs, and that of the kernel. `--former` makes them as release 0.1.0 did, by libvirt alone.
 """
 
 import time
@@ -51,6 +51,28 @@ def memory_mb() -> float:
     return float(sum(each.memory_full_info().pss for each in found)) / (1 << 20)
 
 
+def kernel_mb() -> dict[str, float]:
+    """What the kernel has for itself, by kinds; other work on the machine changes it, too."""
+    kinds = ("SUnreclaim", "Percpu", "VmallocUsed", "KernelStack", "PageTables")
+    lines = (line.split() for line in Path("/proc/meminfo").read_text().splitlines())
+    return {line[0].rstrip(":"): int(line[1]) / 1024 for line in lines if line[0].rstrip(":") in kinds}
+
+
+def slab_mb() -> dict[str, float]:
+    """By caches."""
+    found = {}
+    for line in Path("/proc/slabinfo").read_text().splitlines()[2:]:
+        name, _, objects, size, *_ = line.split()
+        found[name] = int(objects) * int(size) / (1 << 20)
+    return found
+
+
+def grown(after: dict[str, float], before: dict[str, float], count: int) -> str:
+    more = {name: value - before.get(name, 0.0) for name, value in after.items()}
+    most = sorted(more, key=lambda name: -abs(more[name]))[:count]
+    return ", ".join(f"{name} {more[name]:+.1f}" for name in most)
+
+
 def main() -> None:
     chosen = parse(
         "local_networks",
@@ -63,6 +85,7 @@ def main() -> None:
     with Libvirtd(networks=True) as server:
         connection = libvirt.open(server.uri)
         host = of_this_host("", server.proc_net)
+        kernel, slab = kernel_mb(), slab_mb()
         begun = time.monotonic()
         for one in vifs:
             connection.networkCreateXML(former_xml(one) if chosen.former else network_xml(one))
@@ -73,6 +96,7 @@ def main() -> None:
                 host.enter(one.network_id, entry)
         made = time.monotonic() - begun
         memory = memory_mb() - idle
+        more = f"kernel MB: {grown(kernel_mb(), kernel, 5)}; slab MB: {grown(slab_mb(), slab, 12)}"
         begun = time.monotonic()
         assert host.broken() == {}
         proved = time.monotonic() - begun
@@ -85,6 +109,7 @@ def main() -> None:
         assert not (Path("/sys/class/net") / bridge_name(vifs[0].network_id)).exists()
         connection.close()
     print(f"made {made:.1f} s, dnsmasq {memory:.1f} MB, proved {proved:.2f} s, removed {removed:.1f} s")
+    print(more)
 
 
 if __name__ == "__main__":
