@@ -27,11 +27,10 @@ from minova.messaging import broker_connection, flow_control, memory_bus
 from minova.messaging.broker_users import EXCHANGE
 from minova.messaging.dispatch import Endpoint, Implementation
 from minova.messaging.expected_errors import BROKER_ERRORS, log_in_one_line
-from minova.messaging.host_lines import share_threads
 from minova.messaging.own_cloud import OwnCloud
 from minova.messaging.reconnects import Reconnects, send_answers_to_missing_queues
 from minova.messaging.rpc_levels import Levels
-from minova.messaging.rpc_listener import begin_calls_in_time, hand_back_messages
+from minova.messaging.rpc_listener import begin_calls_in_time, hand_back_messages, share_threads
 from minova.outages import Outage
 from minova.safe_mode import SafeMode
 

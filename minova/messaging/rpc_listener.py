@@ -1,20 +1,28 @@
 """An RPC server's connection to the broker. It loses no message when the server stops, and records the sender of each
-message.
+message. A flood of messages of one host does not keep the server's threads from others.
 """
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import amqp.exceptions
 import kombu.exceptions
 
+from minova import metrics
 from minova.concurrency import threads
+from minova.concurrency.owner_lines import Entry, OwnerLines
+from minova.contracts.base import CONTROLLERS
+from minova.messaging.broker_users import user_of
 
 threads.use_native()
 
 from oslo_messaging._drivers import amqpdriver  # noqa: E402
 
 LOG = logging.getLogger(__name__)
+# Messages of one host that wait in its line; further ones are dropped. A host waits for most of its answers before it
+# asks again.
+MOST_WAITING = 1000
 ERRORS = (kombu.exceptions.KombuError, amqp.exceptions.AMQPError, OSError)
 
 
@@ -75,3 +83,46 @@ def _is_abandoned(incoming: Any) -> bool:
         return False
     limit = incoming.message._raw_message.properties.get("expiration")
     return limit is not None and incoming.stopwatch.elapsed() * 1000 > int(limit)
+
+
+def share_threads(server: Any) -> None:
+    """Let the messages of one host hold at most half of the server's threads, or wait for them before those of others. A
+    stolen compute may send any number of valid messages.
+    """
+    process: Callable[[Any], None] = server._process_incoming
+    lines: OwnerLines[Any] = OwnerLines(max(1, server.conf.executor_thread_pool_size // 2), MOST_WAITING)
+
+    def on_incoming(incoming: Any) -> None:
+        host = _host(incoming)
+        entry = Entry.NOW if host is None else lines.enter(host, incoming)
+        if entry is Entry.NOW:
+            server._work_executor.submit(handle, incoming, host)
+        elif entry is Entry.LAST:
+            LOG.error(
+                "Host %s floods this service: %d of its messages wait, further ones are dropped", host, MOST_WAITING
+            )
+        elif entry is Entry.DROPPED:
+            metrics.RPC_REFUSED.labels("flood").inc()
+
+    def handle(incoming: Any, host: str | None) -> None:
+        while True:
+            try:
+                process(incoming)
+            finally:
+                following = None if host is None else lines.leave(host)
+            if following is None:
+                return
+            incoming = following
+            try:
+                server._work_executor.submit(handle, incoming, host)  # behind the messages of others
+                return
+            except RuntimeError:  # the server stops, and has no threads for more
+                continue
+
+    server._on_incoming = on_incoming
+
+
+def _host(incoming: Any) -> str | None:
+    """Returns the host whose service has sent it; None: a service of controllers, or it is not known."""
+    user = user_of(incoming[0].ctxt.get("sender"))
+    return None if user is None or user.role in CONTROLLERS else user.host

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from minova.messaging.host_lines import HostLines, share_threads
+from minova.messaging import rpc_listener
+from minova.messaging.rpc_listener import share_threads
 from tests.cluster import wait_for
 
 THREADS = 4
@@ -75,9 +76,13 @@ def test_what_waits_is_done_at_the_stop(server: Server) -> None:
     assert sorted(server.begun) == list(range(20))
 
 
-def test_line_has_an_end(caplog: pytest.LogCaptureFixture) -> None:
-    lines = HostLines(1, most_waiting=3)
-    assert [lines.enters("rogue", number) for number in range(6)] == [True] + [False] * 5
-    assert [lines.leave("rogue") for _ in range(4)] == [1, 2, 3, None]
-    assert lines.enters("rogue", 7)
+def test_line_has_an_end(server: Server, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rpc_listener, "MOST_WAITING", 3)
+    share_threads(server)
+    for number in range(10):
+        server.gets("compute.rogue", number)
+    server.go_on.set()
+    wait_for("the line", lambda: len(server.begun) == 5, 30)
+    server._work_executor.shutdown()
+    assert sorted(server.begun) == [0, 1, 2, 3, 4]
     assert len([each for each in caplog.messages if "floods" in each]) == 1

@@ -1,0 +1,52 @@
+"""A line of its own for the messages of each owner that has many, so that they do not wait before those of others."""
+
+import threading
+from collections import Counter, deque
+from enum import Enum, auto
+from typing import Generic, TypeVar
+
+M = TypeVar("M")
+
+
+class Entry(Enum):
+    """What becomes of a message. LAST: it waits, and there is no room in the line for another one."""
+
+    NOW = auto()
+    WAITS = auto()
+    LAST = auto()
+    DROPPED = auto()
+
+
+class OwnerLines(Generic[M]):
+    """Thread-safe. At most `places` messages of one owner are where the messages of all are; `most_waiting` wait in its line."""
+
+    def __init__(self, places: int, most_waiting: int) -> None:
+        self._places = places
+        self._most_waiting = most_waiting
+        self._lock = threading.Lock()
+        self._held: Counter[str] = Counter()
+        self._lines: dict[str, deque[M]] = {}
+
+    def enter(self, owner: str, message: M) -> Entry:
+        """A message that waits is returned by a later `leave`."""
+        with self._lock:
+            if self._held[owner] < self._places:
+                self._held[owner] += 1
+                return Entry.NOW
+            line = self._lines.setdefault(owner, deque())
+            if len(line) >= self._most_waiting:
+                return Entry.DROPPED
+            line.append(message)
+            return Entry.LAST if len(line) == self._most_waiting else Entry.WAITS
+
+    def leave(self, owner: str) -> M | None:
+        """A message of the owner is done. Returns the one that takes its place; None: no message waits."""
+        with self._lock:
+            line = self._lines.get(owner)
+            if line:
+                return line.popleft()
+            self._lines.pop(owner, None)
+            self._held[owner] -= 1
+            if not self._held[owner]:
+                del self._held[owner]
+            return None
