@@ -263,6 +263,7 @@ GET /v2.0/network-ip-availabilities                       200 403 403 403 403 40
 GET /v2.0/network-ip-availabilities/{network_id}          200 403 403 403 403 403 401
 GET /v2.0/routers                                         200 200 200 200 200 403 401
 GET /v2.0/floatingips                                     200 200 200 200 200 403 401
+GET /v2.0/rbac-policies                                   200 200 200 200 200 403 401
 GET /v2.0/service-providers                               200 200 200 200 200 200 401
 GET /v2.0/networks                                        200 200 200 200 200 403 401
 POST /v2.0/networks                                       201 201 403 201 403 403 401

@@ -19,6 +19,7 @@ RULES: tuple[Rule, ...] = rules(
     ("get_network_ip_availability", ADMIN, "See how many addresses of networks are used."),
     ("get_router", READER, "List routers: there are none."),
     ("get_floatingip", READER, "List floating addresses: there are none."),
+    ("get_rbac_policy", READER, "List RBAC policies: there are none."),
     ("get_service_provider", EVERY_USER, "List providers of further network services: there are none."),
     ("get_quota", ADMIN, "Show the limits of a project."),
     ("update_quota", ADMIN, "Change the limits of a project."),

@@ -55,9 +55,8 @@ def refusal(path: str) -> str | None:
     return None if name is None else f"{name} are not served by minova's built-in networks."
 
 
-def _no(name: str) -> Route:
+def _no(name: str, plural: str) -> Route:
     """Returns the route of a listing that is always empty: clients read it whether or not the resource is served."""
-    plural = f"{name}s"
     return Route(
         method="GET",
         path=f"/v2.0/{plural.replace('_', '-')}",
@@ -67,4 +66,9 @@ def _no(name: str) -> Route:
     )
 
 
-ROUTES: tuple[Route, ...] = (_no("router"), _no("floatingip"), _no("service_provider"))
+ROUTES: tuple[Route, ...] = (
+    _no("router", "routers"),
+    _no("floatingip", "floatingips"),
+    _no("service_provider", "service_providers"),
+    _no("rbac_policy", "rbac_policies"),
+)

@@ -46,7 +46,7 @@ def test_other_paths_are_unknown(cloud: Cloud) -> None:
     assert cloud.ask("POST", f"{ROOT}/networks/1")[0] == 405
 
 
-@pytest.mark.parametrize("path", ["routers", "floatingips", "service-providers"])
+@pytest.mark.parametrize("path", ["routers", "floatingips", "service-providers", "rbac-policies"])
 def test_listings_that_clients_read_are_empty(cloud: Cloud, path: str) -> None:
     for suffix in ("", ".json", "?fields=id&limit=2"):
         assert cloud.get(f"{ROOT}/{path}{suffix}") == {path.replace("-", "_"): []}
