@@ -39,9 +39,10 @@ def lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     pin = "# via the following command\n{}==4.4.0 \\\n    --hash=sha256:00\n"
     for name in ("test", "runtime"):
         (tmp_path / "requirements" / f"{name}.lock").write_text(pin.format("falcon"))
-    for name, package in (("build", "setuptools"), ("openstack", "keystone")):
-        (tmp_path / "requirements" / f"{name}.lock").write_text(pin.format(package))
-        (tmp_path / "requirements" / f"{name}.in").write_text(f"{package}\n")
+    (tmp_path / "requirements" / "clients").mkdir()
+    for name, package in (("build.lock", "setuptools"), *((name, "keystone") for name in module.APART)):
+        (tmp_path / "requirements" / name).write_text(pin.format(package))
+        (tmp_path / "requirements" / name.replace(".lock", ".in")).write_text(f"{package}\n")
     (tmp_path / "requirements" / "floors.txt").write_text("# why\nfalcon>=4\n")
     return module
 
