@@ -1,0 +1,140 @@
+"""A stack of Heat over HTTP, unchanged, against the cloud of the Tempest run.
+
+    python -m tests.conformance.heat
+
+An extra: the first run installs Heat in an environment of its own. `tox -e heat` runs it. The stack is created, updated (metadata in
+place, then the flavor: a resize) and deleted. Guests are fake: the run itself executes the user data of the server, which signals
+the wait condition. Prints a line for each step. Exit code 0: each step succeeds, and the deletion leaves nothing behind.
+"""
+
+import base64
+import logging
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.conformance.clients import PUBLIC_KEY, connect, installed
+from tests.conformance.tempest.cloud import Cloud, cloud
+from tests.servers.heat import Engine, Heat, make_users
+from tests.servers.keystone import REGION
+from tests.servers.postgresql import PostgreSQL
+from tests.servers.rabbitmq import RabbitMQ
+
+TEMPLATE = Path(__file__).with_name("stack.yaml")
+# Seconds, on a busy machine.
+WITHIN = 600.0
+
+
+def main() -> int:
+    logging.disable(logging.CRITICAL)
+    executables = installed("heat")
+    with cloud() as made, RabbitMQ() as rabbitmq, PostgreSQL() as postgresql:
+        connection = connect(made.keystone)
+        make_users(connection)
+        with Heat(executables, made.keystone, rabbitmq.fresh_url(), postgresql.fresh_url()) as heat:
+            service = connection.identity.create_service(type="orchestration", name="heat")
+            url = f"{heat.url}/v1/%(project_id)s"
+            connection.identity.create_endpoint(service_id=service.id, interface="public", url=url, region_id=REGION)
+            with Engine(executables, heat.conf) as engine:
+                try:
+                    live(connect(made.keystone), made)
+                except BaseException:
+                    print(heat.log[-3000:], engine.log[-10000:], sep="\n")
+                    raise
+    return 0
+
+
+def live(connection: Any, made: Cloud) -> None:
+    """The life of a stack. Raises AssertionError if a step fails."""
+    heat, before = connection.orchestration, left(connection)
+    template = TEMPLATE.read_text()
+    given = {"image": made.images[0], "flavor": made.flavors[0], "public_key": PUBLIC_KEY}
+
+    def done(stack: Any, action: str) -> Any:
+        shown = wait_for(f"{action} of the stack", lambda: ended(heat.get_stack(stack.id), action))
+        events = [(each.resource_name, each.status_reason) for each in heat.resources(stack) if "FAILED" in each.status]
+        assert shown.status == f"{action}_COMPLETE", (shown.status, shown.status_reason, events)
+        print(f"ok {action.lower()}", flush=True)
+        return shown
+
+    wait_for("the engine", lambda: listens(heat))
+    stack = heat.create_stack(name="minova", template=template, parameters=given, timeout_mins=15)
+    server = wait_for("the server", lambda: next(connection.compute.servers(name="^heat$", status="ACTIVE"), None))
+    wait_for(
+        "the wait condition",
+        lambda: next(
+            (e for e in heat.resources(stack) if e.name == "signal" and e.status == "CREATE_IN_PROGRESS"), None
+        ),
+    )
+    run_user_data(connection.compute.get_server(server.id))
+    shown = done(stack, "CREATE")
+    outputs = {each["output_key"]: each["output_value"] for each in shown.outputs}
+    assert outputs["address"].startswith("10.94.0."), outputs
+    assert "from the guest" in outputs["said"], outputs
+    print("ok outputs", flush=True)
+    heat.update_stack(stack.id, template=template, parameters=given | {"note": "second"})
+    done(stack, "UPDATE")
+    assert connection.compute.get_server(server.id).metadata == {"note": "second"}
+    heat.update_stack(stack.id, template=template, parameters=given | {"note": "second", "flavor": made.flavors[1]})
+    done(stack, "UPDATE")
+    resized = connection.compute.get_server(server.id)
+    assert (resized.status, resized.flavor.name) == ("ACTIVE", connection.compute.get_flavor(made.flavors[1]).name)
+    print("ok resized", flush=True)
+    for action in ("suspend", "resume", "check"):
+        getattr(heat, f"{action}_stack")(stack.id)
+        done(stack, action.upper())
+    heat.delete_stack(stack.id)
+    wait_for("the deletion of the stack", lambda: not [each for each in heat.stacks() if each.id == stack.id])
+    after = left(connection)
+    assert after == before, (before, after)
+    print("ok delete", flush=True)
+
+
+def listens(heat: Any) -> bool:
+    answer = heat.get("/services")
+    return answer.ok and any(each["status"] == "up" for each in answer.json()["services"])
+
+
+def ended(stack: Any, action: str) -> Any:
+    return stack if stack.status in {f"{action}_COMPLETE", f"{action}_FAILED"} else None
+
+
+def run_user_data(server: Any) -> None:
+    """As cloud-init in the guest."""
+    with tempfile.NamedTemporaryFile("wb", suffix=".sh") as script:
+        script.write(base64.b64decode(server.user_data))
+        script.flush()
+        subprocess.run(["sh", script.name], check=True, timeout=120)
+    print("ok signal", flush=True)
+
+
+def left(connection: Any) -> dict[str, list[str]]:
+    """Names or ids of what a stack makes."""
+    network, compute = connection.network, connection.compute
+    kinds = {
+        "servers": compute.servers(),
+        "groups": compute.server_groups(),
+        "keys": compute.keypairs(),
+        "networks": network.networks(),
+        "subnets": network.subnets(),
+        "ports": network.ports(),
+        "security groups": network.security_groups(),
+        "users": connection.identity.users(),
+    }
+    return {kind: sorted(each.id for each in found) for kind, found in kinds.items()}
+
+
+def wait_for(what: str, ask: Callable[[], Any]) -> Any:
+    until = time.monotonic() + WITHIN
+    while not (answer := ask()):
+        assert time.monotonic() < until, f"{what}: not within {WITHIN:g} s"
+        time.sleep(1)
+    return answer
+
+
+if __name__ == "__main__":
+    sys.exit(main())
