@@ -1,8 +1,6 @@
 """The Debian packages are built from the tree, installed into a fresh Debian, configured by the page, and used."""
 
-import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
@@ -11,22 +9,14 @@ import pytest
 import urllib3
 
 from tests.cluster import wait_for
+from tests.packages.debian_tree import debian_with_minova, run
 from tests.servers.private_server import free_ports
 
-ROOT = Path(__file__).parents[2]
 SERVICES = (
     *("api", "compute", "conductor", "consoleproxy", "metadata", "network-helper"),
     *("placement-api", "scheduler", "standalone"),
 )
-# Certificates and configuration by which pip and apt reach their registries here.
-HOST_FILES = ("/etc/ssl/certs/ca-certificates.crt",)
 pytestmark = pytest.mark.timeout(3600)
-
-
-def run(*words: object) -> str:
-    done = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    assert done.returncode == 0, f"{words}\n{done.stdout[-3000:]}"
-    return done.stdout
 
 
 class Machine:
@@ -44,25 +34,8 @@ class Machine:
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
-    # Not below /tmp of the tests: a Debian has device files and its own users.
-    folder = Path(tempfile.mkdtemp(prefix="minova-debian-", dir="/var/tmp"))
-    try:
-        run(ROOT / "packaging/build-debian-packages", folder / "packages")
-        root = folder / "root"
-        run("mmdebstrap", "--variant=apt", "bookworm", root)
-        for file in HOST_FILES:
-            (root / file.lstrip("/")).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(file, root / file.lstrip("/"))
-        (root / "usr/sbin/policy-rc.d").write_text("#!/bin/sh\nexit 101\n")
-        (root / "usr/sbin/policy-rc.d").chmod(0o755)
-        shutil.copytree(folder / "packages", root / "packages")
-        made = Machine(root)
-        made("apt-get", "update")  # mmdebstrap leaves no lists behind
-        packages = [f"/packages/{file.name}" for file in sorted((root / "packages").glob("*.deb"))]
-        made("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-y", "--no-install-recommends", *packages)
-        yield made
-    finally:
-        shutil.rmtree(folder)
+    with debian_with_minova() as root:
+        yield Machine(root)
 
 
 @pytest.mark.parametrize("service", SERVICES)
@@ -85,6 +58,12 @@ def test_no_file_names_the_folder_of_the_build(machine: Machine) -> None:
         if script.is_file() and not script.is_symlink():
             first = script.read_bytes().partition(b"\n")[0]
             assert not first.startswith(b"#!") or first.startswith((b"#!/opt/minova/bin/", b"#!/bin/", b"#!/usr/bin/"))
+
+
+def test_bug_environment_had_the_interpreter_of_the_builders_path(machine: Machine) -> None:
+    """A Python of the builder's own (pyenv) came into the package as a link that led nowhere."""
+    assert (machine.root / "opt/minova/bin/python3").readlink() == Path("/usr/bin/python3")
+    assert "usage: " in machine("runuser", "-u", "minova", "--", "minova-manage", "--help")
 
 
 def test_user_and_folders_are_ready(machine: Machine) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packages.test_debian_packages import HOST_FILES, ROOT, run
+from tests.packages.debian_tree import HOST_FILES, ROOT, run
 
 # Nothing here runs in namespaces of its own, which not every machine of tests allows.
 BUILDAH = ("buildah", "--storage-driver=vfs")
