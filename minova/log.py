@@ -31,7 +31,7 @@ _QUIET = [*(f"{name}=WARNING" for name in _NAMES), "oslo.messaging.notification=
 # use. Nothing else of that logger is hidden, because it also reports a broker that cannot be reached.
 _RABBIT = "oslo.messaging._drivers.impl_rabbit"
 _CALLS = "oslo_messaging._drivers.amqpdriver"
-# While the broker is away, these loggers repeat their message for each connection at each try.
+# While the broker is away, these loggers repeat their message for each connection at each try; the last, for each request while Keystone is.
 _REPETITIVE = (
     _RABBIT,
     _CALLS,
@@ -39,6 +39,7 @@ _REPETITIVE = (
     "oslo_messaging._drivers.common",
     "amqp",
     "kombu.connection",
+    "keystonemiddleware.auth_token",
 )
 _NOISE = (
     "Selecting the kombu transport",

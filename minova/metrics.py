@@ -124,7 +124,7 @@ UNKNOWN_IMAGES = Gauge(
 )
 DEPENDENCY_UP = Gauge(
     "minova_dependency_up",
-    "1 while what this process depends on answers: database, broker, libvirt, neutron.",
+    "1 while what this process depends on answers: database, broker, libvirt, neutron, glance, keystone.",
     ["dependency"],
     registry=REGISTRY,
     multiprocess_mode="livemin",

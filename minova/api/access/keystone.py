@@ -22,6 +22,7 @@ from minova import errors
 from minova.api.access.authenticator import Unauthenticated
 from minova.api.access.wsgi_keys import CLIENT_PATH, SERVICE_TYPE
 from minova.api.policies.users import Identity, Scope
+from minova.outages import Outage
 
 LOG = logging.getLogger(__name__)
 GROUP = "keystone_authtoken"
@@ -37,10 +38,11 @@ SERVICE_TYPES = ("compute", "image", "network", "placement")
 
 class TokenCache:
     """Keystone's answers about tokens, kept for [keystone_authtoken] token_cache_time. The middleware's own in-memory
-    cache never shrinks.
+    cache never shrinks. `answered` is called with each new answer.
     """
 
-    def __init__(self, seconds: int) -> None:
+    def __init__(self, seconds: int, answered: Callable[[], None]) -> None:
+        self._answered = answered
         self._lock = threading.Lock()
         self._tokens: TTLCache[str, bytes] | None = TTLCache(CACHE_SIZE, seconds) if seconds > 0 else None
 
@@ -50,6 +52,7 @@ class TokenCache:
 
     def set(self, key: str, value: bytes, time: int = 0) -> None:
         """Ignores `time`: entries live as long as this cache was configured for."""
+        self._answered()
         with self._lock:
             if self._tokens is not None:
                 self._tokens[key] = value
@@ -63,10 +66,12 @@ class Keystone:
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._outage = Outage("Keystone", LOG, gauge="keystone")
         try:
             _register(conf)
-            _log_in(conf)
-            self._tokens = None if conf[GROUP].memcached_servers else TokenCache(conf[GROUP].token_cache_time)
+            _log_in(conf, self._outage)
+            own_cache = TokenCache(conf[GROUP].token_cache_time, self._outage.answered)
+            self._tokens = None if conf[GROUP].memcached_servers else own_cache
             own = {} if self._tokens is None else {"cache": CACHE}
             self._checks = {
                 kind: auth_token.AuthProtocol(_accept, {"oslo_config_config": conf, "service_type": kind, **own})
@@ -88,9 +93,13 @@ class Keystone:
         try:
             self._checks[request.env[SERVICE_TYPE]](env, status)
         except keystone_errors.ClientException as error:
-            LOG.error("Keystone could not be asked for a token: %s", error)
+            self._outage.failed(error)
             raise errors.ServiceUnavailable(AWAY) from None
+        if status.is_away:
+            self._outage.failed("it cannot check tokens; the lines of keystonemiddleware have the reason")
         status.require_accepted()
+        if self._tokens is None:
+            self._outage.answered()
         return identity_of(env)
 
 
@@ -106,11 +115,15 @@ class _Status:
         self._headers = {name.lower(): value for name, value in headers}
         return lambda _: None
 
+    @property
+    def is_away(self) -> bool:
+        return self._status not in (200, 401)
+
     def require_accepted(self) -> None:
         if self._status == 401:
             challenge = self._headers.get("www-authenticate", "Keystone")
             raise Unauthenticated("The request you have made requires authentication.", challenge)
-        if self._status != 200:
+        if self.is_away:
             raise errors.ServiceUnavailable(AWAY)
 
 
@@ -156,7 +169,7 @@ def _register(conf: cfg.ConfigOpts) -> None:
         conf.set_default(name, value, group=GROUP)
 
 
-def _log_in(conf: cfg.ConfigOpts) -> None:
+def _log_in(conf: cfg.ConfigOpts, outage: Outage) -> None:
     """Gets a token for the service user, so that a wrong password is found at the start and not by the
     first request.
     """
@@ -184,4 +197,4 @@ def _log_in(conf: cfg.ConfigOpts) -> None:
             f"[{GROUP}]: Keystone at {getattr(plugin, 'auth_url', None)} refuses the service user: {error}"
         ) from None
     except keystone_errors.ClientException as error:
-        LOG.warning("Keystone does not answer yet; requests are refused with 503 until it does: %s", error)
+        outage.failed(f"{error}. Requests are refused with 503 until it does")

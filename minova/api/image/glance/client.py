@@ -15,6 +15,7 @@ from keystoneauth1.session import Session
 from oslo_config import cfg
 
 from minova import errors
+from minova.outages import Outage
 from minova.service_session import RETRIABLE, endpoint_of, send, session_of
 
 LOG = logging.getLogger(__name__)
@@ -52,6 +53,7 @@ class GlanceClient:
         self._named = bool(options.api_servers)
         self._lock = threading.Lock()
         self._catalog = endpoint_of(session, options)
+        self._outage = Outage("Glance", LOG, gauge="glance")
 
     def image(self, image_id: str, token: str | None = None) -> dict[str, Any] | None:
         """Returns the document of an image; None if there is none, or if the user may not see it.
@@ -168,16 +170,20 @@ class GlanceClient:
     ) -> tuple[Any, int]:
         """The same as `_ask`, with the number of tries."""
         headers = {"Accept-Encoding": "identity", **headers}
+        reason: object = None
         for number in range(1, self._tries + 1):
             try:
                 answer = send(self._session, method, f"{self._server()}{path}", token, headers, self._timeout, **more)
             except keystone_errors.ClientException as error:
-                LOG.warning("Glance, try %d of %d: %s", number, self._tries, error)
-                continue
-            if answer.status_code not in RETRIABLE:
-                return answer, number
-            LOG.warning("Glance, try %d of %d: status %d", number, self._tries, answer.status_code)
-            answer.close()
+                reason = error
+            else:
+                if answer.status_code not in RETRIABLE:
+                    self._outage.answered()
+                    return answer, number
+                reason = f"it answers {method} {path.partition('?')[0]} with status {answer.status_code}"
+                answer.close()
+            LOG.debug("Glance, try %d of %d: %s", number, self._tries, reason)
+        self._outage.failed(reason)
         raise errors.ServiceUnavailable(_AWAY)
 
     def _server(self) -> str:

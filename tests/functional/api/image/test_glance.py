@@ -1,6 +1,7 @@
 """What minova-api does with a Glance that fails, refuses, or has lost an image. tests/integration/keystone has a real one."""
 
 import json
+import logging
 import threading
 from collections.abc import Iterator
 from contextlib import closing
@@ -221,6 +222,18 @@ def test_the_next_server_is_asked_after_a_failure(glance: ScriptedGlance) -> Non
         client_of(glance.url).image(ID, "alices")
     with pytest.raises(errors.ServiceUnavailable, match="does not answer"):
         client_of(f"http://127.0.0.1:{closed}").image(ID, "alices")
+
+
+def test_bug_each_try_during_an_outage_logged_a_line(glance: ScriptedGlance, caplog: pytest.LogCaptureFixture) -> None:
+    client = client_of(glance.url)
+    glance.statuses = [503] * 3 * 20
+    for _ in range(20):
+        with pytest.raises(errors.ServiceUnavailable):
+            client.image(ID, "alices")
+    client.image(ID, "alices")
+    first, last = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert first == f"Glance does not answer: it answers GET /v2/images/{ID} with status 503"
+    assert last.startswith("Glance answers again after ")
 
 
 def test_refusals_of_a_new_image_are_told_in_glances_words(client: GlanceClient, glance: ScriptedGlance) -> None:
