@@ -1,10 +1,14 @@
-"""The README's two commands, in its order and in a clone that other users may not enter: `tools/check nightly` runs this, other runs do not."""
+"""The README's two commands, in its order and in a clone that other users may not enter, as root and by sudo: `tools/check nightly` runs this, other
+runs do not.
+"""
 
 import os
+import pwd
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -14,41 +18,74 @@ from tests.demo.test_openstack_demo import PATIENCE, ROOT, left_of
 SELECTION = "root_files or closed_clone or own_metadata_alone or beside_another or private_libvirtd or systemd_units or standalone"
 
 
+# An ordinary user who may use sudo, made for the test.
+VISITOR = "minova-visitor"
+
+
+class Clone(NamedTuple):
+    """`user`: types the commands; root, or one who becomes root by sudo."""
+
+    path: Path
+    user: str
+
+    def run(self, *command: str) -> str:
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("OS_", "PYTEST_", "MINOVA_", "XDG_"))
+        }
+        account = pwd.getpwnam(self.user)
+        environment |= {"HOME": account.pw_dir, "USER": self.user, "LOGNAME": self.user}
+        done = subprocess.run(
+            ("setpriv", f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--init-groups", *command),
+            cwd=self.path,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=3 * PATIENCE,
+        )
+        assert done.returncode == 0, done.stdout[-8000:]
+        return done.stdout
+
+
+@pytest.fixture(params=["root", VISITOR])
+def user(request: pytest.FixtureRequest) -> Iterator[str]:
+    name: str = request.param
+    if name == "root":
+        yield name
+        return
+    subprocess.run(["useradd", "--create-home", "--shell", "/bin/bash", name], check=True)
+    rule = Path("/etc/sudoers.d", name)
+    try:
+        rule.touch(0o440)
+        rule.write_text(f"{name} ALL=(ALL) NOPASSWD: ALL\n")
+        yield name
+    finally:
+        rule.unlink(missing_ok=True)
+        subprocess.run(["userdel", "--remove", name], check=True, capture_output=True)
+
+
 @pytest.fixture
-def clone() -> Iterator[Path]:
+def clone(user: str) -> Iterator[Clone]:
     """Its path is short: it becomes that of libvirt's socket."""
     with tempfile.TemporaryDirectory(prefix="minova-") as name:
         made = Path(name, "clone")
         subprocess.run(["git", "clone", "--quiet", str(ROOT), str(made)], check=True, timeout=PATIENCE)
+        subprocess.run(["chown", "-R", f"{user}:", name], check=True)
         assert Path(name).stat().st_mode & 0o777 == 0o700
-        yield made
-        run(made, "tools/demo", "--stop")
+        clone = Clone(made, user)
+        yield clone
+        clone.run("tools/demo", "--stop")
         assert left_of(made / ".demo") == []
 
 
-def run(clone: Path, *command: str) -> str:
-    environment = {
-        name: value for name, value in os.environ.items() if not name.startswith(("OS_", "PYTEST_", "MINOVA_"))
-    }
-    done = subprocess.run(
-        command,
-        cwd=clone,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=3 * PATIENCE,
-    )
-    assert done.returncode == 0, done.stdout[-8000:]
-    return done.stdout
-
-
 @pytest.mark.timeout(6 * PATIENCE)
-def test_the_tests_pass_while_the_demo_runs(clone: Path) -> None:
-    assert "MINOVA-GUEST READY" in run(clone, "tools/demo")
-    said = run(clone, "tools/test", "-k", SELECTION)
+def test_the_tests_pass_while_the_demo_runs(clone: Clone) -> None:
+    assert "MINOVA-GUEST READY" in clone.run("tools/demo")
+    said = clone.run("tools/test", "-k", SELECTION)
     assert " passed" in said.splitlines()[-1]
-    assert (clone / "build" / "flaky.txt").read_text() == ""
+    assert (clone.path / "build" / "flaky.txt").read_text() == ""
     # The demo's own guest is as it was.
-    assert "logging in to the guest" in run(clone, "tools/demo")
+    assert "logging in to the guest" in clone.run("tools/demo")
