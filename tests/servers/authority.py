@@ -16,13 +16,21 @@ class Certificate(NamedTuple):
 
 
 class Authority:
-    """`certificate` is what clients and servers trust."""
+    """`certificate` is what clients and servers trust. `days`: until all its certificates end."""
 
-    def __init__(self, folder: Path, name: str = "minova-test-ca") -> None:
+    def __init__(self, folder: Path, name: str = "minova-test-ca", days: int = 2) -> None:
+        self._days = str(days)
         folder.mkdir(parents=True, exist_ok=True)
         self.certificate, self._key = folder / f"{name}.crt", folder / f"{name}.key"
         _openssl(
-            "req", "-x509", *_NEW_KEY, "-days", "2", "-subj", f"/CN={name}", *self._to(self.certificate, self._key)
+            "req",
+            "-x509",
+            *_NEW_KEY,
+            "-days",
+            self._days,
+            "-subj",
+            f"/CN={name}",
+            *self._to(self.certificate, self._key),
         )
 
     def issue(self, name: str, folder: Path, names: str = NAMES) -> Certificate:
@@ -31,7 +39,7 @@ class Authority:
         request, extensions = folder / f"{name}.csr", folder / f"{name}.ext"
         extensions.write_text(f"subjectAltName={names}\n")
         _openssl("req", *_NEW_KEY, "-subj", f"/CN={name}", *self._to(request, made.key))
-        signing = ["-CA", str(self.certificate), "-CAkey", str(self._key), "-CAcreateserial", "-days", "2"]
+        signing = ["-CA", str(self.certificate), "-CAkey", str(self._key), "-CAcreateserial", "-days", self._days]
         more = ["-extfile", str(extensions), "-out", str(made.certificate)]
         _openssl("x509", "-req", "-in", str(request), *signing, *more)
         made.key.chmod(0o600)

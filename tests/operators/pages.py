@@ -1,0 +1,28 @@
+"""What the pages of docs/operators tell operators to type and to write."""
+
+from pathlib import Path
+
+_PAGES = Path(__file__).parents[2] / "docs/operators"
+
+
+def blocks(page: str, heading: str) -> list[str]:
+    """Returns the indented blocks below the heading, up to the next heading, without their indentation."""
+    found: list[list[str]] = []
+    inside, is_open, before = False, False, ""
+    for line in (_PAGES / page).read_text().splitlines():
+        if line.startswith("#"):
+            inside = line.lstrip("#").strip() == heading
+        # Without an empty line before it, an indented line continues the text of a list.
+        is_open = line.startswith("    ") and (is_open or not before.strip())
+        if inside and is_open:
+            if not before.startswith("    "):
+                found.append([])
+            found[-1].append(line[4:])
+        before = line
+    assert found, f"{page} has no block below {heading!r}"
+    return ["\n".join(lines) + "\n" for lines in found]
+
+
+def commands(block: str) -> list[str]:
+    """Returns the commands of a block: a line that ends with a backslash goes on in the next."""
+    return [line for line in block.replace("\\\n", " ").splitlines() if line and not line.startswith("#")]
