@@ -61,6 +61,8 @@ from minova.conductor.notifications.instances import Notifications
 from minova.conductor.purge import Purge
 from minova.conductor.quotas import Quotas
 from minova.conductor.reconcile import Reconcile
+from minova.conductor.secrets.guest_secrets import GuestSecretKeeper
+from minova.conductor.secrets.sealing import Sealing
 from minova.conductor.servers.attributes import ServerAttributes
 from minova.conductor.servers.build import BuildInstances
 from minova.conductor.servers.builds.failed_attempts import FailedAttempts
@@ -81,6 +83,7 @@ from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.contracts.scheduler import SchedulerApi
 from minova.db.engine import Database
+from minova.hardware.guest.features import NEED_SECRETS
 from minova.hardware.pci_alias import parse_aliases
 from minova.messaging.dispatch import Implementation
 from minova.messaging.notifier import Notifier
@@ -207,6 +210,7 @@ def make_manager(
         witness=witness,
     )
     witnesses = Witnesses(worker)
+    sealing = Sealing.of_file(conf.guest_secrets.key_file)
     image_tokens = ImageTokens(worker, ticks)
     down_time = float(conf.service_down_time)
     liveness = Liveness(db, down_time=down_time, clock=ticks)
@@ -256,7 +260,9 @@ def make_manager(
         ),
         broker_probe=probe,
         witnesses=witnesses,
-        compute_nodes=ComputeNodes(worker, audit_results, levels, lambda: int(conf.conductor.max_automatic_removals)),
+        compute_nodes=ComputeNodes(worker, audit_results, levels, lambda: int(conf.conductor.max_automatic_removals),
+            withheld=frozenset() if sealing else NEED_SECRETS,
+        ),
         audit_results=audit_results,
         guest_reports=guest_reports,
         image_reports=ImageReports(worker),
@@ -296,6 +302,7 @@ def make_manager(
         purge=Purge(conf, worker, stopping),
         placement_audit=PlacementAudit(worker),
         image_tokens=image_tokens,
+        guest_secrets=GuestSecretKeeper(worker, sealing),
     )
     return ConductorManager(conf, db, collaborators, host=host, stopping=stopping, notifier=notifier)
 

@@ -41,6 +41,7 @@ from minova.conductor.network.tags import NetworkTags
 from minova.conductor.purge import HISTORY_INTERVAL, PURGE_INTERVAL, TRIM_INTERVAL, Purge
 from minova.conductor.quotas import Quotas
 from minova.conductor.reconcile import Reconcile
+from minova.conductor.secrets.guest_secrets import GuestSecretKeeper
 from minova.conductor.servers.attributes import ServerAttributes
 from minova.conductor.servers.builds.reports import BuildReports
 from minova.conductor.servers.create import Servers
@@ -119,6 +120,7 @@ class ConductorCollaborators(msgspec.Struct, frozen=True, kw_only=True):
     purge: Purge
     placement_audit: PlacementAudit
     image_tokens: ImageTokens
+    guest_secrets: GuestSecretKeeper
 
 
 class ConductorManager:

@@ -113,6 +113,12 @@ OPTS: list[cfg.Opt] = [
         help="PCIe ports of guests with machine q35 (x86_64) or virt (aarch64): each of their devices takes one, also an interface that is "
         "attached while they run. 0: as many as their devices take, and 8 more. It takes effect at the next hard reboot of a guest.",
     ),
+    cfg.BoolOpt(
+        "swtpm_enabled",
+        default=False,
+        help="Offer emulated TPMs to guests. It needs swtpm and swtpm_setup (Debian packages swtpm and swtpm-tools), and [guest_secrets] "
+        "key_file of the conductors.",
+    ),
     cfg.IntOpt(
         "num_memory_encrypted_guests",
         min=0,

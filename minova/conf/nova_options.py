@@ -230,12 +230,15 @@ _TOPICS: tuple[tuple[str, dict[str, str]], ...] = (
         "workarounds": "disable_libvirt_livesnapshot",
     }),
     ("such a device, clock or power setting is not offered", {
-        "libvirt": """pmem_namespaces swtpm_enabled swtpm_user swtpm_group supported_tpm_secret_security num_intel_tdx_guests
+        "libvirt": """pmem_namespaces num_intel_tdx_guests
             enabled_perf_events file_backed_memory tb_cache_size uid_maps gid_maps realtime_scheduler_priority
             cpu_power_management cpu_power_management_strategy cpu_power_governor_low cpu_power_governor_high
             mem_stats_period_seconds images_cpu_time_limit images_address_space_limit remote_filesystem_transport""",
         "pci": "report_in_placement",
         _D: "arq_binding_timeout my_shared_fs_storage_ip stale_share_access_reconcile_interval",
+    }),
+    ("libvirt gives the state of TPMs to the user that its qemu.conf names, and the conductors keep their secrets", {
+        "libvirt": "swtpm_user swtpm_group supported_tpm_secret_security",
     }),
     ("usage is read at the API and from notifications", {
         _D: "instance_usage_audit instance_usage_audit_period bandwidth_poll_interval",

@@ -49,6 +49,7 @@ class ComputeNodes(AuditsApi):
     """`results`: gets what each audit found.
     `levels`: the version of each contract that every service serves, by topic, if it is known.
     `most_removals`: the most domains that one audit of a host may remove; 0: any number.
+    `withheld`: traits that hosts report and this cloud does not offer.
     """
 
     def __init__(
@@ -57,11 +58,13 @@ class ComputeNodes(AuditsApi):
         results: AuditResults,
         levels: Callable[[], Mapping[str, str]],
         most_removals: Callable[[], int] = lambda: 0,
+        withheld: frozenset[str] = frozenset(),
     ) -> None:
         self._worker = worker
         self._results = results
         self._levels = levels
         self._most_removals_now = most_removals
+        self._withheld = withheld
 
     # -- what a host should have -----------------------------------------------------------------------------------
 
@@ -197,7 +200,8 @@ class ComputeNodes(AuditsApi):
             # Consumers before inventories: the lock order of claims.
             self._free_gone(session, row)
             children.publish(session, (root_id, row.uuid), node.hypervisor_hostname, inventories, now, split=split)
-            published_traits.publish(session, row.uuid, traits, node.bridges)
+            offered = [trait for trait in traits if trait not in self._withheld]
+            published_traits.publish(session, row.uuid, offered, node.bridges)
             return compute_nodes.as_written(node, row)
 
         return self._worker.run(work)

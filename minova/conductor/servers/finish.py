@@ -18,7 +18,7 @@ from minova.db.engine import when_committed
 from minova.db.hosts import services
 from minova.db.models import Task
 from minova.db.networks import security_groups, vifs
-from minova.db.servers import actions, instances, migrations, request_specs, tasks
+from minova.db.servers import actions, guest_secrets, instances, migrations, request_specs, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.objects.requests.resource_request import resource_alternatives
 from minova.objects.servers.failures import Failure
@@ -141,6 +141,8 @@ def finish_delete(
     if action_id is not None:
         actions.end(session, [action_id], at, event=False)
     tasks.remove(session, [uuid])
+    # What is left of its disks on a host is unreadable from now on.
+    guest_secrets.remove(session, [uuid])
     moving = migrations.lock_open(session, uuid)
     for migration in moving:
         # Audits find domains of deleted servers. The destination may have files alone.

@@ -14,6 +14,7 @@ from minova.db.models.console_tokens import ConsoleToken
 from minova.db.models.diagnoses import DiagnosisRow, InstanceDiagnosis
 from minova.db.models.executed_messages import ExecutedMessage
 from minova.db.models.flavors import Flavor, FlavorProject
+from minova.db.models.guest_secrets import GuestSecret
 from minova.db.models.image_token_keys import ImageTokenKey
 from minova.db.models.images import DeletedImage, Image, ImageMember
 from minova.db.models.instances import Instance, InstanceFault, InstanceTag, PurgedInstance
@@ -60,6 +61,7 @@ __all__ = [
     "ExecutedMessage",
     "Flavor",
     "FlavorProject",
+    "GuestSecret",
     "Heartbeat",
     "HostChange",
     "Image",

@@ -517,9 +517,20 @@ def by_uuids(session: Session, uuids: Iterable[str], *, networks: bool = True) -
 
 def image_on(session: Session, instance_uuid: str, host: str) -> str | None:
     """Returns the id of the instance's image if the instance is on this host, or is being built or moved there."""
-    builds = exists().where(Task.instance_uuid == Instance.uuid, Task.host == host, Task.step == TaskStep.BUILD)
     shelved = (Instance.vm_state == VmState.SHELVED_OFFLOADED.value, Instance.shelved_image_id)
     image = case(shelved, else_=Instance.image_ref)
+    query = select(image).where(Instance.uuid == instance_uuid, Instance.deleted_at.is_(None))
+    return session.scalar(query.where(_works_on(host)))
+
+
+def works_on(session: Session, instance_uuid: str, host: str) -> bool:
+    """Whether the instance is on this host, or is being built or moved there."""
+    query = select(Instance.id).where(Instance.uuid == instance_uuid, Instance.deleted_at.is_(None), _works_on(host))
+    return session.scalar(query) is not None
+
+
+def _works_on(host: str) -> ColumnElement[bool]:
+    builds = exists().where(Task.instance_uuid == Instance.uuid, Task.host == host, Task.step == TaskStep.BUILD)
     moves = exists().where(
         Task.instance_uuid == Instance.uuid,
         Task.step == TaskStep.MOVE,
@@ -527,8 +538,7 @@ def image_on(session: Session, instance_uuid: str, host: str) -> str | None:
         Migration.dest_compute == host,
         Migration.status.not_in(sorted(ENDED)),
     )
-    query = select(image).where(Instance.uuid == instance_uuid, Instance.deleted_at.is_(None))
-    return session.scalar(query.where(or_(Instance.host == host, builds, moves)))
+    return or_(Instance.host == host, builds, moves)
 
 
 def holding(session: Session, host: str, node: str | None = None) -> list[objects.Instance]:

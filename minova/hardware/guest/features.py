@@ -31,6 +31,18 @@ _ALIKE = (
     "tpm_version",
 )
 _NO_USB = "none"
+LUKS = "luks"
+TPM_TIS, TPM_CRB = "tpm-tis", "tpm-crb"
+TPM_1_2, TPM_2_0 = "1.2", "2.0"
+ENCRYPTED_DISKS, ENCRYPTED_DISKS_LUKS = "COMPUTE_EPHEMERAL_ENCRYPTION", "COMPUTE_EPHEMERAL_ENCRYPTION_LUKS"
+TPM_TRAITS = {
+    TPM_1_2: "COMPUTE_SECURITY_TPM_1_2",
+    TPM_2_0: "COMPUTE_SECURITY_TPM_2_0",
+    TPM_TIS: "COMPUTE_SECURITY_TPM_TIS",
+    TPM_CRB: "COMPUTE_SECURITY_TPM_CRB",
+}
+# What a host offers only where the conductors can keep the secrets of guests.
+NEED_SECRETS = frozenset({ENCRYPTED_DISKS, ENCRYPTED_DISKS_LUKS, *TPM_TRAITS.values()})
 MEMORY_ENCRYPTION, STATELESS_FIRMWARE = "HW_CPU_X86_AMD_SEV", "COMPUTE_SECURITY_STATELESS_FIRMWARE"
 
 
@@ -40,6 +52,7 @@ class GuestFeatures(msgspec.Struct, frozen=True, kw_only=True):
     - `address_mode`, `address_bits`: how wide the guest's physical addresses are: passthrough, or emulate with so many bits.
     - `input_bus`: of a tablet and a keyboard; usb or virtio.
     - `pointer_model`: usbtablet, or None: what the host's `pointer_model` says.
+    - `tpm_version`: 1.2 or 2.0; `tpm_model`: of such a TPM.
     """
 
     windows: bool = False
@@ -57,6 +70,9 @@ class GuestFeatures(msgspec.Struct, frozen=True, kw_only=True):
     pointer_model: str | None = None
     encrypted_memory: bool = False
     stateless_firmware: bool = False
+    tpm_version: str | None = None
+    tpm_model: str = TPM_TIS
+    encrypted_disks: bool = False
 
 
 def guest_features(flavor: Flavor, properties: Mapping[str, str]) -> GuestFeatures:
@@ -81,7 +97,14 @@ def guest_features(flavor: Flavor, properties: Mapping[str, str]) -> GuestFeatur
         pointer_model=image.get("hw_pointer_model"),
         encrypted_memory=encrypts_memory(flavor),
         stateless_firmware=bool(image.get("hw_firmware_stateless")),
+        tpm_version=_either(specs, image, "tpm_version"),
+        tpm_model=_either(specs, image, "tpm_model") or TPM_TIS,
+        encrypted_disks=encrypts_disks(flavor, properties),
     )
+
+
+def encrypts_disks(flavor: Flavor, properties: Mapping[str, str]) -> bool:
+    return bool(_flag(flavor.extra_specs, typed(properties), "ephemeral_encryption"))
 
 
 def require_agreement(flavor: Flavor, properties: Mapping[str, str]) -> None:
@@ -105,6 +128,12 @@ def require_agreement(flavor: Flavor, properties: Mapping[str, str]) -> None:
     _require_address_bits(features, specs)
     if features.stateless_firmware:
         _require_firmware(specs, image)
+    _require_tpm(features, specs, image)
+    disk_format = _either(specs, image, "ephemeral_encryption_format")
+    if disk_format is not None and not features.encrypted_disks:
+        raise errors.Invalid("hw:ephemeral_encryption_format needs hw:ephemeral_encryption")
+    if disk_format not in {None, LUKS}:
+        raise errors.Invalid(f"hw:ephemeral_encryption_format={disk_format} is not served: disks are encrypted as {LUKS}")
 
 
 def traits_of_features(features: GuestFeatures) -> frozenset[str]:
@@ -121,6 +150,10 @@ def traits_of_features(features: GuestFeatures) -> frozenset[str]:
         needed.add(STATELESS_FIRMWARE)
     if features.encrypted_memory:
         needed.add(MEMORY_ENCRYPTION)
+    if features.tpm_version is not None:
+        needed |= {TPM_TRAITS[features.tpm_version], TPM_TRAITS[features.tpm_model]}
+    if features.encrypted_disks:
+        needed |= {ENCRYPTED_DISKS, ENCRYPTED_DISKS_LUKS}
     if features.address_mode is not None:
         mode = "PASSTHROUGH" if features.address_mode == "passthrough" else "EMULATED"
         needed.add(f"COMPUTE_ADDRESS_SPACE_{mode}")
@@ -159,6 +192,13 @@ def _require_firmware(specs: Mapping[str, str], image: Mapping[str, Any]) -> Non
         raise errors.Invalid(
             "hw_firmware_stateless of the image: firmware without variables has no keys for os_secure_boot=required"
         )
+
+
+def _require_tpm(features: GuestFeatures, specs: Mapping[str, str], image: Mapping[str, Any]) -> None:
+    if features.tpm_version is None and _either(specs, image, "tpm_model"):
+        raise errors.Invalid("hw:tpm_model needs hw:tpm_version")
+    if features.tpm_version == TPM_1_2 and features.tpm_model == TPM_CRB:
+        raise errors.Invalid(f"hw:tpm_model={TPM_CRB} needs hw:tpm_version={TPM_2_0}")
 
 
 def _require_address_bits(features: GuestFeatures, specs: Mapping[str, str]) -> None:

@@ -38,9 +38,7 @@ def _entries(*parts: tuple[Fate, str, str]) -> dict[str, Entry]:
 _CYBORG = "there is no accelerator service (Cyborg)"
 _VMWARE = "it is for VMware"
 _XEN = "it is for XenServer"
-_TPM = "virtual TPMs are not served"
 _SPICE = "it needs SPICE consoles, which are not served"
-_ENCRYPTED_DISKS = "encrypted ephemeral disks are not served"
 _SEV_ALONE = "of the models of encrypted memory, only the default is served, amd-sev"
 _SIGNATURES = "signatures of images are not verified"
 _MAPPINGS = "block devices are taken from the request, not from the image"
@@ -79,6 +77,12 @@ FLAVOR_KEYS = _entries(
     (Fate.REQUIRED, "`COMPUTE_ADDRESS_SPACE_...`", "hw:maxphysaddr_mode"),
     (Fate.GIVEN, "`cpu/maxphysaddr`", "hw:maxphysaddr_bits"),
     (Fate.REQUIRED, "`COMPUTE_SECURITY_UEFI_SECURE_BOOT`", "os:secure_boot"),
+    (Fate.REQUIRED, "`COMPUTE_SECURITY_TPM_...`", "hw:tpm_version hw:tpm_model"),
+    (
+        Fate.REQUIRED,
+        "`COMPUTE_EPHEMERAL_ENCRYPTION_LUKS`",
+        "hw:ephemeral_encryption hw:ephemeral_encryption_format",
+    ),
     (Fate.GIVEN, "`os/bootmenu`", "hw:boot_menu"),
     (Fate.GIVEN, "`features/pmu`", "hw:pmu"),
     (Fate.GIVEN, "`features/kvm/hidden`", "hide_hypervisor_id hw:hide_hypervisor_id"),
@@ -93,11 +97,10 @@ FLAVOR_KEYS = _entries(
     (Fate.REQUIRED, "the trait that it names", "trait:*"),
     (Fate.REFUSED, "numbered groups of resources and traits are not served", "resourcesN:* traitN:* group_policy"),
     (Fate.REFUSED, _CYBORG, "accel:device_profile"),
-    (Fate.REFUSED, _ENCRYPTED_DISKS, "hw:ephemeral_encryption hw:ephemeral_encryption_format"),
     (Fate.REFUSED, _SEV_ALONE, "hw:mem_encryption_model"),
     (Fate.REFUSED, "persistent memory is not served", "hw:pmem"),
     (Fate.REFUSED, _SPICE, "hw:redirected_usb_ports"),
-    (Fate.REFUSED, _TPM, "hw:tpm_model hw:tpm_version hw:tpm_secret_security"),
+    (Fate.REFUSED, "the conductors keep the secrets of TPMs: deployment", "hw:tpm_secret_security"),
     (Fate.REFUSED, _VMWARE, f"vmware:hw_version vmware:storage_policy {' '.join(_VMWARE_LIMITS)}"),
 )
 IMAGE_KEYS = _entries(
@@ -126,6 +129,12 @@ IMAGE_KEYS = _entries(
     (Fate.REQUIRED, "its machine types (ImagePropertiesFilter)", "hw_machine_type"),
     (Fate.REQUIRED, "its architectures (ImagePropertiesFilter)", "hw_architecture img_hv_type hw_vm_mode"),
     (Fate.REQUIRED, "the version of its hypervisor (ImagePropertiesFilter)", "img_hv_requested_version"),
+    (Fate.REQUIRED, "`COMPUTE_SECURITY_TPM_...`", "hw_tpm_version hw_tpm_model"),
+    (
+        Fate.REQUIRED,
+        "`COMPUTE_EPHEMERAL_ENCRYPTION_LUKS`",
+        "hw_ephemeral_encryption hw_ephemeral_encryption_format",
+    ),
     (Fate.GIVEN, "`controller` of SCSI disks", "hw_scsi_model"),
     (Fate.GIVEN, "rescues with this image: `disk` behind the others, with `boot`", "hw_rescue_bus hw_rescue_device"),
     (Fate.GIVEN, "`os/bootmenu`", "hw_boot_menu"),
@@ -152,15 +161,14 @@ IMAGE_KEYS = _entries(
     (Fate.REFUSED, "guests run on the CPU's own architecture, or on `hw_architecture`", "hw_emulation_architecture"),
     (
         Fate.REFUSED,
-        _ENCRYPTED_DISKS,
-        "hw_ephemeral_encryption hw_ephemeral_encryption_format hw_ephemeral_encryption_secret_uuid",
+        "minova makes and keeps the secrets of disks itself",
+        "hw_ephemeral_encryption_secret_uuid",
     ),
     (Fate.REFUSED, "the flavor must have `hw:mem_encryption`, which takes a context of the host", "hw_mem_encryption"),
     (Fate.REFUSED, _SEV_ALONE, "hw_mem_encryption_model"),
     (Fate.REFUSED, "guests have no floppy drives", "hw_floppy_bus"),
     (Fate.REFUSED, "booting by iPXE is for XenServer", "hw_ipxe_boot"),
     (Fate.REFUSED, _SPICE, "hw_redirected_usb_ports"),
-    (Fate.REFUSED, _TPM, "hw_tpm_model hw_tpm_version"),
     (
         Fate.REFUSED,
         _SIGNATURES,
@@ -177,7 +185,7 @@ IMAGE_KEYS = _entries(
 )
 # Values that ask for nothing, beside the false ones of flags.
 _NOTHING = {"", "[]", "0", "false", "no", "off", "none"}
-_DEFAULTS = {"hw:mem_encryption_model": "amd-sev", "hw_mem_encryption_model": "amd-sev"}
+_DEFAULTS = {"hw:tpm_secret_security": "deployment", "hw:mem_encryption_model": "amd-sev", "hw_mem_encryption_model": "amd-sev"}
 _NEWEST = {**{name: name for name in IMAGE_KEYS}, **OLDER_NAMES}
 
 

@@ -30,7 +30,6 @@ NO_VIDEO = "none"
 Q35 = "q35"
 # QEMU's machine types, such as pc-q35-7.2 and s390-ccw-virtio.
 _MACHINE_TYPE = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,63}", re.ASCII)
-_TPM = ("hw_tpm_version", "hw_tpm_model")
 
 
 class InvalidExtraSpec(errors.BadRequest):
@@ -79,7 +78,6 @@ def guest_hardware(properties: Mapping[str, str], extra_specs: Mapping[str, str]
     if model not in VIF_MODELS:
         raise _invalid("hw_vif_model", model, f"known are {', '.join(VIF_MODELS)}")
     _check_scsi_model(values)
-    _refuse_tpm(values, specs)
     hardware = GuestHardware(
         arch=values.get("hw_architecture"),
         machine_type=_machine_type(values),
@@ -177,16 +175,6 @@ def _secure_boot(values: Mapping[str, Any], specs: Mapping[str, str]) -> str:
     if of_flavor and of_image and of_flavor != of_image:
         raise _invalid("os_secure_boot", of_image, f"the flavor says os:secure_boot={of_flavor}")
     return of_flavor or of_image or DISABLED
-
-
-def _refuse_tpm(values: Mapping[str, Any], specs: Mapping[str, str]) -> None:
-    of_flavor = [key for key in ("hw:tpm_version", "hw:tpm_model") if key in specs]
-    of_image = [key for key in _TPM if key in values]
-    if of_flavor or of_image:
-        name = f"Flavor extra spec {of_flavor[0]}" if of_flavor else f"Image property {of_image[0]}"
-        raise errors.BadRequest(
-            f"{name}: virtual TPMs are not served: their state is encrypted with a secret of a key manager, and there is none"
-        )
 
 
 def _require_fit(hardware: GuestHardware) -> None:

@@ -10,6 +10,7 @@ from minova.virt.driver.interfaces import InterfaceDriver
 from minova.virt.driver.migration import MigrationDriver
 from minova.virt.driver.power import PowerDriver
 from minova.virt.driver.rescue import RescueDriver
+from minova.virt.driver.secrets import SecretDriver
 from minova.virt.driver.snapshots import SnapshotDriver
 
 
@@ -22,6 +23,7 @@ class Driver(
     MigrationDriver,
     PowerDriver,
     RescueDriver,
+    SecretDriver,
     SnapshotDriver,
     Protocol,
 ):

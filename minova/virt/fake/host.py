@@ -7,6 +7,7 @@ from oslo_config import cfg
 
 from minova import errors
 from minova.hardware.cpu_sets import cpu_sets
+from minova.hardware.guest.features import NEED_SECRETS
 from minova.objects.catalogue.flavor import Flavor, Overhead
 from minova.objects.catalogue.guest_hardware import DISK_BUSES, SECURE_BOOT, UEFI, VIF_MODELS
 from minova.objects.hosts.compute_node import HypervisorView
@@ -29,6 +30,7 @@ _TRAITS = (
     *(f"COMPUTE_SOUND_MODEL_{model}" for model in ("SB16", "ES1370", "AC97", "ICH6", "ICH9", "USB")),
     *(f"COMPUTE_USB_MODEL_{model}" for model in ("NEC_XHCI", "QEMU_XHCI")),
     *(f"COMPUTE_VIOMMU_MODEL_{model}" for model in ("INTEL", "VIRTIO", "AUTO")),
+    *sorted(NEED_SECRETS),
     "COMPUTE_NET_VIRTIO_PACKED",
     "COMPUTE_SECURITY_STATELESS_FIRMWARE",
     "COMPUTE_ADDRESS_SPACE_EMULATED",

@@ -106,7 +106,9 @@ class HostReader:
         """
         if self._offer is None:
             machine = machine_types_of(self._conf).get(arch)
-            self._offer = domain_capabilities.read(connection, arch, self._conf.libvirt.virt_type, machine)
+            offer = domain_capabilities.read(connection, arch, self._conf.libvirt.virt_type, machine)
+            served = offer.tpms if self._conf.libvirt.swtpm_enabled else frozenset()
+            self._offer = msgspec.structs.replace(offer, tpms=served)
         return self._offer
 
     def model_features(self, connection: Any, arch: str) -> dict[str, frozenset[str]]:

@@ -107,6 +107,7 @@ def settings_from(
         secure_boot=offer.secure_boot,
         stateless_loader=offer.loader if offer.uefi else None,
         encryption=offer.encryption if virt_type == "kvm" else None,
+        tpms=offer.tpms,
     )
 
 

@@ -18,6 +18,7 @@ _ELEMENTS = {
     "viommu_model": "devices/iommu",
     "sound_model": "devices/sound",
     "maxphysaddr_mode": "cpu/maxphysaddr",
+    "ephemeral_encryption": "devices/disk//encryption",
 }
 
 

@@ -9,12 +9,15 @@ from oslo_config import cfg
 from oslo_utils import units
 
 from minova import errors
+from minova.objects.guests.guest_secrets import SecretKind
 from minova.objects.hosts.compute_node import DomainView
 from minova.virt.config_drive.builder import ConfigDrives
+from minova.virt.driver.secrets import SecretSource
 from minova.virt.libvirt.consoles import SerialPorts
 from minova.virt.libvirt.error_codes import meaning
 from minova.virt.libvirt.guest_state import power
 from minova.virt.libvirt.guest_state.guest_clocks import GuestClocks
+from minova.virt.libvirt.guest_state.secrets import LibvirtSecrets
 from minova.virt.libvirt.host import Host, require
 from minova.virt.libvirt.networking.bridges import Bridges, interfaces_in
 from minova.virt.libvirt.networking.filters import PortFilters
@@ -34,7 +37,8 @@ class LibvirtBase:
         self._conf = conf
         self._host = Host(uri_of(conf))
         self._real: bool = conf.libvirt.virt_type != "test"
-        self._disks = Disks(Path(conf.instances_path), DiskSettings.of(conf))
+        self._secrets = LibvirtSecrets()
+        self._disks = Disks(Path(conf.instances_path), DiskSettings.of(conf), self._disk_key)
         self._drives = ConfigDrives(conf)
         self._snapshots = DiskSnapshots(self._disks, lambda: int(conf.free_space_reserve_mb) << 20)
         mappings = conf.networks.bridge_mappings
@@ -53,6 +57,12 @@ class LibvirtBase:
         self._settings: HostSettings | None = None
         self._serial_ports: SerialPorts | None = None
         self._former_hosts: frozenset[str] = frozenset()
+
+    def use_secrets(self, source: SecretSource) -> None:
+        self._secrets.use(source)
+
+    def _disk_key(self, instance_uuid: str) -> str:
+        return self._secrets.passphrase(instance_uuid, SecretKind.DISKS)
 
     def _ready(self) -> HostSettings:
         if self._settings is None:

@@ -12,8 +12,10 @@ from minova import errors
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.servers.disk_export import DiskExport, TransferKey
 from minova.objects.servers.instance import Instance
+from minova.private_files import replace_file
 from minova.virt.driver.domains import NO_DATA, GuestData
 from minova.virt.libvirt.driver.domains import LibvirtDomains
+from minova.virt.libvirt.guest_files import tpm_files
 from minova.virt.libvirt.guest_state import jobs, saved_memory
 from minova.virt.libvirt.host import lookup
 from minova.virt.libvirt.migration import libvirt_files
@@ -26,6 +28,7 @@ from minova.virt.libvirt.storage.disk_images import Base
 from minova.virt.libvirt.xml.mark import domain_name
 from minova.virt.libvirt.xml.migration_xml import migrated_xml
 from minova.virt.libvirt.xml.system_xml import has_variables
+from minova.virt.libvirt.xml.secrets_xml import tpm_version_of
 from minova.virt.namespaces.host_routes import PROC_NET
 
 
@@ -140,13 +143,24 @@ class ColdMigration(LibvirtDomains):
     def _kept_by_libvirt(self, connection: Any, instance: Instance, domain: Any) -> tuple[Path, ...]:
         """Returns the files beside the disks with what libvirt keeps of the guest elsewhere."""
         kinds = []
-        if has_variables(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)):
+        xml = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+        if has_variables(xml):
             kinds.append(VARIABLES)
         if domain.hasManagedSaveImage():
             kinds.append(MEMORY)
         folder = self._disks.folder(instance.uuid)
         found = [libvirt_files.read(connection, kind, domain.name(), folder) for kind in kinds]
-        return tuple(path for path in found if path is not None)
+        tpm = self._tpm_beside(connection, instance.uuid, tpm_version_of(xml))
+        return tuple(path for path in (*found, tpm) if path is not None)
+
+    def _tpm_beside(self, connection: Any, instance_uuid: str, version: str | None) -> Path | None:
+        """Returns the file beside the disks with the state of the guest's TPM; None if there is none."""
+        state = None if version is None else tpm_files.read(connection, instance_uuid, version)
+        if version is None or state is None:
+            return None
+        path = self._disks.folder(instance_uuid) / tpm_files.BESIDE[version]
+        replace_file(path, state)
+        return path
 
     def _give_to_libvirt(self, connection: Any, domain: Any, xml: str, attempt: int) -> None:
         """Give libvirt what has come along. Idempotent."""
@@ -155,12 +169,19 @@ class ColdMigration(LibvirtDomains):
         if variables.exists():
             libvirt_files.write(connection, VARIABLES, domain.name(), variables)
             variables.unlink()
+        for version, name in tpm_files.BESIDE.items():
+            state = folder / libvirt_files.arriving(name, attempt)
+            if state.exists():
+                if tpm_version_of(xml) == version:
+                    tpm_files.write(connection, domain.UUIDString(), version, state.read_bytes())
+                state.unlink()
         memory = folder / libvirt_files.arriving(MEMORY.beside, attempt)
         if memory.exists():
             if not domain.hasManagedSaveImage():
                 # Only libvirt can make it the memory from which the next start goes on. The guest does not run meanwhile.
                 moved = _memory_xml(connection, memory, xml)
-                connection.restoreFlags(str(memory), moved, libvirt.VIR_DOMAIN_SAVE_PAUSED)
+                with self._secrets.given(connection, domain.UUIDString(), xml):
+                    connection.restoreFlags(str(memory), moved, libvirt.VIR_DOMAIN_SAVE_PAUSED)
                 domain.managedSave(libvirt.VIR_DOMAIN_SAVE_RUNNING)
             memory.unlink()
         elif domain.hasManagedSaveImage():

@@ -17,6 +17,7 @@ from minova.virt.driver.domains import RowHost
 from minova.virt.libvirt.driver import key_faults
 from minova.virt.libvirt.driver.as_built import as_built
 from minova.virt.libvirt.driver.base import LibvirtBase
+from minova.virt.libvirt.guest_files import tpm_files
 from minova.virt.libvirt.guest_state import power, saved_memory
 from minova.virt.libvirt.host import exists, lookup
 from minova.virt.libvirt.networking.filter_xml import filters_of
@@ -151,6 +152,9 @@ class DomainDefinitions(LibvirtBase):
             self._remove_disks(instance_uuid, row)
         if not exists(domain):
             return
+        if tpm_files.may_be_there(instance_uuid):
+            # libvirt removes that of the domain's present TPM alone.
+            tpm_files.remove(domain.connect(), instance_uuid)
         xml, connection = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), domain.connect()
         self._networks.unplug(connection, instance_uuid, interfaces_of(xml), partial(_undefine, domain))
         self._filters.remove(connection, filters_of(xml))

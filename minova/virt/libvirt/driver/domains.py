@@ -1,5 +1,6 @@
 """Domains, from their definition to their removal."""
 
+import base64
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,12 +13,14 @@ import msgspec
 from minova import errors
 from minova.objects.guests.chosen_hardware import ChosenHardware, without_choice
 from minova.objects.guests.diagnostics import GuestDiagnostics
+from minova.objects.guests.guest_secrets import SecretKind
 from minova.objects.hosts.compute_node import DomainView
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
 from minova.virt.driver.domains import NO_DATA, NO_ROW, GuestData, RowHost
 from minova.virt.libvirt import diagnostics
 from minova.virt.libvirt.driver.definitions import DomainDefinitions
+from minova.virt.libvirt.guest_files import tpm_files
 from minova.virt.libvirt.guest_state import power
 from minova.virt.libvirt.host import lookup
 from minova.virt.libvirt.migration import libvirt_files
@@ -26,6 +29,7 @@ from minova.virt.libvirt.storage.disk_images import Base
 from minova.virt.libvirt.storage.disks import WriteDrive
 from minova.virt.libvirt.xml.mark import domain_name
 from minova.virt.libvirt.xml.system_xml import chosen_of, has_variables
+from minova.virt.libvirt.xml.secrets_xml import tpm_version_of
 
 LOG = logging.getLogger(__name__)
 
@@ -100,6 +104,26 @@ class LibvirtDomains(DomainDefinitions):
             self._plug(connection, instance)
         if base is not None:
             self._make_disks(instance, base, attempt, data)
+            self._restore_tpm(instance)
+
+    def _restore_tpm(self, instance: Instance) -> None:
+        """Give the guest of a server that was shelved the state that its TPM had."""
+        with self._host.connection("Restoring the TPM", domain_name(instance.uuid)) as connection:
+            domain = self._own(connection, instance.uuid)
+            version = tpm_version_of(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+            if version is None:
+                return
+            state = self._secrets.source.secrets_of(instance.uuid, [SecretKind.TPM]).tpm_state
+            if state is not None:
+                tpm_files.write(connection, instance.uuid, version, base64.b64decode(state))
+
+    def tpm_state(self, instance: Instance) -> str | None:
+        with self._host.connection("Reading the TPM", domain_name(instance.uuid)) as connection:
+            domain = lookup(connection, instance.uuid)
+            xml = None if domain is None else domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+            version = None if xml is None else tpm_version_of(xml)
+            state = None if version is None else tpm_files.read(connection, instance.uuid, version)
+            return None if state is None else base64.b64encode(state).decode()
 
     def rebuild(self, instance: Instance, image_path: Path | None, data: GuestData = NO_DATA) -> None:
         instance = msgspec.structs.replace(instance, system_metadata=without_choice(instance.system_metadata))
@@ -115,13 +139,16 @@ class LibvirtDomains(DomainDefinitions):
         self._define_anew(instance, self._disks.plan(instance), drop_memory=True, chooses=True)
 
     def _make_disks(self, instance: Instance, base: Base, attempt: int, data: GuestData) -> None:
-        """Make the disks of a defined domain anew, and with them its firmware variables: the firmware makes those of the
-        new guest at its first start. Variables go first, so that new disks never boot with those of the former guest.
+        """Make the disks of a defined domain anew, and with them its firmware variables and the state of its TPM: firmware and swtpm
+        make those of the new guest at its first start. They go first, so that new disks never boot with those of the former guest.
         """
         with self._host.connection("Removing the firmware variables", domain_name(instance.uuid)) as connection:
             domain = self._own(connection, instance.uuid)
-            if has_variables(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)):
+            xml = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+            if has_variables(xml):
                 libvirt_files.remove(connection, VARIABLES, domain.name())
+            if tpm_version_of(xml) is not None or tpm_files.may_be_there(instance.uuid):
+                tpm_files.remove(connection, instance.uuid)
         self._disks.make(instance, base, self._ready().host, attempt, self._write_drive(instance, data))
 
     def destroy(self, instance_uuid: str, row: RowHost = NO_ROW) -> None:

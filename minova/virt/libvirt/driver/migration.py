@@ -31,6 +31,7 @@ from minova.virt.libvirt.storage.disk_images import Base
 from minova.virt.libvirt.xml.disk_xml import disk_formats_of
 from minova.virt.libvirt.xml.mark import domain_name
 from minova.virt.libvirt.xml.migration_xml import cpu_of, migrated_xml, targets_of
+from minova.virt.libvirt.xml.secrets_xml import kinds_of
 from minova.virt.namespaces.host_routes import PROC_NET
 
 _MIGRATABLE = libvirt.VIR_DOMAIN_XML_MIGRATABLE | libvirt.VIR_DOMAIN_XML_SECURE
@@ -122,6 +123,8 @@ class LibvirtMigration(ColdMigration):
         self._awaited[instance.uuid] = vifs
         self._filters.await_guest(vif.port_id for vif in vifs)
         with self._host.connection("Preparing for a live migration", domain_name(instance.uuid)) as connection:
+            # Until the guest has arrived: libvirt makes its domain from the source's.
+            self._secrets.give(connection, instance.uuid, kinds_of(own))
             self._plug(connection, instance)
         return LiveDestination(
             mode=LiveMode.SHARED if shared else LiveMode.BLOCK,
@@ -182,6 +185,7 @@ class LibvirtMigration(ColdMigration):
             if not domain.isActive():
                 raise errors.GuestStateUnexpected(f"Domain {domain.name()} does not run")
             self._forget_awaited(instance.uuid)
+            self._secrets.take(connection, instance.uuid, kinds_of(domain.XMLDesc()))
             if instance.vm_state is not VmState.PAUSED:
                 _resume(domain)
                 self._clocks.set_soon(domain)
@@ -198,6 +202,8 @@ class LibvirtMigration(ColdMigration):
     def destroy(self, instance_uuid: str, row: RowHost = NO_ROW) -> None:
         """Also what was made for a guest that has not arrived."""
         super().destroy(instance_uuid, row)
+        with self._host.connection("Destroying", domain_name(instance_uuid)) as connection:
+            self._secrets.take(connection, instance_uuid)
         vifs = self._forget_awaited(instance_uuid)
         if not vifs:
             return

@@ -86,7 +86,8 @@ class LibvirtPower(DomainDefinitions):
             self._plug(connection, instance)
             goes_on = saved_memory.is_saved(domain)
             try:
-                key_faults.start(domain, instance, libvirt.VIR_DOMAIN_START_PAUSED if paused else 0)
+                with self._secrets.given(connection, instance.uuid, domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)):
+                    key_faults.start(domain, instance, libvirt.VIR_DOMAIN_START_PAUSED if paused else 0)
             except (libvirt.libvirtError, errors.MinovaError):
                 if not domain.isActive():
                     raise

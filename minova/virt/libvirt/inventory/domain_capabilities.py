@@ -24,7 +24,7 @@ _SECURE = re.compile(r"secboot|secure|enrolled|snakeoil|\.ms\b|amdsev|inteltdx",
 class GuestOffer(msgspec.Struct, frozen=True, kw_only=True):
     """What the host offers to guests of its architecture, with its usual machine or with q35.
 
-    `loader`: the file of its UEFI firmware without secure boot.
+    `loader`: the file of its UEFI firmware without secure boot. `tpms`: versions and models of emulated TPMs.
     """
 
     disk_buses: frozenset[str] = frozenset(DISK_BUSES)
@@ -33,6 +33,7 @@ class GuestOffer(msgspec.Struct, frozen=True, kw_only=True):
     secure_boot: bool = False
     loader: str | None = None
     encryption: MemoryEncryption | None = None
+    tpms: frozenset[str] = frozenset()
 
 
 def read(connection: Any, arch: str, virt_type: str, machine: str | None) -> GuestOffer:
@@ -66,6 +67,7 @@ def parse(texts: Iterable[str]) -> GuestOffer:
         secure_boot=("secure", "yes") in offered,
         loader=next((path for root in roots for path in _loaders(root)), None),
         encryption=next((found for root in roots if (found := _encryption(root)) is not None), None),
+        tpms=frozenset(tpm for root in roots for tpm in _tpms(root)),
     )
 
 
@@ -73,6 +75,15 @@ def _loaders(root: ET.Element) -> Iterator[str]:
     for value in root.findall("os/loader[@supported='yes']/value"):
         if value.text and not _SECURE.search(value.text.rpartition("/")[2]):
             yield value.text
+
+
+def _tpms(root: ET.Element) -> Iterator[str]:
+    """libvirt offers emulated TPMs where it has found swtpm and swtpm_setup."""
+    for tpm in root.findall("devices/tpm[@supported='yes']"):
+        values = {enum.get("name"): {value.text or "" for value in enum.findall("value")} for enum in tpm.findall("enum")}
+        if "emulator" in values.get("backendModel", ()):
+            yield from values.get("model", ())
+            yield from values.get("backendVersion", ())
 
 
 def _encryption(root: ET.Element) -> MemoryEncryption | None:

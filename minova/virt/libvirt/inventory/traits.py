@@ -2,7 +2,13 @@
 
 from collections.abc import Iterable
 
-from minova.hardware.guest.features import MEMORY_ENCRYPTION, STATELESS_FIRMWARE
+from minova.hardware.guest.features import (
+    ENCRYPTED_DISKS,
+    ENCRYPTED_DISKS_LUKS,
+    MEMORY_ENCRYPTION,
+    STATELESS_FIRMWARE,
+    TPM_TRAITS,
+)
 from minova.objects.catalogue.guest_hardware import SECURE_BOOT, UEFI, VIF_MODELS
 from minova.objects.hosts.numa import NUMATopology
 from minova.virt.libvirt.inventory.cpu_traits import standard_traits, traits_of_features
@@ -46,6 +52,10 @@ def offer_traits(
         *(f"COMPUTE_GRAPHICS_MODEL_{model}".upper() for model in offer.video_models),
         *(f"COMPUTE_NET_VIF_MODEL_{model}".upper() for model in models),
         *(f"COMPUTE_SOUND_MODEL_{model}" for model in _SOUND_MODELS),
+        *(trait for name, trait in TPM_TRAITS.items() if name in offer.tpms),
+        # QEMU and qemu-img, which all releases that minova supports have.
+        ENCRYPTED_DISKS,
+        ENCRYPTED_DISKS_LUKS,
         "COMPUTE_NET_VIRTIO_PACKED",
         "COMPUTE_USB_MODEL_NEC_XHCI",
         "COMPUTE_USB_MODEL_QEMU_XHCI",

@@ -10,10 +10,11 @@ from oslo_utils import units
 
 from minova.errors import HypervisorError
 from minova.objects.catalogue.flavor import Flavor
+from minova.objects.guests.guest_secrets import MAX_STATE
 from minova.objects.servers.disk_export import ExportedFile
 from minova.objects.servers.instance import Instance
 from minova.virt.config_drive.file_systems import VFAT_SIZE
-from minova.virt.libvirt.guest_files import console_logs
+from minova.virt.libvirt.guest_files import console_logs, tpm_files
 from minova.virt.libvirt.migration.libvirt_files import MEMORY, VARIABLES
 from minova.virt.libvirt.storage.disk_images import Base
 from minova.virt.libvirt.storage.disk_owner import ROOT_DISK
@@ -45,6 +46,7 @@ class FileBounds:
         self._others = {
             **dict.fromkeys(_LOGS, math.inf),
             VARIABLES.beside: _LARGEST_VARIABLES,
+            **dict.fromkeys(tpm_files.BESIDE.values(), MAX_STATE),
             MEMORY.beside: memory + memory // 8 + _BESIDE_MEMORY,
         }
 

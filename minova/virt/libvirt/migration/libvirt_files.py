@@ -5,6 +5,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 import libvirt
 
+from minova.virt.libvirt.guest_files import tpm_files
+
 _POOL_XML = "<pool type='dir'><name>{name}</name><target><path>{folder}</path></target></pool>"
 _VOLUME_XML = (
     "<volume><name>{name}</name><capacity unit='bytes'>{size}</capacity>"
@@ -26,11 +28,12 @@ class Kept(NamedTuple):
 VARIABLES = Kept("/var/lib/libvirt/qemu/nvram", "_VARS.fd", "nvram.fd")
 MEMORY = Kept("/var/lib/libvirt/qemu/save", ".save", "memory.save")
 KINDS = (VARIABLES, MEMORY)
+_BESIDE = {*(kept.beside for kept in KINDS), *tpm_files.BESIDE.values()}
 
 
 def arriving(name: str, attempt: int) -> str:
     """Returns the name at the destination of a file that the source serves."""
-    return f"{name}.{attempt}" if name in {kept.beside for kept in KINDS} else name
+    return f"{name}.{attempt}" if name in _BESIDE else name
 
 
 def read(connection: Any, kept: Kept, domain_name: str, folder: Path) -> Path | None:

@@ -11,7 +11,7 @@ from minova.objects.catalogue.guest_hardware import (
     DISK_BUSES,
     Q35,
 )
-from minova.virt.libvirt.xml import device_xml
+from minova.virt.libvirt.xml import device_xml, secrets_xml
 from minova.virt.libvirt.xml.guest import Guest
 
 # The cache modes with which libvirt permits native I/O.
@@ -19,16 +19,19 @@ _DIRECT = {"none", "directsync"}
 
 
 class Disk(msgspec.Struct, frozen=True, kw_only=True):
-    """A disk of a guest. `bus` None: the bus of the guest's other disks. `boots`: the guest boots from it, wherever it is."""
+    """A disk of a guest. `bus` None: the bus of the guest's other disks. `boots`: the guest boots from it, wherever it is.
+    `is_encrypted`: as LUKS, with the guest's secret.
+    """
 
     path: str
     driver_format: str
     is_cd: bool = False
     bus: str | None = None
     boots: bool = False
+    is_encrypted: bool = False
 
 
-def add_disks(devices: ET.Element, guest: Guest, disks: Sequence[Disk]) -> None:
+def add_disks(devices: ET.Element, guest: Guest, disks: Sequence[Disk], instance_uuid: str) -> None:
     hardware, settings = guest.hardware, guest.settings
     cd_bus = hardware.cdrom_bus or _cd_bus(guest.arch, guest.machine)
     letters: dict[str, Iterator[str]] = {prefix: iter(ascii_lowercase) for prefix in DISK_BUSES.values()}
@@ -41,7 +44,9 @@ def add_disks(devices: ET.Element, guest: Guest, disks: Sequence[Disk]) -> None:
             driver.set("io", "native")
         if guest.emulated and settings.discard and not disk.is_cd:
             driver.set("discard", settings.discard)
-        ET.SubElement(element, "source", file=disk.path)
+        source = ET.SubElement(element, "source", file=disk.path)
+        if disk.is_encrypted:
+            secrets_xml.decrypt_disk(source, instance_uuid)
         ET.SubElement(element, "target", dev=f"{prefix}{next(letters[prefix])}", bus=bus)
         if disk.boots:
             ET.SubElement(element, "boot", order="1")

@@ -95,6 +95,9 @@ def require_offered(guest: Guest) -> None:
         raise HardwareNotOffered(f"hw_machine_type {machine} of the image: this host has no such machine for {arch}")
     if guest.features.encrypted_memory and settings.encryption is None:
         raise HardwareNotOffered("hw:mem_encryption of the flavor: this host cannot encrypt the memory of guests")
+    tpm = guest.features.tpm_version
+    if tpm is not None and not {tpm, guest.features.tpm_model} <= settings.tpms:
+        raise HardwareNotOffered(f"hw:tpm_version {tpm}: this host emulates no such TPM")
     if guest.features.stateless_firmware and settings.stateless_loader is None:
         raise HardwareNotOffered("hw_firmware_stateless of the image: this host has no such firmware")
     of_host = arch == canonical_arch(settings.arch)

@@ -19,7 +19,7 @@ from minova.objects.hosts.pci import PciDevice
 from minova.objects.network.vif import Vif
 from minova.objects.servers.instance import Instance
 from minova.virt.libvirt.inventory.cpu_traits import traits_of_features
-from minova.virt.libvirt.xml import device_xml, encryption_xml, features_xml, numa_xml
+from minova.virt.libvirt.xml import device_xml, encryption_xml, features_xml, numa_xml, secrets_xml
 from minova.virt.libvirt.xml.disk_xml import Disk, add_disks
 from minova.virt.libvirt.xml.guest import Guest, guest_of, properties_of, require_offered
 from minova.virt.libvirt.xml.host_settings import HostSettings
@@ -84,7 +84,7 @@ def guest_xml(
     _text(domain, "on_reboot", "restart")
     _text(domain, "on_crash", "destroy")
     devices = ET.SubElement(domain, "devices")
-    add_disks(devices, guest, disks)
+    add_disks(devices, guest, disks, instance.uuid)
     if devices.find("disk/boot") is not None:
         # libvirt takes one of them: an order of devices, or a kind of device.
         system = domain.find("os")
@@ -100,6 +100,7 @@ def guest_xml(
             pointer_model=settings.pointer_model,
         )
         features_xml.add_optional_devices(devices, guest.features, kvm=guest.by_kvm)
+        secrets_xml.add_tpm(devices, guest.features, instance.uuid)
         device_xml.add_devices(
             devices, guest.hardware, guest.arch, settings.rng_device, has_screen=bool(settings.vnc_listen)
         )

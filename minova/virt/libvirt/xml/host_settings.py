@@ -27,6 +27,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     - `pointer_model`: of guests with a screen; usbtablet or ps2mouse.
     - `stateless_loader`: the file of UEFI firmware for guests without variables; None: this host has none.
     - `encryption`: how the host encrypts the memory of guests, if it does.
+    - `tpms`: the versions and models of TPMs that the host emulates.
     """
 
     host: str
@@ -59,3 +60,4 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     secure_boot: bool = False
     stateless_loader: str | None = None
     encryption: MemoryEncryption | None = None
+    tpms: frozenset[str] = frozenset()

@@ -1,0 +1,59 @@
+"""Keeps the passphrases of guests' disks and TPMs, and gives them to the host of the server alone."""
+
+from collections.abc import Sequence
+
+from sqlalchemy.orm import Session
+
+from minova import errors
+from minova.conductor.secrets.sealing import Sealing, new_passphrase
+from minova.conductor.tasks.worker import Worker
+from minova.context import RequestContext
+from minova.contracts.conductor.computes.secrets import GuestSecretsApi
+from minova.db.servers import guest_secrets, instances
+from minova.objects.guests.guest_secrets import GuestSecrets, SecretKind
+
+_STATE = "tpm-state"
+
+
+class GuestSecretKeeper(GuestSecretsApi):
+    def __init__(self, worker: Worker, sealing: Sealing) -> None:
+        self._worker = worker
+        self._sealing = sealing
+
+    def guest_secrets(
+        self, ctx: RequestContext, host: str, instance_uuid: str, kinds: tuple[SecretKind, ...]
+    ) -> GuestSecrets:
+        return self._worker.run(lambda session: self._secrets(session, host, instance_uuid, kinds))
+
+    def _secrets(self, session: Session, host: str, uuid: str, kinds: Sequence[SecretKind]) -> GuestSecrets:
+        # Two hosts of a move, or two messages, must get the same passphrase: the lock lets one of them make it.
+        _lock(session, uuid)
+        if not instances.works_on(session, uuid, host):
+            raise errors.StaleAttempt(f"Host {host} has no instance {uuid}")
+        found = guest_secrets.of_instance(session, uuid)
+        made = {kind: new_passphrase() for kind in kinds if kind not in found}
+        sealed = {str(kind): self._sealing.seal(uuid, kind, value) for kind, value in made.items()}
+        guest_secrets.write(session, uuid, sealed, self._worker.at())
+        known = {kind: self._sealing.unseal(uuid, kind, found[kind]) for kind in kinds if kind in found}
+        state = found.get(_STATE) if SecretKind.TPM in kinds else None
+        return GuestSecrets(
+            passphrases={**known, **made},
+            tpm_state=None if state is None else self._sealing.unseal(uuid, _STATE, state),
+        )
+
+    def keep_tpm_state(self, ctx: RequestContext, host: str, instance_uuid: str, state: str) -> None:
+        def keep(session: Session) -> None:
+            if _lock(session, instance_uuid) != host:
+                raise errors.StaleAttempt(f"Host {host} has no instance {instance_uuid}")
+            sealed = self._sealing.seal(instance_uuid, _STATE, state)
+            guest_secrets.write(session, instance_uuid, {_STATE: sealed}, self._worker.at())
+
+        self._worker.run(keep)
+
+
+def _lock(session: Session, uuid: str) -> str | None:
+    """Returns the host in the instance's row. Raises StaleAttempt if there is no such instance."""
+    locked = instances.lock(session, [uuid]).get(uuid)
+    if locked is None or locked.deleted:
+        raise errors.StaleAttempt(f"There is no instance {uuid}")
+    return locked.host

@@ -1,0 +1,34 @@
+"""What encrypts a guest's disks and the state of its TPM. The conductor makes it, and gives it to the server's host alone."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+# Of swtpm 0.7: some 10 KiB. libtpms gives a TPM 128 KiB at most; base64 and swtpm's own encryption add a half.
+MAX_STATE = 512 * 1024
+
+
+class SecretKind(StrEnum):
+    """What a guest has a passphrase for."""
+
+    DISKS = "disks"
+    TPM = "tpm"
+
+
+Passphrase = Annotated[str, Meta(max_length=255)]
+TpmState = Annotated[str, Meta(max_length=MAX_STATE)]
+
+
+class GuestSecrets(msgspec.Struct, frozen=True, kw_only=True):
+    """Passphrases, by what they encrypt. `tpm_state`: the state of the TPM in base64, as its host has encrypted and kept it when
+    the server was shelved.
+    """
+
+    passphrases: dict[SecretKind, Passphrase] = {}
+    tpm_state: TpmState | None = None
+
+    def __repr__(self) -> str:
+        """Without the secrets: it may stand in a log."""
+        return f"GuestSecrets({', '.join(sorted(self.passphrases))})"

@@ -1,0 +1,59 @@
+"""Gives libvirt the secrets of a guest for as long as it needs them: while the guest starts, or until it has arrived."""
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import libvirt
+
+from minova.errors import HypervisorError
+from minova.objects.guests.guest_secrets import SecretKind
+from minova.virt.driver.secrets import SecretSource
+from minova.virt.libvirt.xml.secrets_xml import kinds_of, secret_uuid, secret_xml
+
+
+class LibvirtSecrets:
+    """libvirt keeps these secrets in its memory alone, and shows them to no client."""
+
+    def __init__(self) -> None:
+        self._source: SecretSource | None = None
+
+    def use(self, source: SecretSource) -> None:
+        self._source = source
+
+    @property
+    def source(self) -> SecretSource:
+        if self._source is None:
+            raise HypervisorError("The driver has no source of secrets")
+        return self._source
+
+    def passphrase(self, instance_uuid: str, kind: SecretKind) -> str:
+        return self.source.secrets_of(instance_uuid, [kind]).passphrases[kind]
+
+    @contextmanager
+    def given(self, connection: Any, instance_uuid: str, xml: str) -> Iterator[None]:
+        """`xml`: of the domain that is started meanwhile."""
+        kinds = kinds_of(xml)
+        self.give(connection, instance_uuid, kinds)
+        try:
+            yield
+        finally:
+            self.take(connection, instance_uuid, kinds)
+
+    def give(self, connection: Any, instance_uuid: str, kinds: Collection[SecretKind]) -> None:
+        """Until `take`, or the end of libvirtd. Idempotent."""
+        if not kinds:
+            return
+        secrets = self.source.secrets_of(instance_uuid, kinds)
+        for kind in kinds:
+            secret = connection.secretDefineXML(secret_xml(instance_uuid, kind))
+            secret.setValue(secrets.passphrases[kind].encode())
+
+    def take(self, connection: Any, instance_uuid: str, kinds: Collection[SecretKind] = tuple(SecretKind)) -> None:
+        """Idempotent."""
+        for kind in kinds:
+            try:
+                connection.secretLookupByUUIDString(secret_uuid(instance_uuid, kind)).undefine()
+            except libvirt.libvirtError as error:
+                if error.get_error_code() not in {libvirt.VIR_ERR_NO_SECRET, libvirt.VIR_ERR_NO_SUPPORT}:
+                    raise
