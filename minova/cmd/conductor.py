@@ -260,7 +260,11 @@ def make_manager(
         ),
         broker_probe=probe,
         witnesses=witnesses,
-        compute_nodes=ComputeNodes(worker, audit_results, levels, lambda: int(conf.conductor.max_automatic_removals),
+        compute_nodes=ComputeNodes(
+            worker,
+            audit_results,
+            levels,
+            lambda: int(conf.conductor.max_automatic_removals),
             withheld=frozenset() if sealing else NEED_SECRETS,
         ),
         audit_results=audit_results,

@@ -50,7 +50,15 @@ def deleted_instances(session: Session, before: datetime, limit: int, at: dateti
     connection = session.connection()
     actions = select(InstanceAction.id).where(InstanceAction.instance_uuid.in_(uuids))
     connection.execute(delete(InstanceActionEvent).where(InstanceActionEvent.action_id.in_(actions)))
-    for model in (InstanceAction, InstanceFault, InstanceGroupMember, InstanceTag, InstanceDiagnosis, GuestSecret, Migration):
+    for model in (
+        InstanceAction,
+        InstanceFault,
+        InstanceGroupMember,
+        InstanceTag,
+        InstanceDiagnosis,
+        GuestSecret,
+        Migration,
+    ):
         connection.execute(delete(model).where(model.instance_uuid.in_(uuids)))
     tried = [{"uuid": row.uuid, "purged_at": at} for row in rows if row.attempt]
     if tried:

@@ -64,11 +64,12 @@ def write_with(
     command: Sequence[str],
     limits: Limits,
     *after: str,
-    reading: int | None = None,
+    inherited: Sequence[int] = (),
+    named: str = "{}",
     check: Callable[[], None] | None = None,
 ) -> None:
-    """Run a program on one file: its arguments are `command`, the name of the file, and `after`. The file is created if
-    needed, readable by this user only. `reading` is another descriptor that the program inherits. `check`: as for `copy_with`.
+    """Run a program on one file: its arguments are `command`, the name of the file in the pattern `named`, and `after`. The file
+    is created if needed, readable by this user only. `inherited`: other descriptors that the program gets. `check`: as for `copy_with`.
 
     Raises DiskFull, or HypervisorError with the program's error text if the program fails.
     """
@@ -77,15 +78,14 @@ def write_with(
     try:
         if as_nobody:
             os.fchown(handle, NOBODY, NOBODY)
-        handles = (handle,) if reading is None else (handle, reading)
-        _run([*command, f"/proc/self/fd/{handle}", *after], limits, handles, check)
+        _run([*command, named.format(f"/proc/self/fd/{handle}"), *after], limits, (handle, *inherited), check)
     finally:
         if as_nobody:
             os.fchown(handle, 0, 0)
         os.close(handle)
 
 
-def convert(source: Path, path: Path, command: Sequence[str], limits: Limits) -> None:
+def convert(source: Path, path: Path, command: Sequence[str], limits: Limits, *, inherited: Sequence[int] = ()) -> None:
     """Run a program that reads one file and writes another: its arguments are `command`, the name of the source, and
     the name of the other file.
 
@@ -95,7 +95,7 @@ def convert(source: Path, path: Path, command: Sequence[str], limits: Limits) ->
     try:
         if os.geteuid() == 0:
             os.fchown(handle, NOBODY, NOBODY)
-        write_with(path, [*command, f"/proc/self/fd/{handle}"], limits, reading=handle)
+        write_with(path, [*command, f"/proc/self/fd/{handle}"], limits, inherited=(handle, *inherited))
     finally:
         os.close(handle)
 
@@ -124,13 +124,15 @@ def copy_with(
         os.close(handle)
 
 
-def run(command: Sequence[str], limits: Limits, *, answers: Collection[int] = (0,)) -> int:
+def run(
+    command: Sequence[str], limits: Limits, *, answers: Collection[int] = (0,), inherited: Sequence[int] = ()
+) -> int:
     """Run a program with the rights of the service, because it opens files by their names. Returns its exit code, which
     is one of `answers`.
 
     Raises as `write_with`, and HypervisorError if the command takes longer than its limit of CPU time.
     """
-    started = _started(limited(command, limits, drop_rights=False), ())
+    started = _started(limited(command, limits, drop_rights=False), inherited)
     return _wait(started, command[0], None, float(limits.cpu), answers)
 
 

@@ -50,7 +50,9 @@ class Sealing:
             raise InvalidConfiguration(f"{option}: {getattr(error, 'strerror', None) or error}") from error
         keys = [line for line in lines if line and not line.startswith("#")]
         if not keys:
-            raise InvalidConfiguration(f"{option}: there is no key in it; `minova-manage guest-secrets new-key` prints one")
+            raise InvalidConfiguration(
+                f"{option}: there is no key in it; `minova-manage guest-secrets new-key` prints one"
+            )
         try:
             return cls(keys)
         except ValueError:
@@ -81,7 +83,9 @@ class Sealing:
             raw = base64.b64decode(encoded, validate=True)
             return cipher.decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], _bound_to(instance_uuid, kind)).decode()
         except (InvalidTag, ValueError):
-            raise Conflict(f"The secrets of instance {instance_uuid} in the database are not those of its row") from None
+            raise Conflict(
+                f"The secrets of instance {instance_uuid} in the database are not those of its row"
+            ) from None
 
 
 def _decoded(line: str) -> bytes:

@@ -12,7 +12,7 @@ from minova.db.models import GuestSecret
 def of_instance(session: Session, uuid: str) -> dict[str, str]:
     """Returns {kind: encrypted value}."""
     query = select(GuestSecret.kind, GuestSecret.value).where(GuestSecret.instance_uuid == uuid)
-    return {kind: value for kind, value in session.execute(query)}
+    return {row.kind: row.value for row in session.execute(query)}
 
 
 def write(session: Session, uuid: str, values: Mapping[str, str], at: datetime) -> None:
@@ -23,9 +23,7 @@ def write(session: Session, uuid: str, values: Mapping[str, str], at: datetime) 
     connection.execute(
         delete(GuestSecret).where(GuestSecret.instance_uuid == uuid, GuestSecret.kind.in_(sorted(values)))
     )
-    rows = [
-        {"instance_uuid": uuid, "kind": kind, "value": value, "created_at": at} for kind, value in values.items()
-    ]
+    rows = [{"instance_uuid": uuid, "kind": kind, "value": value, "created_at": at} for kind, value in values.items()]
     connection.execute(insert(GuestSecret), rows)
 
 

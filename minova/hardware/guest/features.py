@@ -133,7 +133,9 @@ def require_agreement(flavor: Flavor, properties: Mapping[str, str]) -> None:
     if disk_format is not None and not features.encrypted_disks:
         raise errors.Invalid("hw:ephemeral_encryption_format needs hw:ephemeral_encryption")
     if disk_format not in {None, LUKS}:
-        raise errors.Invalid(f"hw:ephemeral_encryption_format={disk_format} is not served: disks are encrypted as {LUKS}")
+        raise errors.Invalid(
+            f"hw:ephemeral_encryption_format={disk_format} is not served: disks are encrypted as {LUKS}"
+        )
 
 
 def traits_of_features(features: GuestFeatures) -> frozenset[str]:

@@ -185,7 +185,11 @@ IMAGE_KEYS = _entries(
 )
 # Values that ask for nothing, beside the false ones of flags.
 _NOTHING = {"", "[]", "0", "false", "no", "off", "none"}
-_DEFAULTS = {"hw:tpm_secret_security": "deployment", "hw:mem_encryption_model": "amd-sev", "hw_mem_encryption_model": "amd-sev"}
+_DEFAULTS = {
+    "hw:tpm_secret_security": "deployment",
+    "hw:mem_encryption_model": "amd-sev",
+    "hw_mem_encryption_model": "amd-sev",
+}
 _NEWEST = {**{name: name for name in IMAGE_KEYS}, **OLDER_NAMES}
 
 

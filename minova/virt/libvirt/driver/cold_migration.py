@@ -27,8 +27,8 @@ from minova.virt.libvirt.settings import export_ports_of
 from minova.virt.libvirt.storage.disk_images import Base
 from minova.virt.libvirt.xml.mark import domain_name
 from minova.virt.libvirt.xml.migration_xml import migrated_xml
-from minova.virt.libvirt.xml.system_xml import has_variables
 from minova.virt.libvirt.xml.secrets_xml import tpm_version_of
+from minova.virt.libvirt.xml.system_xml import has_variables
 from minova.virt.namespaces.host_routes import PROC_NET
 
 

@@ -28,8 +28,8 @@ from minova.virt.libvirt.migration.libvirt_files import VARIABLES
 from minova.virt.libvirt.storage.disk_images import Base
 from minova.virt.libvirt.storage.disks import WriteDrive
 from minova.virt.libvirt.xml.mark import domain_name
-from minova.virt.libvirt.xml.system_xml import chosen_of, has_variables
 from minova.virt.libvirt.xml.secrets_xml import tpm_version_of
+from minova.virt.libvirt.xml.system_xml import chosen_of, has_variables
 
 LOG = logging.getLogger(__name__)
 

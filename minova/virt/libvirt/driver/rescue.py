@@ -44,7 +44,7 @@ class LibvirtRescue(LibvirtPower):
                 saved_memory.require_none(domain)
         if self._real:
             self._disks.require_owner(instance.uuid, self._ready().host)
-            self._disks.make_rescue(instance.uuid, Base.of(instance, image_path, image), image)
+            self._disks.make_rescue(instance, Base.of(instance, image_path, image), image)
 
     def rescue(self, instance: Instance, image: Image | None = None) -> PowerState:
         disks: tuple[Disk, ...] = ()
@@ -103,7 +103,8 @@ class LibvirtRescue(LibvirtPower):
             self._disks.require_owner(instance_uuid, self._ready().host)
             self._disks.share_base(instance_uuid)
             rescue, root = self._disks.rescue_disk(instance_uuid), self._disks.root_disk(instance_uuid)
-            domain.attachDeviceFlags(broken_disk.disk_beside(xml, rescue, root), libvirt.VIR_DOMAIN_AFFECT_LIVE)
+            with self._secrets.given(connection, instance_uuid, xml):
+                domain.attachDeviceFlags(broken_disk.disk_beside(xml, rescue, root), libvirt.VIR_DOMAIN_AFFECT_LIVE)
             LOG.info("Instance %s has booted its rescue system, and has its own disk beside it now", instance_uuid)
 
     def _place_before(self, instance_uuid: str) -> RescueDevice | None:

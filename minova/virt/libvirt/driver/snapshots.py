@@ -30,6 +30,8 @@ class LibvirtSnapshots(LibvirtBase):
             write_empty(path, max(instance.flavor.root_gb, 1) * units.Gi)
             return
         self._disks.require_owner(uuid, self._ready().host)
+        if any(disk.is_encrypted for disk in self._disks.plan(instance)):
+            raise errors.HypervisorError("An image of an encrypted disk would not be encrypted")
         with self._host.connection("Snapshot", name) as connection:
             domain = self._own(connection, uuid)
             jobs.require_free(domain)

@@ -22,6 +22,7 @@ _HEADER = struct.Struct(">4sIQIIQ")
 # Version, kind of encryption, incompatible features; and the only one of these that QEMU sets by itself.
 _FEATURES = struct.Struct(">4xI24xI36xQ")
 _DIRTY = 1
+_NONE, _LUKS = 0, 2
 # Magic, number of entries of the L1 table, its offset; and the longest table of QEMU, in bytes.
 _L1 = struct.Struct(">4s32xIQ")
 _L1_LIMIT = 32 << 20
@@ -87,17 +88,24 @@ def holds_data(path: Path) -> bool:
         return any(_read_at(file, offset, entries * 8))
 
 
-def require_own_kind(path: Path) -> None:
+def is_encrypted(path: Path) -> bool:
+    """Whether a qcow2 disk is encrypted as LUKS. Raises FileNotFoundError."""
+    with path.open("rb") as file:
+        head = file.read(_FEATURES.size)
+    return len(head) == _FEATURES.size and head.startswith(_MAGIC) and _FEATURES.unpack(head)[1] == _LUKS
+
+
+def require_own_kind(path: Path, *, encrypted: bool = False) -> None:
     """Raises UnknownDiskFormat unless the qcow2 disk has only features with which minova makes disks: a disk from another
-    host must not name files of this one (an external data file), nor be encrypted. The name of its backing file proves
-    nothing.
+    host must not name files of this one (an external data file). `encrypted`: whether minova would encrypt this disk. The name of
+    its backing file proves nothing.
     """
     with path.open("rb") as file:
         head = file.read(_FEATURES.size)
     if len(head) < _FEATURES.size or _read_header(path) is None:
         raise UnknownDiskFormat(f"{path} has no header of a qcow2 disk")
     version, encryption, incompatible = _FEATURES.unpack(head)
-    if encryption or (version > 2 and incompatible & ~_DIRTY):
+    if encryption not in {_NONE, _LUKS if encrypted else _NONE} or (version > 2 and incompatible & ~_DIRTY):
         raise UnknownDiskFormat(f"{path} has features of qcow2 with which minova makes no disks")
 
 

@@ -80,7 +80,9 @@ def _loaders(root: ET.Element) -> Iterator[str]:
 def _tpms(root: ET.Element) -> Iterator[str]:
     """libvirt offers emulated TPMs where it has found swtpm and swtpm_setup."""
     for tpm in root.findall("devices/tpm[@supported='yes']"):
-        values = {enum.get("name"): {value.text or "" for value in enum.findall("value")} for enum in tpm.findall("enum")}
+        values = {
+            enum.get("name"): {value.text or "" for value in enum.findall("value")} for enum in tpm.findall("enum")
+        }
         if "emulator" in values.get("backendModel", ()):
             yield from values.get("model", ())
             yield from values.get("backendVersion", ())

@@ -76,7 +76,7 @@ def _convert(
             *("--image-opts", source, "-O", "raw"),
         ]
         limits = programs.Limits(cpu=_LIMITS.cpu, within=_LIMITS.within, file_size=size + units.Mi)
-        programs.write_with(part, command, limits, reading=folder, check=check)
+        programs.write_with(part, command, limits, inherited=(folder,), check=check)
 
 
 def _sync(path: Path) -> None:

@@ -21,10 +21,10 @@ from minova.virt.libvirt.migration import libvirt_files
 from minova.virt.libvirt.migration.export_server import Served
 from minova.virt.libvirt.migration.file_bounds import FileBounds
 from minova.virt.libvirt.migration.file_fetch import fetch
-from minova.virt.libvirt.storage import disk_images, disk_owner, fitting
+from minova.virt.libvirt.storage import disk_images, disk_keys, disk_owner, fitting
 from minova.virt.libvirt.storage.disk_images import Base
 from minova.virt.libvirt.storage.disk_owner import DiskOwner, OwnerFile
-from minova.virt.libvirt.storage.disks import DRIVE, Disks, WriteDrive, named_disks
+from minova.virt.libvirt.storage.disks import DRIVE, RESCUE_DISK, Disks, WriteDrive, named_disks
 
 _LOGS = (console_logs.NAME, console_logs.PREVIOUS)
 
@@ -92,7 +92,7 @@ class MovingDisks:
         the folder is another host's or a file exceeds its bound, DiskFull, and as `file_fetch.fetch`.
         """
         files = tuple(map(bounds.of, export.files))
-        folder = self._disks.folder(instance.uuid)
+        folder, passphrase = self._disks.folder(instance.uuid), self._disks.passphrase(instance)
         if base is None and any(file.based for file in export.files):
             raise ImageUnacceptable(f"The disk of instance {instance.uuid} is based on an image that is not here")
         what = f"Disks of instance {instance.uuid} in {self._disks.path}"
@@ -103,14 +103,14 @@ class MovingDisks:
                 path = folder / libvirt_files.arriving(_plain(file.name), attempt)
                 if not path.exists():
                     self._require_room(what, file)
-                    finish = lambda part, file=file: self._finish(part, file, base, bounds)  # noqa: E731
+                    finish = lambda part, file=file: self._finish(part, file, base, bounds, passphrase)  # noqa: E731
                     fetch(path, export, file, key, finish, check)
             with disk_owner.locked(folder) as owner:
                 entry = _require_own(owner, host, attempt)
                 owner.write(msgspec.structs.replace(entry, disk=disk_owner.inode(folder / disk_owner.ROOT_DISK)))
             if base is not None:
                 self._disks.share(folder, base)
-            self._fit(folder, instance)
+            self._fit(instance)
 
     def make_targets(
         self,
@@ -127,7 +127,7 @@ class MovingDisks:
         that is there is this attempt's, and complete: a QEMU that awaits the guest may have it open. Raises as `fetch`.
         """
         folder, what = self._disks.folder(instance.uuid), f"Disks of instance {instance.uuid} in {self._disks.path}"
-        bounds = FileBounds(instance, base)
+        bounds, passphrase = FileBounds(instance, base), self._disks.passphrase(instance)
         files = tuple(map(bounds.of, source.export.files))
         for name, size in source.sizes.items():
             bounds.require_disk(name, size)
@@ -142,14 +142,16 @@ class MovingDisks:
                 path = folder / _plain(name)
                 if not path.exists():
                     self._disks.require_room_for(size, what)
-                    self._make_target(path, formats.get(name), size, base)
+                    self._make_target(path, formats.get(name), size, base, passphrase)
             with disk_owner.locked(folder) as owner:
                 entry = _require_own(owner, host, attempt)
                 owner.write(msgspec.structs.replace(entry, disk=disk_owner.inode(folder / disk_owner.ROOT_DISK)))
         if base is not None:
             self._disks.share(folder, base)
 
-    def _make_target(self, path: Path, written: str | None, size: int, base: Base | None) -> None:
+    def _make_target(
+        self, path: Path, written: str | None, size: int, base: Base | None, passphrase: str | None
+    ) -> None:
         if written != disk_formats.QCOW2:
             part = path.with_name(f"{path.name}.part")
             with part.open("wb") as file:
@@ -157,10 +159,12 @@ class MovingDisks:
                 file.truncate(size)
             self._disks.finish(part, size)
             part.rename(path)
+        elif path.name not in {disk_owner.ROOT_DISK, RESCUE_DISK}:
+            disk_images.empty(path, size, self._disks.finish, passphrase)
         elif base is None:
             raise ImageUnacceptable(f"{path.name} is based on an image that is not here")
         else:
-            disk_images.overlay(path, base, size, lambda inode: None, self._disks.finish)
+            disk_images.overlay(path, base, size, lambda inode: None, self._disks.finish, passphrase)
 
     def own(self, instance_uuid: str, host: str, attempt: int) -> None:
         """Make the disks that are here this host's, in this attempt. Raises as `take_over`."""
@@ -220,16 +224,21 @@ class MovingDisks:
                 )
             )
 
-    def _finish(self, part: Path, file: ExportedFile, base: Base | None, bounds: FileBounds) -> None:
+    def _finish(
+        self, part: Path, file: ExportedFile, base: Base | None, bounds: FileBounds, passphrase: str | None
+    ) -> None:
         if file.format == disk_formats.QCOW2:
-            disk_formats.require_own_kind(part)
+            disk_formats.require_own_kind(part, encrypted=passphrase is not None)
             bounds.require_disk(file.name, disk_formats.virtual_size(part, file.format))
             based = ["-F", base.disk_format, "-b", str(base.path)] if base is not None and file.based else ["-b", ""]
-            programs.write_with(
-                part,
-                ["qemu-img", "rebase", "-q", "-u", "-f", disk_formats.QCOW2, *based],
-                programs.Limits(file_size=file.size + (64 << 20)),
-            )
+            with disk_keys.opened(passphrase if disk_formats.is_encrypted(part) else None) as key:
+                programs.write_with(
+                    part,
+                    ["qemu-img", "rebase", "-q", "-u", *key.opening(disk_formats.QCOW2), *based],
+                    programs.Limits(file_size=file.size + (64 << 20)),
+                    named=key.name,
+                    inherited=key.inherited,
+                )
         self._disks.share_written(part)
 
     def take_over(self, instance: Instance, host: str, attempt: int, write_drive: WriteDrive) -> None:
@@ -244,13 +253,13 @@ class MovingDisks:
             with disk_owner.locked(folder) as owner:
                 taken = owner.hand_over(host, attempt)
                 owner.write(msgspec.structs.replace(taken, drive_is_cd=write_drive.is_cd))
-            self._fit(folder, instance)
+            self._fit(instance)
             if instance.config_drive:
                 disk_images.written(folder / DRIVE, write_drive.write, self._disks.share_written)
 
-    def _fit(self, folder: Path, instance: Instance) -> None:
-        written = disk_owner.written_formats(folder)[disk_owner.ROOT_DISK]
-        fitting.fit(folder, instance, named_disks(instance), written, self._disks.finish)
+    def _fit(self, instance: Instance) -> None:
+        disks, passphrase = self._disks.plan(instance), self._disks.passphrase(instance)
+        fitting.fit(disks, instance, named_disks(instance), self._disks.finish, passphrase)
 
 
 def _require_own(owner: OwnerFile, host: str, attempt: int) -> DiskOwner:

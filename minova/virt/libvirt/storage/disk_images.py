@@ -19,7 +19,8 @@ from minova.objects.catalogue.image_fitness import unfit
 from minova.objects.guests.local_disks import LocalDisk
 from minova.objects.servers.instance import Instance
 from minova.virt import programs
-from minova.virt.libvirt.guest_files.disk_formats import RAW
+from minova.virt.libvirt.guest_files.disk_formats import QCOW2, RAW
+from minova.virt.libvirt.storage import disk_keys
 
 # Limits for the copy of a whole image, which takes long.
 _COPY_CPU, _COPY_WITHIN = 1800, 3600.0
@@ -49,7 +50,14 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
         return cls(path=path.absolute(), disk_format=facts.disk_format, virtual_size=facts.virtual_size)
 
 
-def overlay(path: Path, base: Base, size: int, record_inode: Callable[[int], None], finish: Finish) -> None:
+def overlay(
+    path: Path,
+    base: Base,
+    size: int,
+    record_inode: Callable[[int], None],
+    finish: Finish,
+    passphrase: str | None = None,
+) -> None:
     """Make a qcow2 disk on top of the base image. `record_inode` receives the inode of the disk before the renaming.
 
     With `-u` qemu-img does not open the base, which users have uploaded: its format and size are known from the
@@ -58,14 +66,30 @@ def overlay(path: Path, base: Base, size: int, record_inode: Callable[[int], Non
     if not base.path.is_file():
         raise HypervisorError(f"Base image {base.path} is missing")
     part = path.with_name(f"{path.name}.part")
-    command = ["qemu-img", "create", "-q", "-u", "-f", "qcow2", "-F", base.disk_format, "-b", str(base.path)]
+    command = ["qemu-img", "create", "-q", "-u", "-f", QCOW2, "-F", base.disk_format, "-b", str(base.path)]
     try:
-        programs.write_with(part, command, programs.Limits(), str(size))
+        _create(part, command, size, passphrase)
         finish(part, size)
         record_inode(part.stat().st_ino)
         part.rename(path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def empty(path: Path, size: int, finish: Finish, passphrase: str | None) -> None:
+    """Make a qcow2 disk without content."""
+    part = path.with_name(f"{path.name}.part")
+    try:
+        _create(part, ["qemu-img", "create", "-q", "-f", QCOW2], size, passphrase)
+        finish(part, size)
+        part.rename(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _create(part: Path, command: list[str], size: int, passphrase: str | None) -> None:
+    with disk_keys.opened(passphrase) as key:
+        programs.write_with(part, [*command, *key.making], programs.Limits(), str(size), inherited=key.inherited)
 
 
 def raw_copy(path: Path, base: Base, size: int, record_inode: Callable[[int], None], finish: Finish) -> None:
@@ -121,20 +145,34 @@ def _copy_range(reader: int, writer: int, count: int, at: int) -> int:
         return os.sendfile(writer, reader, at, count)
 
 
-def formatted(path: Path, disk: LocalDisk, name: str, finish: Finish) -> None:
-    """Make a raw file with a file system or swap area. The label of a file system is `ephemeral0` and so on."""
+def formatted(path: Path, disk: LocalDisk, name: str, finish: Finish, passphrase: str | None = None) -> None:
+    """Make a raw file with a file system or swap area, or an encrypted qcow2 disk with it. The label of a file system is `ephemeral0`
+    and so on.
+    """
     part, size = path.with_name(f"{path.name}.part"), disk.size_mb * units.Mi
     label = f"ephemeral{name.removeprefix('disk.eph')}"
     command = ["mkswap"] if disk.is_swap else [f"mkfs.{disk.guest_format}", "-q", "-F", "-L", label]
+    plain = part if passphrase is None else path.with_name(f"{path.name}.empty.part")
     try:
-        with part.open("wb") as file:
+        with plain.open("wb") as file:
             file.truncate(size)
-        part.chmod(0o600)
-        programs.write_with(part, command, programs.Limits(file_size=size))
+        plain.chmod(0o600)
+        programs.write_with(plain, command, programs.Limits(file_size=size))
+        if passphrase is not None:
+            _encrypt(plain, part, size, passphrase)
         finish(part, size)
         part.rename(path)
     finally:
         part.unlink(missing_ok=True)
+        plain.unlink(missing_ok=True)
+
+
+def _encrypt(plain: Path, part: Path, size: int, passphrase: str) -> None:
+    """`plain`: an empty file system, in which there are no secrets yet."""
+    limits = programs.Limits(cpu=_COPY_CPU, within=_COPY_WITHIN, file_size=size + size // 8 + 64 * units.Mi)
+    with disk_keys.opened(passphrase) as key:
+        command = ["qemu-img", "convert", "-q", *key.making, "-f", RAW, "-O", QCOW2]
+        programs.convert(plain, part, command, limits, inherited=key.inherited)
 
 
 def written(path: Path, write: Callable[[Path], None], let_in: Callable[[Path], None]) -> None:

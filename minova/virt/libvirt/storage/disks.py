@@ -26,6 +26,7 @@ from minova.errors import (
     StaleAttempt,
     UnknownDiskFormat,
 )
+from minova.hardware.guest.features import encrypts_disks
 from minova.objects.catalogue.image import Image
 from minova.objects.guests.local_disks import FORMATS, LocalDisk, local_disks
 from minova.objects.servers.disk_export import PciAddresses
@@ -41,6 +42,7 @@ from minova.virt.libvirt.storage import boot_files, disk_images, disk_owner
 from minova.virt.libvirt.storage.disk_images import Base
 from minova.virt.libvirt.storage.disk_owner import DiskOwner, OwnerFile
 from minova.virt.libvirt.xml.disk_xml import Disk
+from minova.virt.libvirt.xml.guest import properties_of
 from minova.virt.libvirt.xml.system_xml import BootFiles
 
 LOG = logging.getLogger(__name__)
@@ -97,11 +99,22 @@ class DiskSettings(msgspec.Struct, frozen=True, kw_only=True):
 _USUAL = DiskSettings()
 
 
+def _no_passphrase(instance_uuid: str) -> str:
+    raise HypervisorError(f"There is no passphrase for the disks of instance {instance_uuid}")
+
+
 class Disks:
     """The disks of one host. Methods raise DiskFull, and HypervisorError if a program fails."""
 
-    def __init__(self, instances_path: Path, settings: DiskSettings = _USUAL) -> None:
+    def __init__(
+        self,
+        instances_path: Path,
+        settings: DiskSettings = _USUAL,
+        passphrase_of: Callable[[str], str] = _no_passphrase,
+    ) -> None:
+        """`passphrase_of`: of the disks of an instance, by its UUID."""
         self.path = instances_path.absolute()
+        self._passphrase_of = passphrase_of
         self._settings = settings
         self._qemu = QemuAccess()
 
@@ -155,14 +168,29 @@ class Disks:
         if instance.config_drive:
             names[DRIVE] = None
         return tuple(
-            Disk(
-                path=str(folder / name),
-                driver_format=written.get(name) or disk_formats.format_of(name, self._settings.images_type),
-                is_cd=name == DRIVE and is_cd,
-                bus=bus,
+            msgspec.structs.replace(
+                self._disk(instance, folder / name, written.get(name)), is_cd=name == DRIVE and is_cd, bus=bus
             )
             for name, bus in names.items()
         )
+
+    def _disk(self, instance: Instance, path: Path, written: str | None) -> Disk:
+        """Only QEMU writes the header of a qcow2 disk, which says whether it is encrypted. The config drive never is: the guest's
+        host has made it, from what the database knows.
+        """
+        encrypts = path.name != DRIVE and encrypts_disks(instance.flavor, properties_of(instance))
+        if written is None:
+            made = disk_formats.QCOW2 if encrypts else disk_formats.format_of(path.name, self._settings.images_type)
+            return Disk(path=str(path), driver_format=made, is_encrypted=encrypts)
+        with suppress(FileNotFoundError):
+            self._qemu.take_back(path)
+            encrypts = written == disk_formats.QCOW2 and disk_formats.is_encrypted(path)
+        return Disk(path=str(path), driver_format=written, is_encrypted=encrypts)
+
+    def passphrase(self, instance: Instance) -> str | None:
+        """Returns that of the instance's disks; None if they are not encrypted. Raises the errors of the source of secrets."""
+        encrypts = encrypts_disks(instance.flavor, properties_of(instance))
+        return self._passphrase_of(instance.uuid) if encrypts else None
 
     def make(
         self,
@@ -186,6 +214,7 @@ class Disks:
                 f"Image of virtual size {base.virtual_size} bytes: larger than the host's disk, and flavor "
                 f"{instance.flavor.name} sets no other size"
             )
+        passphrase = self.passphrase(instance)
         drive_is_cd = write_drive is None or write_drive.is_cd
         formats = {Path(disk.path).name: disk.driver_format for disk in self.plan(instance, drive_is_cd=drive_is_cd)}
         local, root_size = named_disks(instance), instance.flavor.root_gb * units.Gi or base.virtual_size
@@ -198,14 +227,16 @@ class Disks:
             self.share(folder, base)
             record_inode = lambda disk: owner.write(msgspec.structs.replace(taken, disk=disk))  # noqa: E731
             root = folder / disk_owner.ROOT_DISK
-            make_root = disk_images.raw_copy if formats[root.name] == disk_formats.RAW else disk_images.overlay
-            make_root(root, base, root_size, record_inode, self.finish)
+            if formats[root.name] == disk_formats.RAW:
+                disk_images.raw_copy(root, base, root_size, record_inode, self.finish)
+            else:
+                disk_images.overlay(root, base, root_size, record_inode, self.finish, passphrase)
             if taken.former is not None:
                 # The inode of the former disk may belong to another file by now.
                 owner.write(msgspec.structs.replace(taken, disk=disk_owner.inode(root), former=None))
             self._make_boot_files(folder, instance, base.path)
             for name, disk in local.items():
-                disk_images.formatted(folder / name, disk, name, self.finish)
+                disk_images.formatted(folder / name, disk, name, self.finish, passphrase)
             if instance.config_drive and write_drive is not None:
                 disk_images.written(folder / DRIVE, write_drive.write, self._qemu.write)
 
@@ -237,10 +268,11 @@ class Disks:
             disk_images.preallocate(part, size)
         self._qemu.write(part)
 
-    def make_rescue(self, instance_uuid: str, base: Base, image: Image) -> None:
+    def make_rescue(self, instance: Instance, base: Base, image: Image) -> None:
         """Make the disk from which a rescued guest boots anew, as large as its image, and its kernel and ramdisk. The root disk is not
         changed.
         """
+        instance_uuid, passphrase = instance.uuid, self.passphrase(instance)
         folder = self.folder(instance_uuid)
         path = folder / RESCUE_DISK
         written = disk_formats.format_of(RESCUE_DISK, self._settings.images_type)
@@ -250,24 +282,32 @@ class Disks:
                 owner.write(msgspec.structs.replace(entry, formats={**entry.formats, RESCUE_DISK: written}))
             self.share(folder, base)
             disk_images.overlay(
-                path, base, base.virtual_size, lambda inode: None, lambda part, size: self._qemu.write(part)
+                path,
+                base,
+                base.virtual_size,
+                lambda inode: None,
+                lambda part, size: self._qemu.write(part),
+                passphrase,
             )
             boot_files.make(folder, image, base.path, self._qemu.read, rescue=True)
 
     def rescue_disk(self, instance_uuid: str) -> Disk:
         """Returns the disk of `make_rescue`."""
+        path = self.folder(instance_uuid) / RESCUE_DISK
+        self._qemu.take_back(path)
         return Disk(
-            path=str(self.folder(instance_uuid) / RESCUE_DISK),
+            path=str(path),
             driver_format=disk_formats.format_of(RESCUE_DISK, self._settings.images_type),
+            is_encrypted=path.exists() and disk_formats.is_encrypted(path),
         )
 
     def root_disk(self, instance_uuid: str) -> Disk:
         folder = self.folder(instance_uuid)
         written = disk_owner.written_formats(folder).get(disk_owner.ROOT_DISK)
-        return Disk(
-            path=str(folder / disk_owner.ROOT_DISK),
-            driver_format=written or disk_formats.format_of(disk_owner.ROOT_DISK, self._settings.images_type),
-        )
+        path = folder / disk_owner.ROOT_DISK
+        written = written or disk_formats.format_of(path.name, self._settings.images_type)
+        is_encrypted = written == disk_formats.QCOW2 and disk_formats.is_encrypted(path)
+        return Disk(path=str(path), driver_format=written, is_encrypted=is_encrypted)
 
     def rescued(self) -> tuple[str, ...]:
         """Returns the names of the folders with a rescue disk."""

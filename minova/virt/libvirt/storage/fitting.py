@@ -6,6 +6,7 @@ swap              made anew in another size
 """
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from oslo_utils import units
@@ -14,27 +15,49 @@ from minova.objects.guests.local_disks import LocalDisk
 from minova.objects.servers.instance import Instance
 from minova.virt import programs
 from minova.virt.libvirt.guest_files import disk_formats
-from minova.virt.libvirt.storage import disk_images
+from minova.virt.libvirt.storage import disk_images, disk_keys
 from minova.virt.libvirt.storage.disk_images import Finish
 from minova.virt.libvirt.storage.disk_owner import ROOT_DISK
+from minova.virt.libvirt.xml.disk_xml import Disk
 
 
-def fit(folder: Path, instance: Instance, local: dict[str, LocalDisk], root_format: str, finish: Finish) -> None:
-    """`local`: the ephemeral disks and the swap, by their names. Idempotent. Raises DiskFull or HypervisorError."""
-    _grow_root(folder / ROOT_DISK, root_format, instance.flavor.root_gb * units.Gi, finish)
-    for name, disk in local.items():
-        path, size = folder / name, disk.size_mb * units.Mi
-        now = path.stat().st_size if path.exists() else None
-        if now is None or (disk.is_swap and now != size):
-            disk_images.formatted(path, disk, name, finish)
-        elif now < size:
-            os.truncate(path, size)
+def fit(
+    disks: Sequence[Disk],
+    instance: Instance,
+    local: dict[str, LocalDisk],
+    finish: Finish,
+    passphrase: str | None,
+) -> None:
+    """`disks`: the guest's; `local`: the ephemeral ones and the swap, by their names. `passphrase`: of encrypted disks. Idempotent.
+    Raises DiskFull or HypervisorError.
+    """
+    for planned in disks:
+        path = Path(planned.path)
+        key = passphrase if planned.is_encrypted else None
+        disk = local.get(path.name)
+        if path.name == ROOT_DISK:
+            _grow(path, planned.driver_format, instance.flavor.root_gb * units.Gi, finish, key)
+        elif disk is not None:
+            _fit_local(path, disk, planned.driver_format, finish, key)
 
 
-def _grow_root(path: Path, written: str, size: int, finish: Finish) -> None:
-    """A flavor without a size of its own leaves the disk as it is."""
+def _fit_local(path: Path, disk: LocalDisk, written: str, finish: Finish, passphrase: str | None) -> None:
+    size = disk.size_mb * units.Mi
+    now = disk_formats.virtual_size(path, written) if path.exists() else None
+    if now is None or (disk.is_swap and now != size):
+        disk_images.formatted(path, disk, path.name, finish, passphrase)
+    elif now < size and written == disk_formats.RAW:
+        os.truncate(path, size)
+    else:
+        _grow(path, written, size, finish, passphrase)
+
+
+def _grow(path: Path, written: str, size: int, finish: Finish, passphrase: str | None) -> None:
+    """A flavor without a size of its own leaves the root disk as it is."""
     if disk_formats.virtual_size(path, written) < size:
         # The disk and what describes it.
         limits = programs.Limits(file_size=size + size // 8 + 64 * units.Mi)
-        programs.run(["qemu-img", "resize", "-q", "-f", written, str(path), str(size)], limits)
+        with disk_keys.opened(passphrase) as key:
+            command = ["qemu-img", "resize", "-q", *key.opening(written), key.name.format(path), str(size)]
+            programs.run(command, limits, inherited=key.inherited)
         finish(path, size)

@@ -6,6 +6,7 @@ from xml.etree import ElementTree as ET
 from minova.errors import HypervisorError
 from minova.virt.libvirt.xml.device_xml import AGENT_CHANNEL
 from minova.virt.libvirt.xml.disk_xml import Disk
+from minova.virt.libvirt.xml.secrets_xml import decrypt_disk
 
 # What libvirt has added to the domain that runs, and what belongs to the disk from which it boots.
 _OF_THE_OTHER = ("alias", "address", "backingStore", "boot", "source")
@@ -31,7 +32,9 @@ def disk_beside(xml: str, rescue: Disk, root: Disk) -> str:
         raise HypervisorError(f"The domain does not have disk {rescue.path}")
     for child in [child for child in disk if child.tag in _OF_THE_OTHER]:
         disk.remove(child)
-    ET.SubElement(disk, "source", file=root.path)
+    source = ET.SubElement(disk, "source", file=root.path)
+    if root.is_encrypted:
+        decrypt_disk(source, domain.findtext("uuid", ""))
     prefix, taken = target.get("dev", "")[:2], {each.get("dev") for each in domain.findall("devices/disk/target")}
     target.set("dev", next(name for letter in ascii_lowercase if (name := f"{prefix}{letter}") not in taken))
     driver = disk.find("driver")

@@ -1,0 +1,61 @@
+"""How qemu-img makes and opens an encrypted disk: qcow2 with LUKS inside.
+
+The passphrase is in a file without a name, which only the program inherits: no other process sees it among the arguments, and no
+disk has it.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+# Milliseconds that making a passphrase slow to try takes. Nobody tries 256 random bits.
+_ITERATE_FOR = 10
+
+
+class DiskKey(NamedTuple):
+    """`handle`: the open file with the passphrase; None: the disk is not encrypted."""
+
+    handle: int | None = None
+
+    @property
+    def inherited(self) -> tuple[int, ...]:
+        return () if self.handle is None else (self.handle,)
+
+    @property
+    def making(self) -> list[str]:
+        """Arguments of `qemu-img create` and `convert` for the disk that they make."""
+        if self.handle is None:
+            return []
+        return [*self._secret, "-o", f"encrypt.format=luks,encrypt.key-secret=key,encrypt.iter-time={_ITERATE_FOR}"]
+
+    def opening(self, disk_format: str) -> list[str]:
+        """Arguments for a disk that is there; its name follows as `name`."""
+        return ["-f", disk_format] if self.handle is None else [*self._secret, "--image-opts"]
+
+    @property
+    def name(self) -> str:
+        """How an existing disk is named, as a pattern for its file."""
+        if self.handle is None:
+            return "{}"
+        return "driver=qcow2,file.driver=file,file.filename={},encrypt.key-secret=key"
+
+    @property
+    def _secret(self) -> list[str]:
+        return ["--object", f"secret,id=key,file=/proc/self/fd/{self.handle}"]
+
+
+PLAIN = DiskKey()
+
+
+@contextmanager
+def opened(passphrase: str | None) -> Iterator[DiskKey]:
+    if passphrase is None:
+        yield PLAIN
+        return
+    handle = os.memfd_create("key")
+    try:
+        os.write(handle, passphrase.encode())
+        yield DiskKey(handle)
+    finally:
+        os.close(handle)

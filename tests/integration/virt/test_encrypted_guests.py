@@ -1,0 +1,138 @@
+"""Guests with encrypted disks and TPMs on real libvirt, QEMU and swtpm."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import libvirt
+import msgspec
+import pytest
+
+from minova.hardware.guest.features import TPM_2_0
+from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
+from minova.objects.guests.guest_secrets import SecretKind
+from minova.objects.guests.local_disks import to_metadata
+from minova.objects.servers.states import PowerState
+from minova.virt.libvirt.guest_files import tpm_files
+from tests.integration.virt.kept_secrets import KeptSecrets
+from tests.integration.virt.test_guest import instance, load, remove_all
+from tests.integration.virt.test_guest_hardware import DIVISION, Guest
+from tests.servers.libvirtd import Libvirtd
+
+pytestmark = pytest.mark.timeout(600)
+ENCRYPTED = {"hw:ephemeral_encryption": "true", "hw:ephemeral_encryption_format": "luks"}
+WITH_TPM = {"hw:tpm_version": "2.0", "hw:tpm_model": "tpm-crb"}
+FLAVOR = Flavor(flavorid="1", name="nano", vcpus=1, memory_mb=128, root_gb=1, extra_specs=WITH_TPM)
+MAGIC = "written by the guest in plain text"
+
+
+def flavor(specs: dict[str, str], **more: Any) -> Flavor:
+    return msgspec.structs.replace(FLAVOR, extra_specs=specs, **more)
+
+
+@contextmanager
+def guest(folder: Path, libvirtd: Libvirtd, file: Path, of: Flavor, *, run: bool = True) -> Iterator[tuple[Guest, KeptSecrets]]:
+    kept = KeptSecrets()
+    driver = load(folder, libvirtd.uri, swtpm_enabled=True)
+    driver.use_secrets(kept)
+    metadata = to_metadata(DIVISION) if of.ephemeral_gb else {}
+    one = instance(image=Image(id="i", disk_format="qcow2"), flavor=of, system_metadata=metadata)
+    try:
+        driver.prepare(one, driver.available_nodes()[0], 1, file)
+        if run:
+            driver.power_on(one)
+        yield Guest(driver, libvirtd, folder, one), kept
+    finally:
+        remove_all(driver)
+        driver.close()
+
+
+def state_of(vm: Guest) -> bytes | None:
+    with connected(vm.libvirtd) as connection:
+        return tpm_files.read(connection, vm.instance.uuid, TPM_2_0)
+
+
+@contextmanager
+def connected(libvirtd: Libvirtd) -> Iterator[Any]:
+    connection = libvirt.open(libvirtd.uri)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def test_a_tpm_keeps_its_state_until_a_rebuild(tmp_path: Path, libvirtd: Libvirtd, guest_image: Path) -> None:
+    with guest(tmp_path, libvirtd, guest_image, FLAVOR) as (vm, kept):
+        (tpm,) = vm.xml().findall("devices/tpm")
+        assert tpm.get("model") == "tpm-crb"
+        with connected(libvirtd) as connection:
+            # libvirt has forgotten the passphrase as soon as swtpm has it.
+            assert connection.listSecrets() == []
+        vm.driver.power_off(vm.instance.uuid)
+        first = state_of(vm)
+        assert first is not None
+        # The state is encrypted: one with another passphrase does not start.
+        passphrase = kept.made.pop((vm.instance.uuid, SecretKind.TPM))
+        with pytest.raises(Exception, match="tpm"):
+            vm.driver.power_on(vm.instance)
+        kept.made[vm.instance.uuid, SecretKind.TPM] = passphrase
+        assert vm.driver.start(vm.instance) is PowerState.RUNNING
+        vm.driver.power_off(vm.instance.uuid)
+        assert state_of(vm) is not None
+
+        # Shelved: the state goes with the secrets, and comes back.
+        kept.tpm_states[vm.instance.uuid] = shelved = str(vm.driver.tpm_state(vm.instance))
+        vm.driver.destroy(vm.instance.uuid)
+        assert state_of(vm) is None
+        vm.driver.prepare(vm.instance, vm.driver.available_nodes()[0], 2, guest_image)
+        assert vm.driver.tpm_state(vm.instance) == shelved
+        assert vm.driver.power_on(vm.instance) is PowerState.RUNNING
+
+        vm.driver.rebuild(vm.instance, guest_image)
+        assert state_of(vm) is None
+        assert vm.driver.power_on(vm.instance) is PowerState.RUNNING
+        vm.driver.power_off(vm.instance.uuid)
+        assert state_of(vm) not in {None, first}
+
+
+def test_encrypted_disks_are_unreadable_without_their_secret(tmp_path: Path, libvirtd: Libvirtd, guest_image: Path) -> None:
+    of = flavor(ENCRYPTED, ephemeral_gb=1, swap=32)
+    with guest(tmp_path, libvirtd, guest_image, of) as (vm, kept):
+        vm.ready(1)
+        disks = sorted(path for path in vm.folder.iterdir() if path.name.startswith("disk"))
+        assert [path.name for path in disks] == ["disk", "disk.eph0", "disk.eph1", "disk.swap"]
+        assert vm.ask("findfs LABEL=ephemeral0").startswith("/dev/vd")
+        written = f"mount $(findfs LABEL=ephemeral1) /disk && echo {MAGIC} >/disk/file && umount /disk && sync && echo done"
+        assert vm.ask(written) == "done"
+        vm.driver.power_off(vm.instance.uuid)
+        for disk in disks:
+            assert MAGIC.encode() not in disk.read_bytes()
+            opened = ["qemu-io", "-U", "-r", "-f", "qcow2", "-c", "read 0 512", str(disk)]
+            refused = subprocess.run(opened, capture_output=True, text=True)
+            assert refused.returncode
+            assert "encrypt.key-secret" in refused.stderr
+            assert read_with(disk, "0" * 64).returncode
+            assert read_with(disk, kept.made[vm.instance.uuid, SecretKind.DISKS]).returncode == 0
+        assert vm.driver.hard_reboot(vm.instance) is PowerState.RUNNING
+        vm.ready(2)
+        assert vm.ask("mount $(findfs LABEL=ephemeral1) /disk && cat /disk/file; umount /disk") == MAGIC
+        with connected(libvirtd) as connection:
+            assert connection.listSecrets() == []
+
+
+def read_with(disk: Path, passphrase: str) -> "subprocess.CompletedProcess[str]":
+    file = disk.with_name("passphrase")
+    file.write_text(passphrase)
+    image = f"driver=qcow2,file.filename={disk},encrypt.key-secret=key"
+    key = f"secret,id=key,file={file}"
+    try:
+        return subprocess.run(
+            ["qemu-io", "-U", "-r", "--object", key, "--image-opts", "-c", "read 0 512", image],
+            capture_output=True,
+            text=True,
+        )
+    finally:
+        file.unlink()
