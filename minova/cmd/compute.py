@@ -19,6 +19,7 @@ from minova.compute.actions.runner import InstanceActions
 from minova.compute.adoptions import Adoptions
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.guest_records import GuestRecords
+from minova.compute.guest_secrets import HostSecrets
 from minova.compute.host_identity import IdentifiedConductor, LocalIdentity
 from minova.compute.images.cache import ImageCache
 from minova.compute.images.uploads import ImageUploads, Uploads
@@ -130,6 +131,8 @@ def make_manager(
     guarded, guarded_conductor = gate.guard(driver), gate.guard(conductor)
     workers = Workers(conf.max_concurrent_builds, spawn, conf.max_concurrent_guest_starts)
     repeat = ConductorRetry(_pause_of(stopping), safe_mode=safe_mode)
+    secrets = HostSecrets(host, guarded_conductor, repeat)
+    driver.use_secrets(secrets)
     monitors = Monitors(conf.compute_monitors, guarded, source=conf.compute_driver, clock=clock)
     nodes = Nodes(settings_from(conf, host), guarded, guarded_conductor, monitors.metrics, repeat, records.all)
     power_states = PowerStates(host, guarded_conductor, guarded.guest_state)
@@ -180,6 +183,7 @@ def make_manager(
             snapshots,
             progress,
             builder.removals,
+            secrets,
             builder.vif_plug_waiter,
             bases,
         ),

@@ -61,8 +61,6 @@ from minova.conductor.notifications.instances import Notifications
 from minova.conductor.purge import Purge
 from minova.conductor.quotas import Quotas
 from minova.conductor.reconcile import Reconcile
-from minova.conductor.secrets.guest_secrets import GuestSecretKeeper
-from minova.conductor.secrets.sealing import Sealing
 from minova.conductor.servers.attributes import ServerAttributes
 from minova.conductor.servers.build import BuildInstances
 from minova.conductor.servers.builds.failed_attempts import FailedAttempts
@@ -75,7 +73,9 @@ from minova.conductor.servers.task_handlers import task_registry
 from minova.conductor.servers.terminate import Terminate
 from minova.conductor.tasks.worker import Spawn, Worker
 from minova.conductor.tokens.console_tokens import Consoles
+from minova.conductor.tokens.guest_secrets import GuestSecretKeeper
 from minova.conductor.tokens.image_tokens import ImageTokens
+from minova.conductor.tokens.sealing import Sealing
 from minova.conductor.unexpected.guest_reports import GuestReports
 from minova.conductor.unexpected.images import ImageReports
 from minova.context import service_context

@@ -41,7 +41,6 @@ from minova.conductor.network.tags import NetworkTags
 from minova.conductor.purge import HISTORY_INTERVAL, PURGE_INTERVAL, TRIM_INTERVAL, Purge
 from minova.conductor.quotas import Quotas
 from minova.conductor.reconcile import Reconcile
-from minova.conductor.secrets.guest_secrets import GuestSecretKeeper
 from minova.conductor.servers.attributes import ServerAttributes
 from minova.conductor.servers.builds.reports import BuildReports
 from minova.conductor.servers.create import Servers
@@ -51,6 +50,7 @@ from minova.conductor.servers.migrations import Migrations
 from minova.conductor.servers.terminate import Terminate
 from minova.conductor.tasks.worker import Worker
 from minova.conductor.tokens.console_tokens import Consoles
+from minova.conductor.tokens.guest_secrets import GuestSecretKeeper
 from minova.conductor.tokens.image_tokens import REFRESH_INTERVAL, ImageTokens
 from minova.conductor.unexpected.guest_reports import GuestReports
 from minova.conductor.unexpected.images import ImageReports

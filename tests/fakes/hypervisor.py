@@ -22,6 +22,7 @@ from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
 from minova.virt.driver.disks import LeftDisks
 from minova.virt.driver.domains import NO_DATA, NO_ROW, GuestData, RowHost
+from minova.virt.driver.secrets import SecretSource
 from tests.fakes.immovable import Immovable
 
 
@@ -58,6 +59,9 @@ class Hypervisor(Immovable):
         self.lost_bases: dict[str, Path] = {}
         self.cpus: CpuTimes | None = None
         self.shared = False
+        self.secrets: SecretSource | None = None
+        # By instance, in base64.
+        self.tpm_states: dict[str, str] = {}
         self.present_bridges: dict[str, str] = {}
         self.owned: set[str] = set()
         self.disks_left: list[LeftDisks] = []
@@ -78,6 +82,12 @@ class Hypervisor(Immovable):
     def _note(self, operation: str) -> None:
         self.calls.append(operation)
         self.on_call(operation)
+
+    def use_secrets(self, source: SecretSource) -> None:
+        self.secrets = source
+
+    def tpm_state(self, instance: Instance) -> str | None:
+        return self.tpm_states.get(instance.uuid)
 
     # -- what tests do ---------------------------------------------------------------------------------------------
 

@@ -220,6 +220,14 @@ def test_a_token_is_had_for_own_instances_alone(rogue: Rogue) -> None:
     rogue.assert_nothing_changed()
 
 
+def test_secrets_are_had_for_own_instances_alone(rogue: Rogue) -> None:
+    for host in ("rogue", "victim"):
+        arguments = {"instance_uuid": rogue.victim, "host": host, "kinds": ["disks", "tpm"]}
+        answer = rogue.call("conductor", ConductorApi, methods_of(ConductorApi)["guest_secrets"], arguments)
+        assert type(answer).__name__.startswith(("StaleAttempt", "Forbidden")), answer
+    rogue.assert_nothing_changed()
+
+
 def test_a_token_gives_the_bytes_of_own_images_alone(rogue: Rogue) -> None:
     own, other = _image_of(rogue.cluster, rogue.own), _image_of(rogue.cluster, rogue.victim)
     token = rogue.token(rogue.own, own)

@@ -22,6 +22,7 @@ from minova.compute.actions.power import Power
 from minova.compute.actions.rebuild import Rebuild
 from minova.compute.actions.rescue import Rescue
 from minova.compute.actions.shelving import Disks, Shelving
+from minova.compute.guest_secrets import HostSecrets
 from minova.compute.instances.base_images import BaseImages
 from minova.compute.instances.builds import Images
 from minova.compute.instances.vif_plug_waiter import VifPlugWaiter
@@ -45,6 +46,7 @@ class Operations:
         snapshots: Snapshots,
         progress: Progress,
         disks: Disks,
+        secrets: HostSecrets,
         vif_plug_waiter: VifPlugWaiter | None = None,
         bases: BaseImages | None = None,
     ) -> None:
@@ -59,7 +61,7 @@ class Operations:
             **Password(driver, power).operations(),
             **GuestInterfaces(driver, power, progress, waiter).operations(),
             **snapshots.operations(),
-            **Shelving(driver, power, snapshots, disks).operations(),
+            **Shelving(driver, power, snapshots, disks, secrets).operations(),
             SOFT_DELETE.kind: power.stop,
             RESTORE.kind: power.start,
         }

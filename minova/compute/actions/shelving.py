@@ -7,6 +7,7 @@ from minova import errors
 from minova.compute.actions.action_run import ActionRun, Operation
 from minova.compute.actions.images import Snapshots, Steps
 from minova.compute.actions.power import Power
+from minova.compute.guest_secrets import HostSecrets
 from minova.context import RequestContext
 from minova.objects.actions.power_rules import ON
 from minova.objects.actions.shelving import SHELVE, SHELVE_OFFLOAD, UNSHELVE
@@ -29,11 +30,12 @@ class Disks(Protocol):
 
 
 class Shelving:
-    def __init__(self, driver: Driver, power: Power, snapshots: Snapshots, disks: Disks) -> None:
+    def __init__(self, driver: Driver, power: Power, snapshots: Snapshots, disks: Disks, secrets: HostSecrets) -> None:
         self._driver = driver
         self._power = power
         self._snapshots = snapshots
         self._disks = disks
+        self._secrets = secrets
 
     def operations(self) -> Mapping[str, Operation]:
         return {SHELVE.kind: self._shelve, SHELVE_OFFLOAD.kind: self._offload, UNSHELVE.kind: self._power.start}
@@ -55,7 +57,7 @@ class Shelving:
         return self._snapshots.take(run, Steps(pending, uploading))
 
     def _offload(self, run: ActionRun) -> PowerState:
-        """Remove everything of the guest but its image. Raises Conflict if the guest runs: its disk is newer then. Raises
+        """Remove everything of the guest but its image and the state of its TPM, which a conductor keeps. Raises Conflict if the guest runs: its disk is newer then. Raises
         SavedMemoryKept if an overlay of a snapshot is open beside its disk, which may have later writes than the image.
         Raises SavedMemoryKept if its memory is saved, unless the user has shelved it while it was suspended.
         """
@@ -70,6 +72,7 @@ class Shelving:
                 )
             if not self._disks.was_shelved_suspended(uuid):
                 self._require_no_saved_memory(uuid)
+            self._secrets.keep_tpm(run.ctx, self._driver, run.instance)
         self._driver.power_off(uuid)
         self._disks.remove_disks(run.ctx, uuid)
         return PowerState.SHUTDOWN

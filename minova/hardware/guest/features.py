@@ -53,6 +53,7 @@ class GuestFeatures(msgspec.Struct, frozen=True, kw_only=True):
     - `input_bus`: of a tablet and a keyboard; usb or virtio.
     - `pointer_model`: usbtablet, or None: what the host's `pointer_model` says.
     - `tpm_version`: 1.2 or 2.0; `tpm_model`: of such a TPM.
+    - `encryption_format`: of encrypted disks, if flavor or image name it; LUKS in any case.
     """
 
     windows: bool = False
@@ -73,6 +74,7 @@ class GuestFeatures(msgspec.Struct, frozen=True, kw_only=True):
     tpm_version: str | None = None
     tpm_model: str = TPM_TIS
     encrypted_disks: bool = False
+    encryption_format: str | None = None
 
 
 def guest_features(flavor: Flavor, properties: Mapping[str, str]) -> GuestFeatures:
@@ -100,6 +102,7 @@ def guest_features(flavor: Flavor, properties: Mapping[str, str]) -> GuestFeatur
         tpm_version=_either(specs, image, "tpm_version"),
         tpm_model=_either(specs, image, "tpm_model") or TPM_TIS,
         encrypted_disks=encrypts_disks(flavor, properties),
+        encryption_format=_either(specs, image, "ephemeral_encryption_format"),
     )
 
 
@@ -129,7 +132,7 @@ def require_agreement(flavor: Flavor, properties: Mapping[str, str]) -> None:
     if features.stateless_firmware:
         _require_firmware(specs, image)
     _require_tpm(features, specs, image)
-    disk_format = _either(specs, image, "ephemeral_encryption_format")
+    disk_format = features.encryption_format
     if disk_format is not None and not features.encrypted_disks:
         raise errors.Invalid("hw:ephemeral_encryption_format needs hw:ephemeral_encryption")
     if disk_format not in {None, LUKS}:
@@ -155,7 +158,7 @@ def traits_of_features(features: GuestFeatures) -> frozenset[str]:
     if features.tpm_version is not None:
         needed |= {TPM_TRAITS[features.tpm_version], TPM_TRAITS[features.tpm_model]}
     if features.encrypted_disks:
-        needed |= {ENCRYPTED_DISKS, ENCRYPTED_DISKS_LUKS}
+        needed |= {ENCRYPTED_DISKS, *([ENCRYPTED_DISKS_LUKS] if features.encryption_format == LUKS else [])}
     if features.address_mode is not None:
         mode = "PASSTHROUGH" if features.address_mode == "passthrough" else "EMULATED"
         needed.add(f"COMPUTE_ADDRESS_SPACE_{mode}")

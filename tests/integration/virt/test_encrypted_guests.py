@@ -34,7 +34,9 @@ def flavor(specs: dict[str, str], **more: Any) -> Flavor:
 
 
 @contextmanager
-def guest(folder: Path, libvirtd: Libvirtd, file: Path, of: Flavor, *, run: bool = True) -> Iterator[tuple[Guest, KeptSecrets]]:
+def guest(
+    folder: Path, libvirtd: Libvirtd, file: Path, of: Flavor, *, run: bool = True
+) -> Iterator[tuple[Guest, KeptSecrets]]:
     kept = KeptSecrets()
     driver = load(folder, libvirtd.uri, swtpm_enabled=True)
     driver.use_secrets(kept)
@@ -98,14 +100,18 @@ def test_a_tpm_keeps_its_state_until_a_rebuild(tmp_path: Path, libvirtd: Libvirt
         assert state_of(vm) not in {None, first}
 
 
-def test_encrypted_disks_are_unreadable_without_their_secret(tmp_path: Path, libvirtd: Libvirtd, guest_image: Path) -> None:
+def test_encrypted_disks_are_unreadable_without_their_secret(
+    tmp_path: Path, libvirtd: Libvirtd, guest_image: Path
+) -> None:
     of = flavor(ENCRYPTED, ephemeral_gb=1, swap=32)
     with guest(tmp_path, libvirtd, guest_image, of) as (vm, kept):
         vm.ready(1)
         disks = sorted(path for path in vm.folder.iterdir() if path.name.startswith("disk"))
         assert [path.name for path in disks] == ["disk", "disk.eph0", "disk.eph1", "disk.swap"]
         assert vm.ask("findfs LABEL=ephemeral0").startswith("/dev/vd")
-        written = f"mount $(findfs LABEL=ephemeral1) /disk && echo {MAGIC} >/disk/file && umount /disk && sync && echo done"
+        written = (
+            f"mount $(findfs LABEL=ephemeral1) /disk && echo {MAGIC} >/disk/file && umount /disk && sync && echo done"
+        )
         assert vm.ask(written) == "done"
         vm.driver.power_off(vm.instance.uuid)
         for disk in disks:

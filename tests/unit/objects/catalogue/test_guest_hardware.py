@@ -64,8 +64,6 @@ CONTRADICTIONS = [
     ({}, {"hw:watchdog_action": "x"}, "Flavor extra spec hw:watchdog_action: 'x'"),
     ({}, {"hw_rng:rate_bytes": "-1"}, "Flavor extra spec hw_rng:rate_bytes: '-1'"),
     ({}, {"hw_video:ram_max_mb": "9" * 5000}, "Flavor extra spec hw_video:ram_max_mb: '9"),
-    ({"hw_tpm_version": "2.0"}, {}, "Image property hw_tpm_version: virtual TPMs are not served: .*key manager"),
-    ({}, {"hw:tpm_version": "2.0"}, "Flavor extra spec hw:tpm_version: virtual TPMs are not served: .*key manager"),
 ]
 TRAITS = [
     ({}, set()),

@@ -9,12 +9,14 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import guest_data, servers
+from minova.api.compute.servers.actions.secrets import require_evacuable
 from minova.api.compute.servers.attributes.diagnosis import redact_for
 from minova.api.http.call import Call
 from minova.api.http.microversions import History, added, changed, removed
 from minova.api.http.structs import Boolean, is_true
 from minova.codecs import Decoder
 from minova.db.api_queries import services as read_services
+from minova.db.servers import instances
 from minova.objects.requests.diagnosis import ScheduleAnswer
 from minova.objects.requests.evacuation import ACTION, EvacuationRequest
 
@@ -51,6 +53,7 @@ def evacuate(api: Collaborators, call: Call, body: Any) -> dict[str, Any] | None
     """
     with api.db.read() as session:
         row = servers.find(call, session)
+        require_evacuable(instances.by_uuids(session, [row.uuid], networks=False)[row.uuid])
         request = requested(call, session, body)
     api.conductor.evacuate_server(call.ctx, instance_uuid=row.uuid, request=request, override_lock=call.ctx.is_admin)
     call.response.status = 200
@@ -62,6 +65,7 @@ def dry_run(api: Collaborators, call: Call, body: Any) -> dict[str, Any]:
     """Raises as `evacuate`."""
     with api.db.read() as session:
         row = servers.find(call, session)
+        require_evacuable(instances.by_uuids(session, [row.uuid], networks=False)[row.uuid])
         request = requested(call, session, body)
     return dry_run_answer(call, api.conductor.preview_evacuation(call.ctx, instance_uuid=row.uuid, request=request))
 

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers.actions.completion import Begin, Complete
+from minova.api.compute.servers.actions.secrets import require_image_allowed
 from minova.api.http import names
 from minova.api.http.call import Call
 from minova.db import quotas
@@ -41,12 +42,14 @@ def image_of(
     `metadata`: as in Nova, does not replace properties that describe the server, except `image_type`.
     `more`: further properties that describe the server.
 
-    Raises Forbidden if there are too many metadata, BadRequest if the name is invalid.
+    Raises Forbidden if there are too many metadata, BadRequest if the name is invalid, Conflict if the disks are encrypted.
     """
     limit = quotas.limits_of(session, conf, call.ctx.project_id)["metadata_items"]
     if UNLIMITED != limit < len(metadata):
         raise errors.Forbidden(f"Maximum number of metadata items exceeds {limit}.")
-    base = instances.by_uuids(session, [row.uuid], networks=False)[row.uuid].image
+    instance = instances.by_uuids(session, [row.uuid], networks=False)[row.uuid]
+    require_image_allowed(instance)
+    base = instance.image
     own: dict[str, Any] = {"instance_uuid": row.uuid, "user_id": call.ctx.user_id}
     # As Nova's libvirt driver writes them.
     own |= {"owner_id": row.project_id, "image_location": "snapshot", "image_state": "available"}

@@ -11,6 +11,7 @@ from minova import errors
 from minova.api.compute import flavors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers.actions.completion import Begin, Complete
+from minova.api.compute.servers.actions.secrets import require_same_encryption
 from minova.api.compute.servers.new_server import Text255
 from minova.api.http.call import Call
 from minova.api.http.microversions import History, added, changed, removed
@@ -74,6 +75,7 @@ def _resize(api: Collaborators, call: Call, session: Session, row: InstanceRow, 
     _check_sizes(instance.flavor, flavor)
     require_served(flavor.extra_specs, {})
     require_agreement_of(flavor, instance.image)
+    require_same_encryption(instance, flavor)
     host_needs(flavor, instance.image, api.conf.pci.alias)
     wanted = MoveRequest(
         flavor=flavor,

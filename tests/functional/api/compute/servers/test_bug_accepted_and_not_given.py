@@ -11,8 +11,11 @@ FLAVORS: list[dict[str, str]] = [
     # Without UEFI; and a model that is not served.
     {"hw:mem_encryption": "true"},
     {"hw:mem_encryption_model": "amd-sev-snp", "hw:mem_encryption": "true"},
-    {"hw:ephemeral_encryption": "true"},
+    {"hw:ephemeral_encryption_format": "plain", "hw:ephemeral_encryption": "true"},
     {"hw:ephemeral_encryption_format": "luks"},
+    {"hw:tpm_model": "tpm-crb"},
+    {"hw:tpm_model": "tpm-crb", "hw:tpm_version": "1.2"},
+    {"hw:tpm_secret_security": "user", "hw:tpm_version": "2.0"},
     {"accel:device_profile": "gpu"},
     {"hw:pmem": "small"},
     {"hw:redirected_usb_ports": "2"},
@@ -20,7 +23,7 @@ FLAVORS: list[dict[str, str]] = [
 ]
 IMAGES: list[dict[str, Any]] = [
     {"hw_mem_encryption": "true", **UEFI},
-    {"hw_ephemeral_encryption": "true"},
+    {"hw_ephemeral_encryption_secret_uuid": "4711"},
     {"hw_firmware_stateless": "true"},
     {"hw_firmware_stateless": "true", "os_secure_boot": "required", **UEFI},
     {"img_signature": "c2lnbmF0dXJl"},

@@ -42,6 +42,8 @@ def test_what_guests_may_have_on_a_host() -> None:
         *(f"COMPUTE_SOUND_MODEL_{model}" for model in ("SB16", "ES1370", "AC97", "ICH6", "ICH9", "USB")),
         "COMPUTE_USB_MODEL_NEC_XHCI",
         "COMPUTE_USB_MODEL_QEMU_XHCI",
+        "COMPUTE_EPHEMERAL_ENCRYPTION",
+        "COMPUTE_EPHEMERAL_ENCRYPTION_LUKS",
         "COMPUTE_NET_VIRTIO_PACKED",
         "COMPUTE_VIOMMU_MODEL_INTEL",
     }

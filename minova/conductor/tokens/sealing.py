@@ -21,11 +21,6 @@ from minova.errors import Conflict, InvalidConfiguration
 _KEY_BYTES, _NONCE_BYTES = 32, 12
 
 
-def new_key() -> str:
-    """Returns a line for the file of keys."""
-    return base64.b64encode(secrets.token_bytes(_KEY_BYTES)).decode()
-
-
 def new_passphrase() -> str:
     """Returns 256 random bits as printable text: QEMU and swtpm read it from a file or a libvirt secret."""
     return secrets.token_hex(32)
@@ -50,9 +45,7 @@ class Sealing:
             raise InvalidConfiguration(f"{option}: {getattr(error, 'strerror', None) or error}") from error
         keys = [line for line in lines if line and not line.startswith("#")]
         if not keys:
-            raise InvalidConfiguration(
-                f"{option}: there is no key in it; `minova-manage guest-secrets new-key` prints one"
-            )
+            raise InvalidConfiguration(f"{option}: there is no key in it; `openssl rand -base64 32` prints one")
         try:
             return cls(keys)
         except ValueError:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.conductor.secrets.sealing import Sealing, new_passphrase
 from minova.conductor.tasks.worker import Worker
+from minova.conductor.tokens.sealing import Sealing, new_passphrase
 from minova.context import RequestContext
 from minova.contracts.conductor.computes.secrets import GuestSecretsApi
 from minova.db.servers import guest_secrets, instances

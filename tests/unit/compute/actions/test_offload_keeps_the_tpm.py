@@ -1,0 +1,39 @@
+"""The offload of a shelved server keeps the state of its TPM with a conductor before it removes the guest."""
+
+from minova import errors
+from minova.objects.actions.shelving import SHELVE_OFFLOAD
+from minova.objects.catalogue.image import Image
+from minova.objects.guests.guest_secrets import SecretKind
+from minova.objects.servers.states import PowerState, VmState
+from tests.fakes.computes import Compute
+from tests.unit.compute.actions.test_runner import ask, state
+
+STATE = "c3RhdGU="
+
+
+def test_a_guest_stays_until_the_state_of_its_tpm_is_kept() -> None:
+    compute = Compute().start()
+    compute.boot("i", image=Image(id="own"))
+    compute.conductor.change("i", vm_state=VmState.SHELVED)
+    compute.hypervisor.turn("i", PowerState.SHUTDOWN)
+    compute.hypervisor.tpm_states["i"] = STATE
+    compute.hypervisor.destroyed.clear()
+    usual = compute.conductor.on_call
+
+    def refuse(method: str) -> None:
+        if method == "keep_tpm_state":
+            raise errors.Conflict("no key")
+
+    compute.conductor.on_call = refuse
+    ask(compute, SHELVE_OFFLOAD, 1)
+    assert compute.hypervisor.destroyed == []
+    assert state(compute)[:2] == (VmState.SHELVED, None)
+    assert compute.conductor.untouched == [True]
+
+    compute.conductor.on_call = usual
+    ask(compute, SHELVE_OFFLOAD, 2)
+    assert compute.conductor.tpm_states == {"i": STATE}
+    assert compute.domains() == {}
+    # The driver of the next host gets it with the secrets.
+    assert compute.hypervisor.secrets is not None
+    assert compute.hypervisor.secrets.secrets_of("i", [SecretKind.TPM]).tpm_state == STATE
