@@ -43,10 +43,10 @@ class FileBounds:
             DRIVE: VFAT_SIZE,
         }
         memory = of_source.flavor.memory_mb * units.Mi
-        self._others = {
+        self._others: dict[str, float] = {
             **dict.fromkeys(_LOGS, math.inf),
             VARIABLES.beside: _LARGEST_VARIABLES,
-            **dict.fromkeys(tpm_files.BESIDE.values(), MAX_STATE),
+            **dict.fromkeys(tpm_files.BESIDE.values(), float(MAX_STATE)),
             MEMORY.beside: memory + memory // 8 + _BESIDE_MEMORY,
         }
 
