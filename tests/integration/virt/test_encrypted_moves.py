@@ -64,9 +64,7 @@ def test_a_guest_with_secrets_migrates_and_moves(pair: Pair) -> None:
     source.driver.power_off(pair.guest.uuid)
     state = source.driver.tpm_state(pair.guest)
     assert state is not None
-    larger = msgspec.structs.replace(
-        pair.guest, flavor=msgspec.structs.replace(pair.guest.flavor, root_gb=2, swap=32)
-    )
+    larger = msgspec.structs.replace(pair.guest, flavor=msgspec.structs.replace(pair.guest.flavor, root_gb=2, swap=32))
     key = TransferKey(identity=MOVE, secret=secrets.token_hex(32))
     export = source.driver.export_disks(pair.guest, MOVE, key)
     dest.driver.import_disks(larger, 3, export, key, dest.image, lambda: None, before=pair.guest.flavor)

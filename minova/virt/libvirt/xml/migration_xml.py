@@ -99,6 +99,12 @@ def _channel(channel: ET.Element) -> str:
     return "" if target is None else target.get("name", "")
 
 
+def _emulated(tpm: ET.Element) -> str:
+    """The destination's own TPM has its own secret. Another kind would be a device of the host."""
+    backend = tpm.find("backend")
+    return "" if backend is None else f"{backend.get('type')} {backend.get('version')}"
+
+
 _MODEL, _TYPE = frozenset({"model"}), frozenset({"type"})
 _DEVICES = {
     "disk": _Seen(children={"target": frozenset({"dev", "bus"})}, key=_file_name),
@@ -124,6 +130,7 @@ _DEVICES = {
     ),
     "watchdog": _Seen(frozenset({"model", "action"})),
     "iommu": _Seen(_MODEL),
+    "tpm": _Seen(_MODEL, key=_emulated),
     "hub": _Seen(_TYPE),
     "panic": _Seen(_MODEL),
 }
