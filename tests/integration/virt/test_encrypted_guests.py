@@ -1,5 +1,6 @@
 """Guests with encrypted disks and TPMs on real libvirt, QEMU and swtpm."""
 
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ import libvirt
 import msgspec
 import pytest
 
+from minova.errors import HypervisorError
 from minova.hardware.guest.features import TPM_2_0
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
@@ -100,13 +102,32 @@ def test_a_tpm_keeps_its_state_until_a_rebuild(tmp_path: Path, libvirtd: Libvirt
         assert state_of(vm) not in {None, first}
 
 
+def test_disks_are_made_encrypted_and_rebuilt_so(tmp_path: Path, libvirtd: Libvirtd, guest_image: Path) -> None:
+    of = flavor(ENCRYPTED, ephemeral_gb=1, swap=32)
+    with guest(tmp_path, libvirtd, guest_image, of, run=False) as (vm, kept):
+        for _ in range(2):
+            assert [element.get("format") for element in vm.xml().findall("devices/disk/source/encryption")] == [
+                "luks"
+            ] * 4
+            for disk in disks_of(vm):
+                assert read_with(disk, "0" * 64).returncode
+                assert read_with(disk, kept.made[vm.instance.uuid, SecretKind.DISKS]).returncode == 0
+            vm.driver.rebuild(vm.instance, guest_image)
+        with pytest.raises(HypervisorError, match="would not be encrypted"):
+            vm.driver.snapshot(vm.instance, tmp_path / "copy", lambda: None)
+        assert not (tmp_path / "copy").exists()
+        vm.driver.prepare_rescue(vm.instance, Image(id="r", disk_format="qcow2"), guest_image)
+        assert read_with(vm.folder / "disk.rescue", "0" * 64).returncode
+
+
+@pytest.mark.skipif(os.environ.get("MINOVA_TABLE") != "all", reason="nightly: MINOVA_TABLE, it needs two boots")
 def test_encrypted_disks_are_unreadable_without_their_secret(
     tmp_path: Path, libvirtd: Libvirtd, guest_image: Path
 ) -> None:
     of = flavor(ENCRYPTED, ephemeral_gb=1, swap=32)
     with guest(tmp_path, libvirtd, guest_image, of) as (vm, kept):
         vm.ready(1)
-        disks = sorted(path for path in vm.folder.iterdir() if path.name.startswith("disk"))
+        disks = disks_of(vm)
         assert [path.name for path in disks] == ["disk", "disk.eph0", "disk.eph1", "disk.swap"]
         assert vm.ask("findfs LABEL=ephemeral0").startswith("/dev/vd")
         written = (
@@ -127,6 +148,10 @@ def test_encrypted_disks_are_unreadable_without_their_secret(
         assert vm.ask("mount $(findfs LABEL=ephemeral1) /disk && cat /disk/file; umount /disk") == MAGIC
         with connected(libvirtd) as connection:
             assert connection.listSecrets() == []
+
+
+def disks_of(vm: Guest) -> list[Path]:
+    return sorted(path for path in vm.folder.iterdir() if path.name.startswith("disk"))
 
 
 def read_with(disk: Path, passphrase: str) -> "subprocess.CompletedProcess[str]":
