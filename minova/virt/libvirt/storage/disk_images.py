@@ -89,7 +89,11 @@ def empty(path: Path, size: int, finish: Finish, passphrase: str | None) -> None
 
 def _create(part: Path, command: list[str], size: int, passphrase: str | None) -> None:
     with disk_keys.opened(passphrase) as key:
-        programs.write_with(part, [*command, *key.making], programs.Limits(), str(size), inherited=key.inherited)
+        disk_keys.making(
+            lambda: programs.write_with(
+                part, [*command, *key.making], programs.Limits(), str(size), inherited=key.inherited
+            )
+        )
 
 
 def raw_copy(path: Path, base: Base, size: int, record_inode: Callable[[int], None], finish: Finish) -> None:
@@ -172,7 +176,7 @@ def _encrypt(plain: Path, part: Path, size: int, passphrase: str) -> None:
     limits = programs.Limits(cpu=_COPY_CPU, within=_COPY_WITHIN, file_size=size + size // 8 + 64 * units.Mi)
     with disk_keys.opened(passphrase) as key:
         command = ["qemu-img", "convert", "-q", *key.making, "-f", RAW, "-O", QCOW2]
-        programs.convert(plain, part, command, limits, inherited=key.inherited)
+        disk_keys.making(lambda: programs.convert(plain, part, command, limits, inherited=key.inherited))
 
 
 def written(path: Path, write: Callable[[Path], None], let_in: Callable[[Path], None]) -> None:
