@@ -8,7 +8,7 @@ from sqlalchemy import select
 from minova import errors
 from minova.context import RequestContext
 from minova.db import quotas
-from minova.db.models import ComputeNode, Inventory
+from minova.db.models import ComputeNode, Inventory, RequestSpecRow
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.servers.states import PowerState
 from tests.faults.cloud import CONTROLLERS, FLAVOR
@@ -178,6 +178,20 @@ def test_a_resize_on_the_same_host_that_does_not_fit_leaves_the_server_as_it_was
         assert mover.cloud.violations() == []
     finally:
         mover.cloud.world.close()
+
+
+def test_a_move_never_changes_the_stored_request(mover: Mover) -> None:
+    def stored() -> object:
+        with mover.cloud.db.read() as session:
+            (row,) = session.scalars(select(RequestSpecRow)).all()
+            return row.spec
+
+    before = stored()
+    for kind, flavor in (("resize", LARGER), ("revert_resize", None), ("resize", LARGER), ("confirm_resize", None)):
+        mover.do(kind, flavor)
+        assert stored() == before, kind
+    mover.do("live_migrate", host=mover.other)
+    assert stored() == before
 
 
 def test_a_source_that_is_down_at_the_confirmation_pays_later(mover: Mover) -> None:

@@ -31,12 +31,13 @@ from minova.objects.hosts.compute_node import ComputeNode
 from minova.objects.hosts.numa import InstanceNUMATopology
 from minova.objects.hosts.pci import InstancePCIRequest
 from minova.objects.requests.request_spec import Selection
+from minova.objects.requests.resource_request import resource_alternatives
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.migration import BEGUN, MOVABLE, Migration, MigrationType, Moved
 from minova.objects.servers.states import State, VmState
 from minova.placement import changes
 from minova.placement.allocations import claims
-from minova.placement.allocations.transfers import transfer
+from minova.placement.allocations.transfers import absorb, transfer
 
 LOG = logging.getLogger(__name__)
 replace = msgspec.structs.replace
@@ -196,7 +197,10 @@ class Migrations(MoveReportsApi):
         status = migration.status
         if status in ARRIVED:
             self._arrive(session, locked, migration)
-        if status in {"completed", "done", "confirmed"}:
+        if status == "confirmed" and migration.counts_larger:
+            (resources, *_) = resource_alternatives(migration.new_flavor, None)
+            absorb(session, migration.instance_uuid, migration.uuid, resources, self._worker.now())
+        elif status in {"completed", "done", "confirmed"}:
             claims.release(session, [migration.uuid], self._worker.now())
         if status == "confirmed":
             self._transition(session, locked, (migration.new_vm_state, None))

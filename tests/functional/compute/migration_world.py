@@ -195,12 +195,14 @@ class World:
         """Begin one and let the destination claim. False: it is not idle, or there is no room."""
         demands = demands_of(wanted, IMAGE, [ALIAS])
         self._claim_number += 10
+        (row,) = (row for row in self.instances() if row.uuid == uuid)
+        stays = row.host == dest and row.numa_topology is None and demands.numa_topology is None
         try:
             moved = self.conductor.collaborators.migrations.begin_move(
                 uuid,
                 kind,
                 wanted,
-                self._selection(dest, wanted),
+                self._selection(dest, beyond(wanted, row.flavor) if stays else wanted),
                 numa_topology=demands.numa_topology,
                 pci_requests=demands.pci_requests,
                 claim_number=self._claim_number,
@@ -316,10 +318,19 @@ class World:
             return {row[0]: int(row[1]) for row in session.execute(query)}
 
 
+def beyond(wanted: Flavor, other: Flavor) -> Flavor:
+    """What one size takes more than another: the node holds the larger of both sizes of a server that stays on it."""
+    more = {name: max(0, getattr(wanted, name) - getattr(other, name)) for name in ("vcpus", "memory_mb", "root_gb")}
+    return msgspec.structs.replace(wanted, **more)
+
+
 def _sides(migration: Migration, host: str | None) -> list[tuple[Flavor, str | None]]:
     """What the move holds beside the instance, and where."""
     if migration.source_compute == migration.dest_compute:
-        return [(migration.old_flavor if migration.switched else migration.new_flavor, migration.dest_compute)]
+        side, other = migration.new_flavor, migration.old_flavor
+        if migration.switched:
+            side, other = other, side
+        return [(beyond(side, other) if migration.counts_larger else side, migration.dest_compute)]
     sides: list[tuple[Flavor, str | None]] = []
     if host != migration.dest_compute:
         sides.append((migration.new_flavor, migration.dest_compute))

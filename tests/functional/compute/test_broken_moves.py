@@ -213,3 +213,15 @@ def test_an_instance_is_moved_only_in_a_state_in_which_audits_count_the_move(
         state in movable
     )
     assert world.violations() == []
+
+
+@pytest.mark.parametrize("end", ["confirmed", "reverted"])
+@pytest.mark.parametrize(("before", "after"), [("small", "large"), ("large", "small"), ("small", "pinned")])
+def test_a_resize_on_one_node_is_counted_alike_everywhere(world: World, before: str, after: str, end: str) -> None:
+    uuid = world.boot(BY_NAME[before])
+    (row,) = world.instances()
+    assert world.move(uuid, MigrationType.RESIZE, str(row.host), BY_NAME[after])
+    assert world.violations() == []
+    for step in ("finished", end):
+        world.step(uuid, step)
+        assert world.violations() == [], step
