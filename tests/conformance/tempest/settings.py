@@ -62,7 +62,8 @@ nova_policy_roles = admin,manager,member,reader,service
 resize = true
 cold_migration = true
 shelve_migrate = true
-live_migration = false
+live_migration = true
+block_migration_for_live_migration = true
 # There is no volume service, and consoles are VNC and serial.
 attach_encrypted_volume = false
 swap_volume = false

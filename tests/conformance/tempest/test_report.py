@@ -16,9 +16,9 @@ def outcome(ended: str, said: str = "", test: str = TEST) -> Outcome:
     ("ended", "said", "explained"),
     [
         (PASSED, "", True),
-        (SKIPPED, "Live migration not available", True),
+        (SKIPPED, "Volume-backed live migration not available", True),
         (SKIPPED, "for an unknown reason", False),
-        (FAILED, "Live migration not available", False),
+        (FAILED, "Volume-backed live migration not available", False),
     ],
 )
 def test_what_did_not_pass_needs_a_reason(ended: str, said: str, explained: bool) -> None:
@@ -38,11 +38,11 @@ def test_reason_of_a_failure_is_of_this_test_and_of_these_words() -> None:
 def test_table_counts_by_module_and_is_read_again() -> None:
     found = [
         outcome(PASSED),
-        outcome(SKIPPED, "Live migration not available"),
+        outcome(SKIPPED, "Volume-backed live migration not available"),
         outcome(FAILED, test=TEST.replace("_x", "_z")),
     ]
     made = table(found)
-    assert "| api.compute.servers.test_x | 1 | 0 | 1 | servers do not move while they run yet |" in made
+    assert "| api.compute.servers.test_x | 1 | 0 | 1 | there is no volume service |" in made
     assert "| api.compute.servers.test_z | 0 | 1 | 0 |  |" in made
     assert "| **all 3** | 1 | 1 | 1 | |" in made
     assert (passed_in(made), passed_in("")) == (1, 0)
