@@ -20,6 +20,7 @@ from minova.db.models import (
     Task,
 )
 from minova.objects.catalogue.flavor import Flavor
+from minova.objects.hosts.numa import InstanceNUMATopology
 
 Amounts = dict[str, int]
 HOLDING = {"active", "stopped", "paused", "suspended", "rescued", "soft-delete", "shelved", "resized"}
@@ -145,8 +146,8 @@ def _of_nodes(session: Session, holding: list[Instance], moves: list[Migration],
     for node in session.scalars(select(ComputeNode)):
         here = (node.host, node.hypervisor_hostname)
         mine = held.pop(here, [])
-        left = [move.value.old_flavor for move in moves if (move.source_compute, move.source_node) == here]
-        flavors = [i.flavor for i in mine] + left
+        left = [move.value for move in moves if (move.source_compute, move.source_node) == here]
+        flavors = [i.flavor for i in mine] + [move.old_flavor for move in left]
         wanted = {
             "vcpus_used": sum(flavor.vcpus for flavor in flavors),
             "memory_mb_used": reserved_mb + sum(flavor.memory_mb for flavor in flavors),
@@ -157,7 +158,7 @@ def _of_nodes(session: Session, holding: list[Instance], moves: list[Migration],
         for name, amount in wanted.items():
             if getattr(node, name) != amount:
                 found.append(f"{node.host}: {name} {getattr(node, name)} != {amount}")
-        pins = {cpu for i in mine for cpu in _pins(i)}
+        pins = {cpu for i in mine for cpu in _pins(i)} | {cpu for move in left for cpu in _cpus(move.old_numa_topology)}
         pinned = _pinned_of(node.numa_topology)
         if pinned != pins:
             found.append(f"{node.host}: pinned_cpus {sorted(pinned)} != {sorted(pins)}")
@@ -172,8 +173,12 @@ def _pinned_of(topology: Any) -> set[int]:
 
 
 def _pins(instance: Instance) -> list[int]:
-    cells = instance.numa_topology.cells if instance.numa_topology else ()
-    return [cpu for cell in cells for _, cpu in cell.cpu_pinning]
+    return _cpus(instance.numa_topology)
+
+
+def _cpus(topology: InstanceNUMATopology | None) -> list[int]:
+    """The host's CPUs to which these cells are pinned."""
+    return [cpu for cell in (topology.cells if topology else ()) for _, cpu in cell.cpu_pinning]
 
 
 def _of_pins(holding: list[Instance]) -> list[str]:

@@ -1,7 +1,7 @@
 """Processes of a whole cloud under users and faults: python -m tests.soak SEED SECONDS [KIND...]
 
 RabbitMQ, PostgreSQL, two APIs, three conductors, two schedulers and eight computes with fake hypervisors, all as processes.
-Users create and delete servers while faults drawn from the seed happen. At the end all is put right, and every acknowledged
+Users create, move and delete servers, and operators evacuate hosts, while faults drawn from the seed happen. At the end all is put right, and every acknowledged
 server must be ACTIVE, ERROR with its reason, or gone; allocations, usage, domains and rows must agree. Exit status 1: they do
 not, and the folder with all logs is kept. KIND: only faults whose kind has these words.
 

@@ -112,6 +112,9 @@ class Cloud:
                 "service_down_time": 8,
                 "update_resources_interval": 5,
                 "running_deleted_instance_poll_interval": 10,
+                # Users forget some of their moves. A host whose power failed starts what its rows name.
+                "resize_confirm_window": 15,
+                "resume_guests_state_on_host_boot": "true",
             },
             "glance": {"endpoint_override": self.urls[0]},
         }
@@ -298,8 +301,18 @@ class Cloud:
         """The ids of the images whose bytes the APIs hold."""
         return {path.name for name in APIS for path in (self.folder / name / "state" / "images").glob("*")}
 
+    def fail_power(self, compute: str) -> None:
+        """The guests of this compute, which was killed, are off."""
+        file = self._books_of(compute)
+        if file.exists():
+            domains = json.loads(file.read_bytes())
+            file.write_text(json.dumps([one | {"power_state": PowerState.SHUTDOWN} for one in domains]))
+
+    def _books_of(self, compute: str) -> Path:
+        return self.folder / compute / "state" / "instances" / "fake-domains.json"
+
     def _books(self, compute: str) -> list[tuple[str, int, int]]:
         """UUID, attempt and power state of each domain."""
-        books = self.folder / compute / "state" / "instances" / "fake-domains.json"
+        books = self._books_of(compute)
         domains = json.loads(books.read_bytes()) if books.exists() else []
         return [(one["uuid"], one["attempt"], one["power_state"]) for one in domains]

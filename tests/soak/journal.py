@@ -50,6 +50,10 @@ class Journal:
         self.adopted: set[str] = set()
         # Servers that were back, and were deleted once more.
         self.deleted_again: set[str] = set()
+        # Set while no user begins a move.
+        self.no_moves = threading.Event()
+        # Servers of which a move was sent, and that an operator has evacuated.
+        self.moved: set[str] = set()
         # Images that were uploaded; no user deletes any.
         self.images: set[str] = set()
         self.operations: Counter[str] = Counter()
@@ -78,6 +82,14 @@ class Journal:
         with self._lock:
             self.deleted[server] = time.monotonic()
             self.operations["delete"] += 1
+
+    def move_sent(self, server: str) -> None:
+        with self._lock:
+            self.moved.add(server)
+
+    def move_answered(self, kind: str, *, refused: bool) -> None:
+        with self._lock:
+            self.operations[f"{kind}, refused" if refused else kind] += 1
 
     def image_uploaded(self, image: str) -> None:
         with self._lock:

@@ -59,6 +59,7 @@ KINDS: dict[str, Kind] = {
     "kill an API": Kind(targets=APIS, length=(0.5, 5.0)),
     "stop (SIGSTOP)": Kind(targets=SERVICES, length=(1.0, 13.0)),
     "terminate (SIGTERM)": Kind(targets=SERVICES, length=(0.5, 3.0)),
+    "power of a host fails": Kind(targets=COMPUTES, length=(8.0, 20.0)),
     "rename a host": Kind(targets=COMPUTES, length=(0.5, 3.0)),
     "clock of a service": Kind(targets=SERVICES, length=(3.0, 15.0), steps=(HOUR, -HOUR)),
     "clock of the database": Kind(targets=(DATABASE,), length=(3.0, 15.0), steps=(HOUR, -HOUR)),
@@ -81,9 +82,11 @@ ALL_KINDS = (*KINDS, UPGRADE)
 # together, so one of these comes at most every APART seconds, and none in CI, whose runs are short.
 BACK_IN_TIME = frozenset({"restore an older backup", "promote a lagging replica"})
 APART = 120.0
-CI_KINDS = tuple(kind for kind in ALL_KINDS if kind not in BACK_IN_TIME)
+# A host whose power fails is away for minutes: its servers are evacuated, and it removes what it has of them before it serves again.
+CI_KINDS = tuple(kind for kind in ALL_KINDS if kind not in BACK_IN_TIME and not kind.startswith("power"))
 # They wait for these and these for them. The last release knows nothing of safe mode, in which no host is renamed.
-NOT_WHILE_BACK_IN_TIME = frozenset(kind for kind in ALL_KINDS if kind.startswith(("upgrade", "rename")))
+# An evacuation that the database loses would leave a guest at a host of which the database knows nothing.
+NOT_WHILE_BACK_IN_TIME = frozenset(kind for kind in ALL_KINDS if kind.startswith(("upgrade", "rename", "power")))
 
 # What is not mixed with the last release, and why. Besides, a service has one fault at a time: one that runs the last release is
 # not killed, renamed or stepped meanwhile, because it lacks what the new release has against that (identity, monotonic time).
@@ -93,11 +96,11 @@ NOT_WHILE_BACK_IN_TIME = frozenset(kind for kind in ALL_KINDS if kind.startswith
 # - While one of the last release runs, the other services do not go back either: it does not correct the version with which a
 #   service of the new release has registered (docs/operators/upgrade.md, Rollback).
 # - It also compares leases and heartbeats with the wall clock, so that steps and outages let them lapse (decision 0018), and
-#   keeps the names of services in memory, so that no host may be renamed (decision 0022).
+#   keeps the names of services in memory, so that no host may be renamed (decision 0022), and knows no evacuation.
 NOT_BESIDE_OLD_CONDUCTORS = frozenset(
     kind
     for kind in KINDS
-    if kind.startswith(("upgrade", "clock", "rename")) or kind.endswith(("the broker", "the database"))
+    if kind.startswith(("upgrade", "clock", "rename", "power")) or kind.endswith(("the broker", "the database"))
 )
 # The clock of the cloud follows the wall clock until an hour after the last lease of an old conductor (decision 0018).
 NOT_AFTER_OLD_CONDUCTORS = "clock of the database"

@@ -9,8 +9,9 @@ from sqlalchemy import select
 
 from minova import errors
 from minova.cmd.commands import recovery
+from minova.conductor.moves.in_progress import KIND
 from minova.db.engine import Database
-from minova.db.models import Instance
+from minova.db.models import Instance, Migration, Task
 from minova.db.recovery.cloud import Record
 from tests.cluster import wait_for
 from tests.servers.postgresql import client
@@ -19,6 +20,8 @@ from tests.soak.journal import Journal, Loss
 
 # A host that was killed must start before it can report.
 RECOVERED_WITHIN = 300.0
+# Also of hosts whose power has failed.
+MOVED_WITHIN = 240.0
 NOTICED_WITHIN = UPLOADED_WITHIN = DELETED_WITHIN = 120.0
 
 
@@ -37,6 +40,7 @@ class Recovery:
         """Restore a backup of so many seconds ago, as docs/operators/backup.md says."""
         wait_for("users are ready", self._are_ready)
         url, dump = self._cloud.database_url, self._cloud.folder / "database.dump"
+        self._end_moves()
         history, since = self._record().history, time.monotonic()
         client("pg_dump", url, "--format=custom", "--file", dump)
         self._upload()
@@ -49,6 +53,7 @@ class Recovery:
     def promote(self, seconds: float) -> None:
         """Promote a replica that lacks so many seconds, under the services that run."""
         wait_for("users are ready", self._are_ready)
+        self._end_moves()
         history = self._record().history
         replica = self._cloud.replicate()
 
@@ -65,6 +70,23 @@ class Recovery:
         replica.take_over()
         self._cloud.database = replica
         self._recover(history, since)
+
+    def _end_moves(self) -> None:
+        """None is in progress or waits for a confirmation: of one that the database loses, the guest would be at a host of which the
+        database knows nothing, or the copy be gone to which the database would go back.
+        """
+        self._journal.no_moves.set()
+        wait_for("moves have ended", self._have_moves_ended, MOVED_WITHIN)
+
+    def _have_moves_ended(self) -> bool:
+        owed = select(Migration.id).where(Migration.cleanup_host.is_not(None))
+        resized = select(Instance.id).where(Instance.vm_state == "resized", Instance.deleted_at.is_(None))
+        moving = select(Task.id).where(Task.kind == KIND)
+        try:
+            with self._database.read() as session:
+                return all(session.scalar(query.limit(1)) is None for query in (owed, resized, moving))
+        except errors.ServiceUnavailable:
+            return False
 
     def _upload(self) -> None:
         """Upload an image that the database is to lose."""
@@ -99,6 +121,7 @@ class Recovery:
             raise AssertionError(f"{error}: {self._last_words}") from None
         finally:
             self._journal.is_recovering.clear()
+            self._journal.no_moves.clear()
         wait_for("what was deleted is deleted again", lambda: self._are_deleted_again(since), DELETED_WITHIN)
 
     def _is_recovered(self) -> bool:

@@ -64,6 +64,7 @@ class Report(msgspec.Struct, kw_only=True):
             "creates": creates,
             "servers": self.servers,
             "deletes": self.operations["delete"],
+            "moves": sum(self.operations[kind] for kind in ("migrate", "live", "resize", "confirm", "revert")),
             "faults": self.faults.total(),
             "longest request": f"{self.longest_request:.1f} s",
             "median boot": f"{self.median_boot:.2f} s",
@@ -158,8 +159,9 @@ def _stock(cloud: Cloud, folder: Path) -> str:
     """Flavors and an image; the image's id."""
     disk = folder / "disk.raw"
     disk.write_bytes(b"\1" * 4096)
-    for name, more in (("tiny", ()), ("pinned", ("--property", "hw:cpu_policy=dedicated"))):
-        cloud.cli("flavor", "create", name, "--id", name, "--ram", "128", "--disk", "1", "--vcpus", "1", *more)
+    flavors = ("tiny", "128", ()), ("small", "256", ()), ("pinned", "128", ("--property", "hw:cpu_policy=dedicated"))
+    for name, memory, more in flavors:
+        cloud.cli("flavor", "create", name, "--id", name, "--ram", memory, "--disk", "1", "--vcpus", "1", *more)
     output = cloud.cli("image", "create", "i", "--file", str(disk), "--disk-format", "raw", "-f", "json")
     return str(msgspec.json.decode(output)["id"])
 

@@ -1,6 +1,7 @@
 """Do what a fault says, and put it right. Every service is under one fault at a time."""
 
 import contextlib
+import json
 import threading
 import time
 from collections import Counter
@@ -13,6 +14,7 @@ from tests.soak.plan import BACK_IN_TIME, NOT_BESIDE_OLD_CONDUCTORS, NOT_WHILE_B
 from tests.soak.recovery import Recovery
 
 UPGRADED_WITHIN = 180.0
+FORCED_WITHIN = 240.0
 
 
 class Striker:
@@ -30,6 +32,7 @@ class Striker:
             "kill": self._kill,
             "stop": self._stop,
             "terminate": self._terminate,
+            "power": self._power,
             "rename": self._rename,
             "clock": self._clock,
             "restart": self._restart,
@@ -86,6 +89,32 @@ class Striker:
         self._cloud.terminate(target)
         time.sleep(fault.length)
         self._cloud.start(target)
+
+    def _power(self, fault: Fault, target: str) -> None:
+        """An operator has its servers evacuated. The host returns, removes what is no longer its own, and serves again."""
+        host = self._cloud.hosts[target]
+        self._cloud.kill(target)
+        self._cloud.fail_power(target)
+        try:
+            self._force(host, down=True)
+            self._cloud.cli("host", "evacuate", host, "--max-servers", "6", "--timeout", "40")
+            time.sleep(fault.length)
+        finally:
+            self._cloud.start(target)
+        self._force(host, down=False)
+
+    def _force(self, host: str, *, down: bool) -> None:
+        """It is refused while evacuations await what the host removes."""
+
+        def is_so() -> bool:
+            self._cloud.cli("service", "set", host, "--down" if down else "--up")
+            try:
+                rows = json.loads(self._cloud.cli("service", "list", "--long", "-f", "json"))
+            except ValueError:
+                return False  # the API is away
+            return any(row["Host"] == host and bool(row["Forced Down"]) is down for row in rows)
+
+        wait_for(f"{host} is forced {'down' if down else 'up'}", is_so, FORCED_WITHIN)
 
     def _rename(self, fault: Fault, target: str) -> None:
         self._cloud.terminate(target)

@@ -14,8 +14,10 @@ from tests.soak.journal import Journal
 PATIENCE_ONCE = 30.0
 PATIENCE = 240.0
 MAX_SERVERS = 14
-WEIGHTS = {"single": 40, "several": 12, "pinned": 14, "in a group": 12, "delete": 34, "delete at once": 8}
+WEIGHTS = {"single": 40, "several": 12, "pinned": 14, "in a group": 12, "delete": 34, "delete at once": 8, "move": 30}
 FLAVORS = {"single": "tiny", "several": "tiny", "pinned": "pinned", "in a group": "tiny", "delete at once": "tiny"}
+# From one to the other and back.
+SIZES = {"tiny": "small", "small": "tiny"}
 POLICIES = ("anti-affinity", "affinity", "soft-anti-affinity")
 
 
@@ -29,6 +31,8 @@ class Refused(Exception):
 
 # Of the soft policies.
 VERSION = {"OpenStack-API-Version": "compute 2.15"}
+# Of block_migration `auto`.
+LIVE_VERSION = {"OpenStack-API-Version": "compute 2.25"}
 
 
 class Client:
@@ -117,6 +121,10 @@ class User(threading.Thread):
             if own:
                 self._remove(self._random.choice(own))
             return
+        if kind == "move":
+            if own and not self._journal.no_moves.is_set():
+                self._move(self._random.choice(own))
+            return
         server = self._boot(kind)
         if kind == "delete at once" and server:
             self._remove(server)
@@ -149,6 +157,24 @@ class User(threading.Thread):
         self._journal.create_answered(request)
         return str(answer["server"]["id"])
 
+    def _move(self, server: str) -> None:
+        """Some move that its state allows. What was asked for may be done when a repetition is refused."""
+        try:
+            shown = self._client.ask("GET", f"/v2.1/servers/{server}")["server"]
+        except Refused:
+            return
+        kind, action = self._random.choice(_moves_of(shown["status"], shown["flavor"]["id"]))
+        self._journal.move_sent(server)
+        headers = LIVE_VERSION if kind == "live" else None
+        try:
+            self._client.ask("POST", f"/v2.1/servers/{server}/action", action, headers)
+        except Refused as error:
+            self._journal.move_answered(kind, refused=True)
+            if error.status not in {400, 404, 409}:
+                self._journal.violation(f"{kind} of {server}: {error}")
+        else:
+            self._journal.move_answered(kind, refused=False)
+
     def _remove(self, server: str) -> None:
         self._journal.delete_begun(server)
         try:
@@ -159,3 +185,16 @@ class User(threading.Thread):
                 self._journal.violation(f"delete of {server}: {error}")
                 return
         self._journal.delete_answered(server)
+
+
+def _moves_of(status: str, flavor: str) -> list[tuple[str, dict[str, Any]]]:
+    """By kind: the actions that a server of this status and flavor may be asked for."""
+    if status == "VERIFY_RESIZE":
+        return [("confirm", {"confirmResize": None}), ("revert", {"revertResize": None})]
+    moves: list[tuple[str, dict[str, Any]]] = [
+        ("migrate", {"migrate": None}),
+        ("live", {"os-migrateLive": {"host": None, "block_migration": "auto"}}),
+    ]
+    if flavor in SIZES:
+        moves.append(("resize", {"resize": {"flavorRef": SIZES[flavor]}}))
+    return moves

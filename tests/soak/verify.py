@@ -49,7 +49,9 @@ def _of_recoveries(session: Session, cloud: Cloud, journal: Journal) -> list[str
     found = [
         f"{uuid} ran as {guest} when the database went back in time, and is {guests.get(uuid)}"
         for uuid, guest in sorted(journal.guests.items())
-        if uuid not in journal.delete_sent and guests.get(uuid) != guest
+        if uuid not in journal.delete_sent
+        and guests.get(uuid) != guest
+        and not (uuid in journal.moved and uuid in guests)
     ]
     found += [f"the bytes of image {image} are lost" for image in sorted(journal.images - files)]
     return found + [f"image {image} has no row" for image in sorted(journal.images - rows)]
@@ -60,7 +62,7 @@ def _of_groups(session: Session, instances: dict[str, Instance]) -> list[str]:
     hosts: dict[int, list[str]] = defaultdict(list)
     for member in session.scalars(select(InstanceGroupMember)):
         instance = instances.get(member.instance_uuid)
-        if instance is not None and instance.deleted_at is None and instance.vm_state == "active":
+        if instance is not None and instance.deleted_at is None and instance.vm_state in {"active", "resized"}:
             hosts[member.group_id].append(instance.host or "")
     found = []
     for group in session.scalars(select(InstanceGroup)):
