@@ -1,1 +1,1 @@
-"""The operator's day on machines with systemd: the pages of docs/operators, command by command, and then faults; nightly."""
+"""The operator's day on machines with systemd: the pages of docs/operators, command by command, and then faults; run when named."""
