@@ -29,7 +29,9 @@ class Machine:
         return run("chroot", self.root, *words)
 
     def as_minova(self, *words: object) -> list[str]:
-        return ["chroot", str(self.root), "runuser", "-u", "minova", "--", *map(str, words)]
+        # Not runuser, which stays as a parent and answers SIGTERM itself.
+        user = ("setpriv", "--reuid=minova", "--regid=minova", "--init-groups", "--")
+        return ["chroot", str(self.root), *user, *map(str, words)]
 
 
 @pytest.fixture(scope="module")
