@@ -13,9 +13,9 @@ from oslo_config import cfg
 
 from minova import errors
 from minova.compute.host_identity import LocalIdentity
-from minova.compute.hypervisor_probe import HypervisorProbe
 from minova.compute.membership import Membership
 from minova.compute.methods import ComputeCollaborators, ComputeMethods
+from minova.compute.periodic.hypervisor_probe import HypervisorProbe
 from minova.compute.tracker.nodes import settings_from
 from minova.context import RequestContext, service_context
 from minova.contracts.compute import ComputeApi

@@ -4,8 +4,8 @@ import threading
 
 import pytest
 
-from minova.compute.hypervisor_probe import HypervisorProbe
 from minova.compute.instances.abandonment import Abandoned
+from minova.compute.periodic.hypervisor_probe import HypervisorProbe
 from minova.errors import HypervisorUnavailable
 
 
