@@ -110,7 +110,7 @@ class Service:
         self._manager.init_host()
         self._manager.pre_start_hook()
         self._server = self._make_server()
-        self._server.start()
+        until_available("Message broker", self._server.start, self.stopping)
         self._manager.post_start_hook()
         safe_mode: SafeMode = getattr(self._manager, "safe_mode", None) or SafeMode()
         for each in self._manager.periodic_tasks():

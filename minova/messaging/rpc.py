@@ -13,6 +13,7 @@ import threading
 import typing
 import uuid
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -299,7 +300,9 @@ class Rpc:
         each.
         """
         topics = {contract.TOPIC: None, **{m.audience.topic: None for m in methods_of(contract).values()}}
-        return Servers([self._server(contract, implementation, host, topic) for topic in topics if topic is not None])
+        return Servers(
+            [partial(self._server, contract, implementation, host, topic) for topic in topics if topic is not None]
+        )
 
     def _server(self, contract: Any, implementation: Implementation, host: str, topic: str) -> Any:
         target = oslo_messaging.Target(exchange=EXCHANGE, topic=topic, server=host)
@@ -330,12 +333,24 @@ class Rpc:
 class Servers:
     """oslo.messaging's servers of one contract. They stop in parallel, because each waits for its own threads."""
 
-    def __init__(self, servers: Sequence[Any]) -> None:
-        self._servers = servers
+    def __init__(self, makers: Sequence[Callable[[], Any]]) -> None:
+        self._left = list(makers)
+        self._servers: list[Any] = []
 
     def start(self) -> None:
-        for server in self._servers:
-            server.start()
+        """Raises ServiceUnavailable if the broker breaks a connection meanwhile. Then the next call starts the others; a server
+        that could not start cannot start again, so it is made anew.
+        """
+        while self._left:
+            server = self._left[0]()
+            try:
+                server.start()
+            except Exception as error:
+                if not _is_of_the_broker(error):
+                    raise
+                raise errors.ServiceUnavailable(f"the message broker broke the connection: {error}") from error
+            self._servers.append(server)
+            self._left.pop(0)
 
     def stop(self) -> None:
         self._together("stop")
