@@ -10,6 +10,7 @@ level in `[upgrade_levels]`, is older than that, the caller gets PeerTooOld.
 
 import logging
 import threading
+import time
 import typing
 import uuid
 from collections.abc import Callable, Sequence
@@ -20,6 +21,7 @@ import msgspec
 from oslo_config import cfg
 
 from minova import errors, metrics
+from minova.backoff import Backoff
 from minova.codecs import Decoder
 from minova.concurrency import threads
 from minova.context import RequestContext
@@ -46,6 +48,9 @@ from oslo_messaging._tracing import client as tracing  # noqa: E402
 LOG = logging.getLogger(__name__)
 C = TypeVar("C")
 OUTAGE = Outage("The message broker", LOG, gauge="broker")
+# Calls that wait for the broker log its outage after so many tries of oslo.messaging, and try again after seconds.
+TRIES_BEFORE_LOG = 2
+BROKER_PAUSES = Backoff(first=0.2, longest=1.0)
 
 # Limits how many messages one service takes off its queue before it has processed them; oslo.messaging's default is
 # unlimited.
@@ -101,12 +106,21 @@ class _Serializer(oslo_messaging.Serializer):  # type: ignore[misc]
         return entity
 
 
+class _BrokerAway(Exception):
+    """`cause`: the error of the broker's library."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
 class Proxy:
     """The client's side. `Rpc.client` makes it and gives it the contract's type.
 
     `level`: the newest version that all servers support; None if it is unknown, and then a server that is too old
     refuses the call.
     `safe_mode`: of this process. While it is on, only calls that safe mode allows are sent.
+    `patient`: whether a call waits until the broker is back.
     """
 
     def __init__(
@@ -117,7 +131,9 @@ class Proxy:
         level: Callable[[], str | None] = lambda: None,
         watch: Callable[[], None] = lambda: None,
         safe_mode: SafeMode | None = None,
+        patient: bool = False,
     ) -> None:
+        self._patient = patient
         self._safe_mode = safe_mode or SafeMode()
         self._client = client
         self._watch = watch
@@ -144,7 +160,18 @@ class Proxy:
             )
         ctx = msgspec.structs.replace(ctx, message=str(uuid.uuid4()) if method.once else None)
         with metrics.timed(metrics.RPC_SECONDS, "client", method.name):
-            return self._sent(method, ctx, version, sent)
+            for pause in BROKER_PAUSES.pauses():
+                try:
+                    return self._sent(method, ctx, version, sent)
+                except _BrokerAway as away:
+                    OUTAGE.failed(away.cause)
+                    if not self._patient:
+                        # The address of the broker goes only into the log, because this text reaches users.
+                        raise errors.ServiceUnavailable(
+                            f"{method.name} could not be delivered: no answer from the message broker"
+                        ) from away.cause
+                time.sleep(pause)
+            raise AssertionError("unreachable")
 
     def _topic_of(self, method: Method) -> dict[str, str]:
         """Returns the method's own topic, unless a server may be too old to listen on it."""
@@ -172,11 +199,7 @@ class Proxy:
             raise errors.ServiceUnavailable(f"{method.name}: no service has ever listened there") from error
         except Exception as error:
             if _is_of_the_broker(error):
-                # The address of the broker goes only into the log, because this text reaches users.
-                OUTAGE.failed(error)
-                raise errors.ServiceUnavailable(
-                    f"{method.name} could not be delivered: no answer from the message broker"
-                ) from error
+                raise _BrokerAway(error) from error
             if _too_old(error):
                 raise errors.PeerTooOld(
                     f"{method.name} needs {self._topic} {version}, and the service that was asked is older"
@@ -261,7 +284,7 @@ class Rpc:
 
         `retry`: how often a connection to a broker that is away is tried, each time after a longer pause, before
         ServiceUnavailable is raised. None: waits until the broker is back, even beyond `timeout`, which only starts
-        then.
+        then, and logs the outage.
         """
         described: Any = contract
         target = oslo_messaging.Target(
@@ -270,6 +293,7 @@ class Rpc:
             version=described.VERSION,
             server=server,
         )
+        tries = TRIES_BEFORE_LOG if retry is None else retry
         # The broker reports at once that a queue is missing, so a service that starts before its peers need not wait
         # long.
         mandatory = oslo_messaging.TransportOptions(at_least_once=True)
@@ -278,20 +302,21 @@ class Rpc:
             target,
             serializer=_Serializer(self.cloud),
             timeout=timeout,
-            retry=retry,
+            retry=tries,
             transport_options=mandatory,
         )
         level = lambda: self.levels.of(described.TOPIC)  # noqa: E731
-        reach = lambda: self._reach(retry)  # noqa: E731
-        return typing.cast(C, Proxy(client, contract, reach, level, self.reconnects.watch, self.safe_mode))
+        reach = lambda: self._reach(tries)  # noqa: E731
+        proxy = Proxy(client, contract, reach, level, self.reconnects.watch, self.safe_mode, patient=retry is None)
+        return typing.cast(C, proxy)
 
-    def _reach(self, retry: int | None) -> None:
+    def _reach(self, retry: int) -> None:
         """Connect within `retry` tries. The first call makes the connection for answers, and oslo.messaging would wait
         for that forever. Raises Blocked while the broker takes no messages.
         """
         self.flow.require_open()
         driver = self.transport._driver
-        if retry is not None and getattr(driver, "_reply_q", self) is None:
+        if getattr(driver, "_reply_q", self) is None:
             with driver._get_connection(driver_common.PURPOSE_SEND, retry=retry):
                 pass
 
@@ -334,23 +359,23 @@ class Servers:
     """oslo.messaging's servers of one contract. They stop in parallel, because each waits for its own threads."""
 
     def __init__(self, makers: Sequence[Callable[[], Any]]) -> None:
-        self._left = list(makers)
-        self._servers: list[Any] = []
+        self._makers = makers
+        self._servers = [make() for make in makers]
+        self._started = 0
 
     def start(self) -> None:
         """Raises ServiceUnavailable if the broker breaks a connection meanwhile. Then the next call starts the others; a server
         that could not start cannot start again, so it is made anew.
         """
-        while self._left:
-            server = self._left[0]()
+        while self._started < len(self._servers):
             try:
-                server.start()
+                self._servers[self._started].start()
             except Exception as error:
                 if not _is_of_the_broker(error):
                     raise
+                self._servers[self._started] = self._makers[self._started]()
                 raise errors.ServiceUnavailable(f"the message broker broke the connection: {error}") from error
-            self._servers.append(server)
-            self._left.pop(0)
+            self._started += 1
 
     def stop(self) -> None:
         self._together("stop")
@@ -359,7 +384,8 @@ class Servers:
         self._together("wait")
 
     def _together(self, verb: str) -> None:
-        work = [threading.Thread(target=getattr(server, verb), daemon=True) for server in self._servers]
+        started = self._servers[: self._started]
+        work = [threading.Thread(target=getattr(server, verb), daemon=True) for server in started]
         for thread in work:
             thread.start()
         for thread in work:

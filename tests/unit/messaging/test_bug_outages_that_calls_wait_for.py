@@ -1,0 +1,70 @@
+"""A compute waited for a broker that was away without a word of its own: its log and its gauge did not have the outage."""
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import oslo_messaging
+import pytest
+
+from minova import errors
+from minova.backoff import Backoff
+from minova.context import service_context
+from minova.contracts.conductor import ConductorApi
+from minova.messaging import rpc
+from minova.metrics import DEPENDENCY_UP
+
+
+class Client:
+    """Fails as often as there are errors, and then answers."""
+
+    def __init__(self, failures: list[Exception]) -> None:
+        self.calls = 0
+        self._failures = failures
+
+    def prepare(self, **_: Any) -> "Client":
+        return self
+
+    def call(self, *_: Any, **__: Any) -> None:
+        self.calls += 1
+        if self._failures:
+            raise self._failures.pop()
+
+
+def away() -> list[Exception]:
+    return [oslo_messaging.MessageDeliveryFailure(f"127.0.0.1: refused after {tries} tries") for tries in range(3)]
+
+
+def report(client: Client, *, patient: bool) -> None:
+    proxy: Any = rpc.Proxy(client, ConductorApi, patient=patient)
+    proxy.delete_failed(service_context(), instance_uuid="i", host="a", reason="no", kind="")
+
+
+@pytest.fixture(autouse=True)
+def answering_broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(rpc, "BROKER_PAUSES", Backoff(first=0.001, longest=0.001))
+    rpc.OUTAGE.answered()
+    yield
+    rpc.OUTAGE.answered()
+
+
+def test_a_call_that_waits_logs_the_outage_once_and_its_end(caplog: pytest.LogCaptureFixture) -> None:
+    client = Client(away())
+    with caplog.at_level(logging.WARNING, rpc.LOG.name):
+        report(client, patient=True)
+    assert client.calls == 4
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        "The message broker does not answer: 127.0.0.1: refused after 2 tries",
+        said[1],
+    ]
+    assert said[1].startswith("The message broker answers again after ")
+    assert DEPENDENCY_UP.labels("broker")._value.get() == 1
+
+
+def test_a_call_for_a_person_does_not_wait() -> None:
+    client = Client(away())
+    with pytest.raises(errors.ServiceUnavailable, match="no answer from the message broker"):
+        report(client, patient=False)
+    assert client.calls == 1
+    assert DEPENDENCY_UP.labels("broker")._value.get() == 0
