@@ -143,6 +143,8 @@ class Libvirtd(PrivateServer):
     def environment(self) -> dict[str, str]:
         # No bus, so that no systemd of the machine takes the guests under its wing.
         return dict(os.environ) | {
+            # swtpm, which has a user of its own, writes there. The folder of the tests belongs to root.
+            "TMPDIR": "/tmp",
             "DBUS_SYSTEM_BUS_ADDRESS": "unix:path=/nonexistent",
             "NETWORKS": str(int(self._networks)),
         }
