@@ -9,7 +9,9 @@ M = TypeVar("M")
 
 
 class Entry(Enum):
-    """What becomes of a message. LAST: it waits, and there is no room in the line for another one."""
+    """What becomes of a message. LAST: it waits, and there is no room in the line for another one, for the first time since the line was
+    empty.
+    """
 
     NOW = auto()
     WAITS = auto()
@@ -26,6 +28,8 @@ class OwnerLines(Generic[M]):
         self._lock = threading.Lock()
         self._held: Counter[str] = Counter()
         self._lines: dict[str, deque[M]] = {}
+        # Owners whose line has been full since it was empty.
+        self._overflowed: set[str] = set()
 
     def enter(self, owner: str, message: M) -> Entry:
         """A message that waits is returned by a later `leave`."""
@@ -37,7 +41,10 @@ class OwnerLines(Generic[M]):
             if len(line) >= self._most_waiting:
                 return Entry.DROPPED
             line.append(message)
-            return Entry.LAST if len(line) == self._most_waiting else Entry.WAITS
+            if len(line) < self._most_waiting or owner in self._overflowed:
+                return Entry.WAITS
+            self._overflowed.add(owner)
+            return Entry.LAST
 
     def leave(self, owner: str) -> M | None:
         """A message of the owner is done. Returns the one that takes its place; None: no message waits."""
@@ -46,6 +53,7 @@ class OwnerLines(Generic[M]):
             if line:
                 return line.popleft()
             self._lines.pop(owner, None)
+            self._overflowed.discard(owner)
             self._held[owner] -= 1
             if not self._held[owner]:
                 del self._held[owner]
