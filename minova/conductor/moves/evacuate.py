@@ -25,6 +25,7 @@ from minova.conductor.notifications.instances import note
 from minova.conductor.servers import evacuations
 from minova.conductor.servers.build import SCHEDULE_WAIT, BuildInstances
 from minova.conductor.servers.locks import require_unlocked
+from minova.conductor.servers.present_needs import needs_now
 from minova.conductor.servers.terminate import Abandon
 from minova.conductor.tasks.pools import Kind
 from minova.conductor.tasks.worker import Worker
@@ -35,13 +36,10 @@ from minova.contracts.conductor.computes.evacuation import EvacuationReportsApi
 from minova.contracts.scheduler import SchedulerApi
 from minova.db.hosts import services
 from minova.db.models import Service, TaskStep
-from minova.db.networks import vifs
 from minova.db.servers import actions as action_rows
 from minova.db.servers import instances, migrations, request_specs, tasks
 from minova.db.servers.actions import Begun
 from minova.db.servers.instances import LockedInstance
-from minova.hardware.demands import demands_of
-from minova.objects.network.physical_networks import require_segments
 from minova.objects.requests.diagnosis import ScheduleAnswer
 from minova.objects.requests.evacuation import ACTION, Evacuation, EvacuationRequest
 from minova.objects.requests.request_spec import Destination, RequestSpec
@@ -229,7 +227,6 @@ class Evacuations(EvacuationsApi, EvacuationReportsApi):
         does not count, as in Nova.
         """
         first, carried = request_specs.load(session, [instance.reservation_id])[instance.reservation_id]
-        demands = demands_of(instance.flavor, instance.image, self._conf.pci.alias)
         forced = (request.host,) if request.force and request.host is not None else ()
         wanted = None if forced or request.host is None else Destination(host=request.host)
         spec = msgspec.structs.replace(
@@ -244,10 +241,7 @@ class Evacuations(EvacuationsApi, EvacuationReportsApi):
             force_hosts=forced,
             force_nodes=(),
             requested_destination=wanted,
-            numa_topology=demands.numa_topology,
-            pci_requests=demands.pci_requests,
-            # Its interfaces may have changed since.
-            placement=require_segments(first.placement, vifs.segments_of(session, instance.uuid)),
+            **needs_now(session, instance.uuid, instance.flavor, instance.image, self._conf.pci.alias),
         )
         stops = request.stops or instance.vm_state is VmState.STOPPED
         build = Evacuation(stops=stops, shared_disks=request.shared_disks, old_attempt=instance.attempt)

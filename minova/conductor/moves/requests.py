@@ -2,7 +2,6 @@
 request does not change.
 """
 
-import uuid
 from collections import Counter
 from collections.abc import Collection, Sequence
 
@@ -10,12 +9,10 @@ import msgspec
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.db.networks import vifs
+from minova.conductor.servers.present_needs import needs_now
 from minova.db.servers import instances, request_specs
-from minova.hardware.demands import host_needs
 from minova.objects.catalogue.flavor import Flavor
-from minova.objects.network.physical_networks import require_segments
-from minova.objects.requests.request_spec import Destination, KeptResources, PlacementFilter, RequestSpec, Retry
+from minova.objects.requests.request_spec import Destination, KeptResources, RequestSpec, Retry
 from minova.objects.requests.resource_request import resource_alternatives
 from minova.objects.servers.instance import Instance
 from minova.placement.allocations import queries
@@ -38,7 +35,7 @@ def spec_of(
     stored = request_specs.load(session, [instance.reservation_id]).get(instance.reservation_id)
     if stored is None:
         raise errors.Conflict(f"The request of instance {instance.uuid} is gone, so it cannot be scheduled")
-    first, needs = stored[0], host_needs(flavor, instance.image, aliases)
+    first, needs = stored[0], needs_now(session, instance.uuid, flavor, instance.image, aliases)
     return msgspec.structs.replace(
         first,
         flavor=flavor,
@@ -51,14 +48,8 @@ def spec_of(
         force_nodes=(),
         retry=Retry(),
         requested_destination=None if host is None or forced else Destination(host=host),
-        numa_topology=needs.numa_topology,
-        pci_requests=tuple(
-            msgspec.structs.replace(request, request_id=str(uuid.uuid4())) for request in needs.pci_requests
-        ),
-        placement=require_segments(
-            PlacementFilter(required_traits=needs.required_traits), vifs.segments_of(session, instance.uuid)
-        ),
-        kept=None if held_by is None or needs.numa_topology else _kept(session, instance, flavor, held_by),
+        **needs,
+        kept=None if held_by is None or needs["numa_topology"] else _kept(session, instance, flavor, held_by),
     )
 
 

@@ -12,7 +12,7 @@ server.
 
 import logging
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -29,20 +29,19 @@ from minova.conductor.actions.kinds.images import MakesImage
 from minova.conductor.catalogue.images import Images
 from minova.conductor.servers.build import SCHEDULE_WAIT, BuildInstances
 from minova.conductor.servers.locks import require_unlocked
+from minova.conductor.servers.present_needs import needs_now
 from minova.conductor.servers.server_images import has_shelved_image, remove_image
 from minova.conductor.tasks.pools import Kind
 from minova.conductor.tasks.worker import Worker
 from minova.context import service_context
 from minova.db.catalogue import images
 from minova.db.models import TaskStep
-from minova.db.networks import vifs
 from minova.db.recovery import unexpected
 from minova.db.servers import actions as action_rows
 from minova.db.servers import instances, request_specs, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.objects.actions.shelving import SHELVE, SHELVE_OFFLOAD, UNSHELVE
 from minova.objects.catalogue.image import Image
-from minova.objects.network.physical_networks import require_segments
 from minova.objects.requests.request_spec import Destination, RequestSpec
 from minova.objects.servers.failures import Failure
 from minova.objects.servers.states import TaskState, VmState
@@ -176,7 +175,9 @@ class Unshelve(ActionKind):
             instances.set_attributes(session, instance_uuid, at, zone)
         reservation_id = f"r-{uuid.uuid4().hex[:16]}"
         place = _Place(wanted_place.host, instances.pinned_zone(session, instance_uuid))
-        request_specs.add(session, [(reservation_id, *_request(session, instance_uuid, image, place))], at)
+        request_specs.add(
+            session, [(reservation_id, *_request(session, instance_uuid, image, place, self._conf.pci.alias))], at
+        )
         action_id = action_rows.begin(session, [request.record(at)])[instance_uuid]
         after = (locked.state[0], TaskState.UNSHELVING)
         instances.transition(session, [instance_uuid], [locked.state], after, updated_at=at, progress=0)
@@ -249,7 +250,7 @@ def _with_boot_files_of(shelved: Image, own: Image | None) -> Image:
     return msgspec.structs.replace(shelved, kernel=own.kernel, ramdisk=own.ramdisk)
 
 
-def _request(session: Session, instance_uuid: str, image: Image, place: _Place) -> _Request:
+def _request(session: Session, instance_uuid: str, image: Image, place: _Place, aliases: Sequence[str]) -> _Request:
     """Returns the server's first request with this image. The host forced at its creation does not count, as in
     Nova.
     """
@@ -264,7 +265,6 @@ def _request(session: Session, instance_uuid: str, image: Image, place: _Place) 
         force_hosts=(),
         force_nodes=(),
         requested_destination=None if place.host is None else Destination(host=place.host),
-        # Its interfaces may have changed since.
-        placement=require_segments(first.placement, vifs.segments_of(session, instance_uuid)),
+        **needs_now(session, instance_uuid, instance.flavor, image, aliases),
     )
     return _Request(spec, request_specs.without_secrets(carried))
