@@ -3,67 +3,19 @@
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
 from minova.errors import DiskFull, HypervisorError
-from minova.objects.catalogue.flavor import Flavor
-from minova.objects.servers.disk_export import DiskExport, ExportedFile, TransferKey
-from minova.objects.servers.instance import Instance
-from minova.objects.servers.live_migration import LiveSource
-from minova.virt.libvirt.migration import moving_disks
 from minova.virt.libvirt.migration.file_bounds import LARGEST_LOG, FileBounds
-from minova.virt.libvirt.migration.moving_disks import MovingDisks
 from minova.virt.libvirt.storage.disk_images import Base
-from minova.virt.libvirt.storage.disks import Disks
-
-MB, GB = 1 << 20, 1 << 30
-INSTANCE = Instance(
-    uuid="5d3a1f9e-2a0b-4f8e-9d5c-0c7a8b1f2e11",
-    display_name="one",
-    flavor=Flavor(flavorid="1", name="small", vcpus=1, memory_mb=64, root_gb=1, swap=32, ephemeral_gb=1),
-)
-KEY = TransferKey(identity="move", secret="0" * 64)
-
-
-class Destination:
-    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.fetched: dict[str, int] = {}
-        self.content: Path | None = None
-        self.disks = Disks(path)
-        self._moving = MovingDisks(self.disks)
-        monkeypatch.setattr(moving_disks, "fetch", self._fetch)
-
-    def _fetch(self, path: Path, export: DiskExport, file: ExportedFile, key: TransferKey, finish: Any, _: Any) -> None:
-        self.fetched[file.name] = file.size
-        part = path.with_name(f"{path.name}.part")
-        if self.content is not None:
-            shutil.copy(self.content, part)
-        else:
-            part.touch()
-        finish(part)
-        part.rename(path)
-
-    def fetch(self, *files: ExportedFile) -> None:
-        export = DiskExport(host="one", attempt=1, files=files)
-        bounds = FileBounds(INSTANCE, None)
-        self._moving.fetch(INSTANCE, "two", 2, export, KEY, None, bounds, lambda: None)
-
-    def make(self, sizes: dict[str, int], *files: ExportedFile) -> None:
-        export = DiskExport(host="one", attempt=1, files=files)
-        source = LiveSource(xml="", inactive_xml="", cpu_xml=None, sizes=sizes, export=export)
-        self._moving.make_targets(INSTANCE, "two", 2, source, {}, KEY, None, lambda: None)
+from tests.security.move_destination import GB, INSTANCE, MB, Destination, served
 
 
 @pytest.fixture
 def destination(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Destination:
     return Destination(tmp_path / "instances", monkeypatch)
-
-
-def served(name: str, size: int, **more: Any) -> ExportedFile:
-    return ExportedFile(name=name, export=name, size=size, **more)
 
 
 TOO_LARGE = {"disk": 2 * GB, "disk.swap": 200 * MB, "disk.eph0": 2 * GB, "memory.save": 2 * GB, "nvram.fd": GB}
@@ -85,10 +37,10 @@ def test_a_disk_that_the_guest_cannot_have_is_not_made(destination: Destination,
 
 
 def test_a_disk_does_not_grow_beyond_its_flavor_after_the_move(destination: Destination, tmp_path: Path) -> None:
-    destination.content = tmp_path / "large"
-    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(destination.content), "1T"], check=True)
+    large = destination.content["disk"] = tmp_path / "large"
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(large), "1T"], check=True)
     with pytest.raises(HypervisorError, match="disk at the source has 1099511627776 bytes"):
-        destination.fetch(served("disk", destination.content.stat().st_size, format="qcow2"))
+        destination.fetch(served("disk", large.stat().st_size, format="qcow2"))
 
 
 def test_a_large_log_is_cut(destination: Destination) -> None:

@@ -12,6 +12,8 @@ FileName = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._-]{1,255}\Z")]
 # A source puts it into the URIs of another host's libvirtd and QEMU.
 HostName = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9:_][A-Za-z0-9.:_-]{0,254}\Z")]
 Address = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9.:_-]{0,255}\Z")]
+# Formats in which minova makes disks: QEMU would follow the file names in a header of another one.
+DiskFormat = Annotated[str, Meta(pattern=r"\A(qcow2|raw)\Z")]
 DeviceKey = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9:._-]{1,255}\Z")]
 PciAddress = Annotated[str, Meta(pattern=r"\A[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z")]
 
@@ -32,14 +34,14 @@ class ExportedFile(msgspec.Struct, frozen=True, kw_only=True):
     """One file of the guest, byte for byte under the name `export`.
 
     - `size`: its length in bytes.
-    - `format`: qcow2 or raw for a disk, as recorded by the source; None for other files.
+    - `format`: of a disk, as recorded by the source; None for other files.
     - `based`: whether it is on top of the server's image, which the destination has to have.
     """
 
     name: FileName
     export: FileName
     size: Serial
-    format: Line | None = None
+    format: DiskFormat | None = None
     based: bool = False
 
 

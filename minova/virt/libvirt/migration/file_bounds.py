@@ -1,5 +1,5 @@
-"""How large the files of a moving guest may be. A source may be in the hands of an attacker: without a bound it would fill the disks of
-the destination. Pure.
+"""Which files of a moving guest its destination takes, how large they may be, and in which format it opens them. A source may be in
+the hands of an attacker: it would fill the disks of the destination, or let QEMU there follow the file names in a header. Pure.
 """
 
 import math
@@ -9,20 +9,25 @@ import msgspec
 from oslo_utils import units
 
 from minova.errors import HypervisorError
+from minova.hardware.guest.features import encrypts_disks
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.guests.guest_secrets import MAX_STATE
 from minova.objects.servers.disk_export import ExportedFile
 from minova.objects.servers.instance import Instance
 from minova.virt.config_drive.file_systems import VFAT_SIZE
 from minova.virt.libvirt.guest_files import console_logs, tpm_files
+from minova.virt.libvirt.guest_files.disk_formats import QCOW2, RAW
 from minova.virt.libvirt.migration.libvirt_files import MEMORY, VARIABLES
 from minova.virt.libvirt.storage.disk_images import Base
 from minova.virt.libvirt.storage.disk_owner import ROOT_DISK
 from minova.virt.libvirt.storage.disks import DRIVE, named_disks
+from minova.virt.libvirt.xml.guest import properties_of
 
 # Disks consist of sectors, so that one may be a little larger than its image.
 _ROUNDED = units.Mi
 _LOGS = (console_logs.NAME, console_logs.PREVIOUS)
+# What a source serves of a running guest: libvirt copies the disks themselves.
+_BESIDE = frozenset({DRIVE, *_LOGS})
 # libvirt empties logs, and so does minova-compute: a larger one is cut.
 LARGEST_LOG = 64 * units.Mi
 # The largest firmware, that of aarch64, has 64 MiB of variables.
@@ -42,6 +47,7 @@ class FileBounds:
             ROOT_DISK: max(_root(instance, base), _root(of_source, base)),
             DRIVE: VFAT_SIZE,
         }
+        self._encrypts = encrypts_disks(instance.flavor, properties_of(instance))
         memory = of_source.flavor.memory_mb * units.Mi
         self._others: dict[str, float] = {
             **dict.fromkeys(_LOGS, math.inf),
@@ -51,14 +57,29 @@ class FileBounds:
         }
 
     def of(self, file: ExportedFile) -> ExportedFile:
-        """Returns the file as it is fetched. Raises HypervisorError for a name that no guest has, and for a file that is too large."""
+        """Returns a file of a guest that is off, as it is fetched. Raises HypervisorError for a name that no guest has, for the config
+        drive, which the destination makes, and for a file that is too large.
+        """
+        if file.name == DRIVE:
+            raise _unknown(file)
+        return self._within_bounds(file)
+
+    def beside(self, file: ExportedFile) -> ExportedFile:
+        """Returns a file that libvirt does not copy of a running guest, as it is fetched. Raises as `of`, and for any disk: a fetched
+        one would have the source's header.
+        """
+        if file.name not in _BESIDE:
+            raise _unknown(file)
+        return self._within_bounds(file)
+
+    def _within_bounds(self, file: ExportedFile) -> ExportedFile:
         if file.name in self._disks:
             # What describes the disk is in the file, too.
             most = self._disks[file.name] * 9 / 8 + 64 * units.Mi
         elif file.name in self._others:
             most = self._others[file.name]
         else:
-            raise HypervisorError(f"The source serves a file {file.name!r}, which this guest does not have")
+            raise _unknown(file)
         _require(file.name, file.size, most)
         return msgspec.structs.replace(file, size=min(file.size, LARGEST_LOG)) if file.name in _LOGS else file
 
@@ -67,6 +88,26 @@ class FileBounds:
         if name not in self._disks:
             raise HypervisorError(f"The source describes a disk {name!r}, which this guest does not have")
         _require(name, size, self._disks[name] + _ROUNDED)
+
+    def formats(self, described: Mapping[str, str | None]) -> dict[str, str]:
+        """Returns the formats in which the destination opens the disks among these files. `described`: what the source says of each.
+        Raises HypervisorError for a format in which minova does not make this disk.
+        """
+        return {name: self._format(name, written) for name, written in described.items() if name in self._disks}
+
+    def _format(self, name: str, written: str | None) -> str:
+        """A resize of an earlier release recorded no format of the disks that it added."""
+        if written is None and name != ROOT_DISK:
+            return QCOW2 if self._encrypts and name != DRIVE else RAW
+        if written not in ({RAW} if name == DRIVE else {RAW, QCOW2}):
+            raise HypervisorError(
+                f"The source describes {name} in the format {written}, in which minova does not make it"
+            )
+        return written
+
+
+def _unknown(file: ExportedFile) -> HypervisorError:
+    return HypervisorError(f"The source serves a file {file.name!r}, which does not move with this guest")
 
 
 def _local(instance: Instance) -> dict[str, int]:

@@ -89,7 +89,7 @@ class MovingDisks:
         check: Callable[[], None],
     ) -> None:
         """Fetch the files that are not complete. Raises StaleAttempt if a later attempt has the folder, HypervisorError if
-        the folder is another host's or a file exceeds its bound, DiskFull, and as `file_fetch.fetch`.
+        the folder is another host's or `bounds` does not allow a file, DiskFull, and as `file_fetch.fetch`.
         """
         files = tuple(map(bounds.of, export.files))
         folder, passphrase = self._disks.folder(instance.uuid), self._disks.passphrase(instance)
@@ -97,9 +97,9 @@ class MovingDisks:
             raise ImageUnacceptable(f"The disk of instance {instance.uuid} is based on an image that is not here")
         what = f"Disks of instance {instance.uuid} in {self._disks.path}"
         with disk_full(what):
-            formats = {file.name: file.format for file in export.files if file.format is not None}
-            self._begin(folder, host, attempt, export, formats)
-            for file in files:
+            described = bounds.formats({file.name: file.format for file in files})
+            formats = self._begin(folder, host, attempt, export, described)
+            for file in (msgspec.structs.replace(file, format=formats.get(file.name)) for file in files):
                 path = folder / libvirt_files.arriving(_plain(file.name), attempt)
                 if not path.exists():
                     self._require_room(what, file)
@@ -124,15 +124,19 @@ class MovingDisks:
         check: Callable[[], None],
     ) -> None:
         """Make the disks into which libvirt copies those of a running guest, and fetch the files that it does not copy. A file
-        that is there is this attempt's, and complete: a QEMU that awaits the guest may have it open. Raises as `fetch`.
+        that is there is this attempt's, and complete: a QEMU that awaits the guest may have it open. `formats`: of the disks, as the
+        source describes them. Raises as `fetch`.
         """
         folder, what = self._disks.folder(instance.uuid), f"Disks of instance {instance.uuid} in {self._disks.path}"
         bounds, passphrase = FileBounds(instance, base), self._disks.passphrase(instance)
-        files = tuple(map(bounds.of, source.export.files))
+        files = tuple(map(bounds.beside, source.export.files))
         for name, size in source.sizes.items():
             bounds.require_disk(name, size)
         with disk_full(what):
-            self._begin(folder, host, attempt, source.export, formats)
+            described = bounds.formats(
+                {name: formats.get(name) for name in (*source.sizes, *(one.name for one in files))}
+            )
+            opened = self._begin(folder, host, attempt, source.export, described)
             for file in files:
                 path = folder / _plain(file.name)
                 if not path.exists():
@@ -142,16 +146,14 @@ class MovingDisks:
                 path = folder / _plain(name)
                 if not path.exists():
                     self._disks.require_room_for(size, what)
-                    self._make_target(path, formats.get(name), size, base, passphrase)
+                    self._make_target(path, opened[name], size, base, passphrase)
             with disk_owner.locked(folder) as owner:
                 entry = _require_own(owner, host, attempt)
                 owner.write(msgspec.structs.replace(entry, disk=disk_owner.inode(folder / disk_owner.ROOT_DISK)))
         if base is not None:
             self._disks.share(folder, base)
 
-    def _make_target(
-        self, path: Path, written: str | None, size: int, base: Base | None, passphrase: str | None
-    ) -> None:
+    def _make_target(self, path: Path, written: str, size: int, base: Base | None, passphrase: str | None) -> None:
         if written != disk_formats.QCOW2:
             part = path.with_name(f"{path.name}.part")
             with part.open("wb") as file:
@@ -199,8 +201,12 @@ class MovingDisks:
         else:
             require_room(self._disks.path, file.size, self._disks.reserve, what)
 
-    def _begin(self, folder: Path, host: str, attempt: int, export: DiskExport, formats: dict[str, str]) -> None:
-        """Own the folder, and remove what an earlier attempt has left in it."""
+    def _begin(
+        self, folder: Path, host: str, attempt: int, export: DiskExport, formats: dict[str, str]
+    ) -> dict[str, str]:
+        """Own the folder, and remove what an earlier attempt has left in it. Returns the recorded formats: what this attempt has recorded
+        stays, whatever the source says now, because QEMU opens the disks so.
+        """
         with disk_owner.locked(folder, make=True) as owner:
             entry = owner.read()
             there = [path for path in folder.iterdir() if path.name != disk_owner.OWNER]
@@ -211,7 +217,10 @@ class MovingDisks:
             if entry is not None and entry.host != host:
                 raise HypervisorError(f"The disks in {folder} are of host {entry.host}, and not those of this move")
             if entry is not None and entry.attempt == attempt:
-                return
+                formats = {**formats, **entry.formats}
+                if formats != entry.formats:
+                    owner.write(msgspec.structs.replace(entry, formats=formats))
+                return formats
             for path in there:
                 path.unlink()
             owner.write(
@@ -223,6 +232,7 @@ class MovingDisks:
                     addresses=export.addresses,
                 )
             )
+            return formats
 
     def _finish(
         self, part: Path, file: ExportedFile, base: Base | None, bounds: FileBounds, passphrase: str | None
