@@ -138,17 +138,24 @@ def listing(
 
 
 def _sorts(name: str, keys: Sequence[str], directions: Sequence[str]) -> tuple[Sort, ...]:
-    """Raises BadRequest, as Neutron does, for unknown keys and directions, and if their numbers differ."""
+    """Raises BadRequest, as Neutron does, for unknown keys and directions, and if their numbers differ; also for more keys than exist,
+    because each key makes the condition of a page longer. A column that comes again changes no order.
+    """
     if len(keys) != len(directions):
         raise errors.BadRequest("The number of sort_keys and sort_dirs must be same")
     columns = SORT_KEYS[name]
+    if len(keys) > len(columns):
+        raise errors.BadRequest(f"There are {len(keys)} sort_keys, and at most {len(columns)} are allowed.")
     unknown = [key[:64] for key in keys if key not in columns]
     if unknown:
         raise errors.BadRequest(f"{unknown} is invalid attribute for sort_keys")
     wrong = [direction[:64] for direction in directions if direction not in ("asc", "desc")]
     if wrong:
         raise errors.BadRequest(f"{wrong} is invalid value for sort_dirs, valid value is 'asc' and 'desc'")
-    return tuple(Sort(columns[key], direction == "asc") for key, direction in zip(keys, directions, strict=True))
+    first: dict[str, bool] = {}
+    for key, direction in zip(keys, directions, strict=True):
+        first.setdefault(columns[key], direction == "asc")
+    return tuple(Sort(column, ascending) for column, ascending in first.items())
 
 
 def _links(call: Call, name: str, page: Sequence[Resource], query: ListQuery, *, more: bool) -> list[dict[str, str]]:

@@ -74,7 +74,12 @@ def of_ports(
             named[rule.remote_group_id] = (str(rule.remote_uuid), int(rule.remote_revision or 0))
     members = group_members.read(session, named) if members_now else group_members.read_recent(session, named)
     named_ranges = {rule.remote_address_group_id for of_group in rules.values() for rule in of_group} - {None}
-    ranges = address_groups.addresses_of(session, named_ranges)
+    # Split once: rules name a group again and again, for each set of groups that ports have.
+    ranges = {
+        (row_id, version): of_version(addresses, version)
+        for row_id, addresses in address_groups.addresses_of(session, named_ranges).items()
+        for version in IP_VERSIONS.values()
+    }
     # Most ports of a project have the same groups.
     known: dict[tuple[tuple[int, ...], str], tuple[VifRule, ...]] = {}
     found: dict[int, tuple[VifRule, ...]] = {}
@@ -110,7 +115,7 @@ def _bounded(port: ServerPort, every: tuple[VifRule, ...]) -> tuple[VifRule, ...
 def _vif_rule(
     rule: RuleWithRemote,
     members: Mapping[int, GroupMembers],
-    ranges: Mapping[int, Sequence[str]],
+    ranges: Mapping[tuple[int, int], tuple[str, ...]],
     network_id: str,
 ) -> VifRule:
     version = IP_VERSIONS[rule.ethertype]
@@ -118,7 +123,7 @@ def _vif_rule(
     if (prefix := normalized(rule.remote_ip_prefix)) is not None:
         remotes = (prefix,)
     if rule.remote_address_group_id is not None:
-        remotes = of_version(ranges.get(rule.remote_address_group_id, ()), version)
+        remotes = ranges.get((rule.remote_address_group_id, version), ())
     named = None
     if rule.remote_group_id is not None:
         named = members.get(rule.remote_group_id)

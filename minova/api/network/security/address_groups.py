@@ -17,15 +17,16 @@ from minova.api.network.common import Text, Unset
 from minova.api.network.resource import Creation, Resource
 from minova.api.policies.enforcer import Target
 from minova.db.networks import address_groups as stored
-from minova.objects.network.address_groups import AddressGroup, added, canonical
+from minova.objects.network.address_groups import MAX_RANGES_OF_GROUP, AddressGroup, added, canonical
 
 RangeText = Annotated[str, msgspec.Meta(max_length=64)]
+Addresses = Annotated[tuple[RangeText, ...], msgspec.Meta(max_length=MAX_RANGES_OF_GROUP)]
 
 
 class NewAddressGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: Text = ""
     description: Text = ""
-    addresses: tuple[RangeText, ...] | None = None
+    addresses: Addresses | None = None
     project_id: Text | None = None
     tenant_id: Text | None = None
 
@@ -40,7 +41,7 @@ class UpdateAddressGroup(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
 
 class AddressesBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    addresses: tuple[RangeText, ...]
+    addresses: Addresses
 
 
 class AddressGroupsQuery(msgspec.Struct, frozen=True, kw_only=True):

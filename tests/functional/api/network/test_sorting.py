@@ -110,3 +110,15 @@ def test_wrong_sorting_is_refused_in_neutrons_words(cloud: Cloud, query: str, te
     for collection in ("networks", "subnets", "ports", "security-groups", "security-group-rules", "subnetpools"):
         status, answer = cloud.ask("GET", f"{ROOT}/{collection}?{query}")
         assert (status, answer["NeutronError"]["message"]) == (400, text), collection
+
+
+def test_bug_many_sort_keys_keep_a_thread_and_the_database_busy(cloud: Cloud) -> None:
+    """48 keys on 500 ports took 46 s."""
+    many = "&".join(["sort_key=status&sort_dir=asc"] * 48)
+    status, answer = cloud.ask("GET", f"{ROOT}/ports?{many}")
+    assert (status, answer["NeutronError"]["message"]) == (400, "There are 48 sort_keys, and at most 14 are allowed.")
+    # The first mention of a column counts.
+    for name in ("b", "a"):
+        network(cloud, name=name)
+    again = "sort_key=name&sort_dir=asc&sort_key=name&sort_dir=desc&sort_key=tenant_id&sort_dir=asc&sort_key=project_id&sort_dir=desc"
+    assert [one["name"] for one in listed(cloud, "network", again)] == ["a", "b"]

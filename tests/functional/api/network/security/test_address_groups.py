@@ -117,3 +117,12 @@ def test_hosts_get_the_ranges_of_the_rules_version(stocked: Cloud) -> None:
     assert change(stocked, group, "add_addresses", "10.2.0.0/16")[0] == 200
     assert change(stocked, group, "remove_addresses", "2001:db8::/64")[0] == 200
     assert remotes() == {(4, ("10.1.0.0/16", "10.2.0.0/16")), (6, ())}, "a group without addresses lets nothing in"
+
+
+def test_a_request_names_no_more_ranges_than_a_group_can_have(cloud: Cloud) -> None:
+    many = [f"10.{number // 250}.{number % 250}.0/24" for number in range(201)]
+    group = made(cloud)
+    for action in ("add_addresses", "remove_addresses"):
+        status, answer = change(cloud, group, action, *many)
+        assert status == 400
+        assert len(answer["NeutronError"]["message"]) < 500
