@@ -34,6 +34,8 @@ FLAVORS: tuple[tuple[str, int, int, int, Json], ...] = (
     ("m1.xlarge", 16384, 8, 160, {}),
     ("m1.tiny.specs", 512, 1, 1, {"hw:numa_nodes": "1"}),
 )
+# Values of properties of Nova's stand-in for Glance that name no image: minova would look for them.
+NOTHING = (None, "nokernel", "noramdisk")
 
 
 class Clouds:
@@ -125,7 +127,7 @@ def _make_flavors(session: requests.Session, url: str) -> None:
 
 
 def _make_image(session: requests.Session, url: str, image: Json) -> None:
-    record = {key: value for key, value in image["properties"].items() if value is not None}
+    record = {key: value for key, value in image["properties"].items() if value not in NOTHING}
     record |= {"id": image["id"], "name": image["name"], "visibility": "public"}
     _sent(session, "POST", f"{url}/v2/images", json=record | {"disk_format": "raw", "container_format": "bare"})
     octets = {"Content-Type": "application/octet-stream"}

@@ -9,7 +9,8 @@ _MIGRATIONS = "Nova's tests pretend migrations"
 _DRIVER = "as Nova's libvirt driver; Nova's test pretends another one"
 _PORT = "Nova's test pretends a port"
 _CONSOLES = "consoles are VNC and serial"
-_MOVES = "servers do not move between hosts yet"
+_DOWN = "Nova's test pretends that a host is down"
+_OTHER_HOST = "Nova's test pretends that the server's own host is another one"
 _EXTENSIONS = "what is served stands there, and nothing else"
 # Folders whose tests do not run.
 NOT_SERVED: dict[str, str] = {
@@ -20,16 +21,13 @@ NOT_SERVED: dict[str, str] = {
     "os-baremetal-nodes": "Nova's proxy of Bare Metal, until 2.35",
     "os-certificates": "Nova has removed it (410)",
     "os-console-auth-tokens": "console proxies ask the conductor for tokens, not the API",
-    "os-evacuate": _MOVES,
     "os-floating-ip-pools": _NEUTRON,
     "os-floating-ips": _NEUTRON,
-    "os-migrate-server": _MOVES,
     "os-quota-sets-noop": "there is one way to count quotas",
     "os-server-shares": "there is no shared file system service",
     "os-snapshots": _VOLUMES,
     "os-volume_attachments": _VOLUMES,
     "os-volumes": _VOLUMES,
-    "server-migrations": _MOVES,
 }
 # The text of another value of a field that is there.
 VALUES = "Values do not match"
@@ -40,6 +38,11 @@ EXPLAINED: tuple[tuple[str, str, str], ...] = (
     ("os-attach-interfaces/*", "ce531f90-199f-48c0-816c-13e38010b442", _PORT),
     ("os-attach-interfaces/*", VALUES, _PORT),
     ("os-migrations/*", "", _MIGRATIONS),
+    ("os-evacuate/*", "is still in use", _DOWN),
+    ("os-evacuate/*", "400 instead of 200", _DOWN),
+    ("os-migrate-server/*live-migrate-server*", "to current host", _OTHER_HOST),
+    ("server-migrations/*live-migrate-server*", "to current host", _OTHER_HOST),
+    ("server-migrations/*", "409", _MIGRATIONS),
     ("os-console-output/*", VALUES, "the text of Nova's fake console"),
     ("os-hypervisors/*-with-servers-*", "in template:", "Nova's test pretends servers"),
     ("os-hypervisors/*", VALUES, "what Nova's fake hypervisor uses"),
@@ -91,8 +94,6 @@ NOT_REACHED: dict[str, str] = {
     "extension-info/extensions-list-resp-v21-compatible": _FIRST_API,
     "servers/v2.63/": _CERTIFICATES,
     "servers/v2.66/": _CERTIFICATES,
-    "servers/server-action-confirm-resize": _MOVES,
-    "servers/server-action-revert-resize": _MOVES,
     "os-migrations/": _MIGRATIONS,
     "os-multinic/": "Nova's test boots with a port of its stand-in for Neutron",
     "os-instance-usage-audit-log/": "Nova's test pretends audits of four hosts",
@@ -104,7 +105,6 @@ ALWAYS: dict[str, str] = {
     "Quotas of users are not served": "quotas are of projects",
     "Unavailable console type webmks": _CONSOLES,
     "Unavailable console type spice": _CONSOLES,
-    "There is no such action: resize": _MOVES,
     "There is no such action: addFloatingIp": _NEUTRON,
     "There is no such action: removeFloatingIp": _NEUTRON,
     "There is no such action: injectNetworkInfo": "no guest takes it; Nova with libvirt takes the request, and its compute fails",

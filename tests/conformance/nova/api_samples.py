@@ -50,7 +50,13 @@ MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}$")
 Base = api_samples_test_base.ApiSampleTestBase
 UUID_OF_HOST = test_services.FAKE_UUID_COMPUTE_HOST1
 # {folder: hosts that its tests pretend}.
-PRETENDED_HOSTS = {"os-services": ("host1",), "os-shelve": ("host01",)}
+PRETENDED_HOSTS = {
+    "os-evacuate": ("testHost",),
+    "os-migrate-server": ("target-host",),
+    "os-services": ("host1",),
+    "os-shelve": ("host01",),
+    "server-migrations": ("host1",),
+}
 STANDARD_COMPUTE = integrated_helpers._IntegratedTestBase._setup_compute_service
 
 
