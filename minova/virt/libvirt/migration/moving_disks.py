@@ -217,10 +217,7 @@ class MovingDisks:
             if entry is not None and entry.host != host:
                 raise HypervisorError(f"The disks in {folder} are of host {entry.host}, and not those of this move")
             if entry is not None and entry.attempt == attempt:
-                formats = {**formats, **entry.formats}
-                if formats != entry.formats:
-                    owner.write(msgspec.structs.replace(entry, formats=formats))
-                return formats
+                return owner.note_formats(formats)
             for path in there:
                 path.unlink()
             owner.write(
@@ -269,6 +266,10 @@ class MovingDisks:
 
     def _fit(self, instance: Instance) -> None:
         disks, passphrase = self._disks.plan(instance), self._disks.passphrase(instance)
+        # Of what a host makes itself: the root disk has come with a format.
+        made = {name: disk.driver_format for disk in disks if (name := Path(disk.path).name) != disk_owner.ROOT_DISK}
+        with disk_owner.locked(self._disks.folder(instance.uuid)) as owner:
+            owner.note_formats(made)
         fitting.fit(disks, instance, named_disks(instance), self._disks.finish, passphrase)
 
 

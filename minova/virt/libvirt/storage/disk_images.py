@@ -156,7 +156,7 @@ def formatted(path: Path, disk: LocalDisk, name: str, finish: Finish, passphrase
     part, size = path.with_name(f"{path.name}.part"), disk.size_mb * units.Mi
     label = f"ephemeral{name.removeprefix('disk.eph')}"
     command = ["mkswap"] if disk.is_swap else [f"mkfs.{disk.guest_format}", "-q", "-F", "-L", label]
-    plain = part if passphrase is None else path.with_name(f"{path.name}.empty.part")
+    plain = part if passphrase is None else path.with_name("empty.part")
     try:
         with plain.open("wb") as file:
             file.truncate(size)

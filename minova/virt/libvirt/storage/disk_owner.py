@@ -147,6 +147,18 @@ class OwnerFile:
         self.write(taken)
         return taken
 
+    def note_formats(self, formats: dict[str, str]) -> dict[str, str]:
+        """Record the formats of files that have none yet. Returns all recorded ones. Disks that no host is recorded to own have no
+        record.
+        """
+        entry = self.read()
+        if entry is None:
+            return {}
+        noted = {**formats, **entry.formats}
+        if noted != entry.formats:
+            self.write(msgspec.structs.replace(entry, formats=noted))
+        return noted
+
     def is_taken_over(self, host: str) -> bool:
         """Whether this host has the disks from another one, with an evacuation."""
         owner = self.read()

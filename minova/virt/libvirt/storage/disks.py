@@ -478,12 +478,15 @@ class Disks:
     def own(self, instance_uuid: str, host: str, formats: Callable[[], dict[str, str]] = dict) -> None:
         """Record the host as owner of disks that are known to be its own, if no owner file says so.
 
-        `formats` returns the format of each file; it is called if none is recorded.
+        `formats` returns the format of each file; it is called if one is not recorded.
         """
         folder = self.folder(instance_uuid)
         with suppress(FileNotFoundError), disk_owner.locked(folder) as owner:
             entry, own = owner.read(), owner.is_of(host)
             if own and entry is not None and entry.formats:
+                disks = {path.name.removesuffix(".part") for path in folder.glob("disk*")}
+                if not disks <= entry.formats.keys():
+                    owner.note_formats(formats())
                 return
             written = formats()
             if own and not written:
