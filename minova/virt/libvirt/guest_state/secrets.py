@@ -1,5 +1,6 @@
 """Gives libvirt the secrets of a guest for as long as it needs them: while the guest starts, or until it has arrived."""
 
+import logging
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,6 +11,8 @@ from minova.errors import HypervisorError
 from minova.objects.guests.guest_secrets import SecretKind
 from minova.virt.driver.secrets import SecretSource
 from minova.virt.libvirt.xml.secrets_xml import kinds_of, secret_uuid, secret_xml
+
+LOG = logging.getLogger(__name__)
 
 
 class LibvirtSecrets:
@@ -34,8 +37,8 @@ class LibvirtSecrets:
     def given(self, connection: Any, instance_uuid: str, xml: str) -> Iterator[None]:
         """`xml`: of the domain that is started meanwhile."""
         kinds = kinds_of(xml)
-        self.give(connection, instance_uuid, kinds)
         try:
+            self.give(connection, instance_uuid, kinds)
             yield
         finally:
             self.take(connection, instance_uuid, kinds)
@@ -50,10 +53,12 @@ class LibvirtSecrets:
             secret.setValue(secrets.passphrases[kind].encode())
 
     def take(self, connection: Any, instance_uuid: str, kinds: Collection[SecretKind] = tuple(SecretKind)) -> None:
-        """Idempotent."""
+        """Idempotent. Errors are logged: what the guest needed the secrets for has succeeded or failed without them, and they end
+        with libvirtd. A host whose libvirt has no secret driver cannot have any.
+        """
         for kind in kinds:
             try:
                 connection.secretLookupByUUIDString(secret_uuid(instance_uuid, kind)).undefine()
             except libvirt.libvirtError as error:
                 if error.get_error_code() not in {libvirt.VIR_ERR_NO_SECRET, libvirt.VIR_ERR_NO_SUPPORT}:
-                    raise
+                    LOG.warning("libvirt may keep the %s secret of instance %s: %s", kind, instance_uuid, error)

@@ -79,6 +79,22 @@ def test_a_domain_from_nothing_to_nothing(driver: Driver, tmp_path: Path) -> Non
     assert list((tmp_path / "instances").iterdir()) == []
 
 
+def test_bug_a_deletion_needs_the_secret_driver_of_libvirt(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With modular daemons, libvirt has one of its own, which may not be installed."""
+
+    def lookup(connection: libvirt.virConnect, uuid: str) -> None:
+        raise libvirt_error("Failed to connect socket to virtsecretd-sock", libvirt.VIR_ERR_SYSTEM_ERROR)
+
+    monkeypatch.setattr(libvirt.virConnect, "secretLookupByUUIDString", lookup)
+    one = instance()
+    driver.prepare(one, driver.available_nodes()[0], 1, None)
+    driver.destroy(one.uuid)
+    assert one.uuid not in own_domains(driver)
+    assert f"libvirt may keep the tpm secret of instance {one.uuid}" in caplog.text
+
+
 def test_the_view_of_the_host(driver: Driver) -> None:
     (node,) = driver.available_nodes()
     view = driver.host_view(node)
