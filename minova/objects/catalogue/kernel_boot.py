@@ -4,13 +4,18 @@ Nova's. Pure.
 
 from collections.abc import Mapping
 
+from oslo_utils import units
+
 from minova import errors
+from minova.objects.catalogue.image import Image
 
 KERNEL, RAMDISK, COMMAND_LINE = "kernel_id", "ramdisk_id", "os_command_line"
 # Glance's formats of kernels and ramdisks, and bytes of no format.
 FORMATS = ("aki", "ari", "raw")
 # The consoles of Nova's command line.
 _CONSOLES = "console=tty0 console=ttyS0 console=hvc0"
+# Each server has a copy of both on its host, and a rescued one another. They count neither as disk of the flavor nor in any quota.
+LARGEST = 512 * units.Mi
 # A kernel on x86 takes so many characters.
 _LONGEST = 2047
 
@@ -26,6 +31,13 @@ def require_kernel(properties: Mapping[str, str]) -> None:
         raise errors.BadRequest(
             f"Image property {COMMAND_LINE}: it must be printable, of at most {_LONGEST} characters."
         )
+
+
+def require_size(image: Image) -> None:
+    """Raises BadRequest if the kernel and the ramdisk of the image are too large together."""
+    size = sum(each.size or 0 for each in image.boot_files)
+    if size > LARGEST:
+        raise errors.BadRequest(f"Image {image.id}: its kernel and ramdisk have {size} bytes, more than {LARGEST}.")
 
 
 def command_line(properties: Mapping[str, str], root_device: str) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from minova.errors import ImageUnacceptable
-from minova.objects.catalogue.image import Image
+from minova.objects.catalogue.image import BootFile, Image
 from minova.virt.libvirt.storage.disk_images import copy
 from minova.virt.libvirt.xml.system_xml import BootFiles
 
@@ -18,25 +18,44 @@ _RESCUE = ".rescue"
 _DIGEST = re.compile(r"[0-9a-f]{64,128}")
 
 
-def make(folder: Path, image: Image, image_path: Path, let_in: Callable[[Path], None], *, rescue: bool = False) -> None:
+def make(
+    folder: Path,
+    image: Image,
+    image_path: Path,
+    let_in: Callable[[Path], None],
+    require_room: Callable[[int], None],
+    *,
+    rescue: bool = False,
+) -> None:
     """Make the files that the image has, and remove those that it has not. `image_path`: the image in the cache of this host, which has
-    the others beside it, by their digests. `let_in` gives QEMU access.
+    the others beside it, by their digests. `let_in` gives QEMU access. `require_room` raises DiskFull unless so many bytes fit.
     """
     for path, boot_file in zip(_paths(folder, rescue), (image.kernel, image.ramdisk), strict=True):
         if boot_file is None:
             path.unlink(missing_ok=True)
             continue
-        digest = boot_file.os_hash_value or ""
-        source = image_path.with_name(digest)
-        if not _DIGEST.fullmatch(digest) or not source.is_file():
-            raise ImageUnacceptable(f"Image {boot_file.id} is not in the cache of this host")
+        source = _source(boot_file, image_path)
         part = path.with_name(f"{path.name}.part")
         try:
+            require_room(source.stat().st_size)
             copy(source, part)
             let_in(part)
             part.rename(path)
         finally:
             part.unlink(missing_ok=True)
+
+
+def size(image: Image, image_path: Path) -> int:
+    """Returns the bytes that `make` copies."""
+    return sum(_source(each, image_path).stat().st_size for each in image.boot_files)
+
+
+def _source(boot_file: BootFile, image_path: Path) -> Path:
+    digest = boot_file.os_hash_value or ""
+    source = image_path.with_name(digest)
+    if not _DIGEST.fullmatch(digest) or not source.is_file():
+        raise ImageUnacceptable(f"Image {boot_file.id} is not in the cache of this host")
+    return source
 
 
 def remove(folder: Path, *, rescue: bool) -> None:

@@ -12,6 +12,7 @@ import shutil
 import uuid
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -220,7 +221,8 @@ class Disks:
         local, root_size = named_disks(instance), instance.flavor.root_gb * units.Gi or base.virtual_size
         entry = DiskOwner(host=host, attempt=attempt, formats=formats, drive_is_cd=drive_is_cd)
         with disk_full(what), disk_owner.locked(folder, make=True) as owner:
-            self._require_room(what, base, root_size + sum(disk.size_mb * units.Mi for disk in local.values()))
+            room = self._room(base, root_size + sum(disk.size_mb * units.Mi for disk in local.values()))
+            self._require_room(what, room + _boot_size(instance.image, base.path))
             taken = owner.take(entry)
             for name in (OVERLAY, OVERLAY_RECORD):  # they belong to the disk that is replaced
                 (folder / name).unlink(missing_ok=True)
@@ -234,7 +236,7 @@ class Disks:
             if taken.former is not None:
                 # The inode of the former disk may belong to another file by now.
                 owner.write(msgspec.structs.replace(taken, disk=disk_owner.inode(root), former=None))
-            self._make_boot_files(folder, instance, base.path)
+            self._make_boot_files(what, folder, instance.image, base.path)
             for name, disk in local.items():
                 disk_images.formatted(folder / name, disk, name, self.finish, passphrase)
             if instance.config_drive and write_drive is not None:
@@ -243,22 +245,29 @@ class Disks:
     def make_boot_files(self, instance: Instance, image_path: Path | None) -> None:
         """Make the kernel and ramdisk of an instance that has come from another host. `image_path`: its image in the cache."""
         if image_path is not None:
-            with disk_full(f"Kernel of instance {instance.uuid} in {self.path}"):
-                self._make_boot_files(self.folder(instance.uuid), instance, image_path)
+            what = f"Kernel of instance {instance.uuid} in {self.path}"
+            with disk_full(what):
+                self._make_boot_files(what, self.folder(instance.uuid), instance.image, image_path)
 
-    def _make_boot_files(self, folder: Path, instance: Instance, image_path: Path) -> None:
-        if instance.image is not None:
-            boot_files.make(folder, instance.image, image_path, self._qemu.read)
+    def _make_boot_files(
+        self, what: str, folder: Path, image: Image | None, image_path: Path, *, rescue: bool = False
+    ) -> None:
+        if image is not None:
+            room = partial(self._require_room, what)
+            boot_files.make(folder, image, image_path, self._qemu.read, room, rescue=rescue)
 
     def boot_files(self, instance: Instance, disks: Sequence[Disk]) -> BootFiles | None:
         """Returns what QEMU loads to boot the guest with these disks; None: the guest boots from a disk."""
         rescue = any(Path(disk.path).name == RESCUE_DISK for disk in disks)
         return boot_files.of(self.folder(instance.uuid), instance.image, rescue=rescue)
 
-    def _require_room(self, what: str, base: Base, size: int) -> None:
-        """Raises DiskFull before anything is written that surely does not fit."""
+    def _room(self, base: Base, size: int) -> int:
+        """Returns the bytes that new disks of `size` take at once."""
         copied = base.path.stat().st_blocks * 512 if self._settings.images_type == disk_formats.RAW else 0
-        needed = size if self._settings.preallocate else copied
+        return size if self._settings.preallocate else copied
+
+    def _require_room(self, what: str, needed: int) -> None:
+        """Raises DiskFull before anything is written that surely does not fit."""
         if needed:
             require_room(self.path, needed, self._settings.reserve, what)
 
@@ -276,7 +285,9 @@ class Disks:
         folder = self.folder(instance_uuid)
         path = folder / RESCUE_DISK
         written = disk_formats.format_of(RESCUE_DISK, self._settings.images_type)
-        with disk_full(f"Rescue disk of instance {instance_uuid} in {self.path}"), disk_owner.locked(folder) as owner:
+        what = f"Rescue disk of instance {instance_uuid} in {self.path}"
+        with disk_full(what), disk_owner.locked(folder) as owner:
+            self._require_room(what, _boot_size(image, base.path))
             entry = owner.read()
             if entry is not None:  # a file of an older release is written at the next start of its host
                 owner.write(msgspec.structs.replace(entry, formats={**entry.formats, RESCUE_DISK: written}))
@@ -289,7 +300,7 @@ class Disks:
                 lambda part, size: self._qemu.write(part),
                 passphrase,
             )
-            boot_files.make(folder, image, base.path, self._qemu.read, rescue=True)
+            self._make_boot_files(what, folder, image, base.path, rescue=True)
 
     def rescue_disk(self, instance_uuid: str) -> Disk:
         """Returns the disk of `make_rescue`."""
@@ -615,6 +626,10 @@ def named_disks(instance: Instance) -> dict[str, LocalDisk]:
     ephemeral = [disk for disk in disks if not disk.is_swap]
     named = {f"disk.eph{number}": disk for number, disk in enumerate(ephemeral)}
     return {**named, SWAP_DISK: disks[-1]} if len(disks) > len(ephemeral) else named
+
+
+def _boot_size(image: Image | None, image_path: Path) -> int:
+    return 0 if image is None else boot_files.size(image, image_path)
 
 
 def _remove_folder(folder: Path) -> None:

@@ -15,6 +15,7 @@ from minova.db.api_queries.instances import InstanceRow
 from minova.db.servers import instances
 from minova.objects.actions.action import Arguments
 from minova.objects.actions.rescue import RESCUE, RescueArguments, rescue_device
+from minova.objects.catalogue.kernel_boot import require_size
 
 
 def _rescue(api: Collaborators, call: Call, session: Session, row: InstanceRow, arguments: Arguments) -> Begin:
@@ -46,6 +47,7 @@ def _rescue(api: Collaborators, call: Call, session: Session, row: InstanceRow, 
         kernel=kernel or (own.kernel if own is not None else None),
         ramdisk=ramdisk or (own.ramdisk if own is not None else None),
     )
+    require_size(booted)
     return Begin({"rescue_image": msgspec.to_builtins(booted)}, answer, 200)
 
 
