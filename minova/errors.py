@@ -137,6 +137,10 @@ class PeerTooOld(ServiceUnavailable):
     """
 
 
+class SecretsNotConfigured(ServiceUnavailable):
+    """This conductor lacks the key of the secrets of guests. Another conductor may have it."""
+
+
 class NetworkNotConfigured(ServiceUnavailable):
     """This conductor is not configured for the network service of the server. Another conductor may be."""
 

@@ -237,7 +237,7 @@ def make_manager(
     kinds = action_kinds(conf, worker, quotas, images, attachments, builds, start_moves, dry_runs or scheduler)
     begins = BeginActions(conf, worker, computes, kinds)
     ends = EndActions(worker, kinds, attachments, begins)
-    action_reports = ActionReports(worker, begins, ends)
+    action_reports = ActionReports(worker, kinds, begins, ends)
     actions = ServerActions(worker, liveness, quotas, kinds, begins, ends, action_reports, levels=levels)
     terminate = Terminate(conf, worker, computes, liveness, hints, ends.abandon)
     action_tasks = ActionTasks(worker, actions)

@@ -13,7 +13,7 @@ from minova.objects.actions.power_rules import OFF
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.guests.chosen_hardware import ChosenHardware
-from minova.objects.guests.guest_secrets import GuestSecrets, SecretKind
+from minova.objects.guests.guest_secrets import GuestSecrets, SecretKind, TpmState
 from minova.objects.hosts.cloud import CloudState
 from minova.objects.hosts.compute_node import ComputeNode, HypervisorView, Inventory
 from minova.objects.hosts.node_audit import NodeAudit
@@ -84,7 +84,7 @@ class FakeConductor:
         self.report_numbers: list[int] = []
         self.delete_failures: list[tuple[str, str, str]] = []
         self.steps: list[tuple[str, int, str]] = []
-        self.tpm_states: dict[str, str] = {}
+        self.tpm_states: dict[str, TpmState] = {}
         self.actions: dict[str, tuple[int, ServerAction]] = {}
         self.forced: list[int] = []  # actions that have forced their guests
         self.agent_reasons: list[str] = []  # of failed actions
@@ -378,14 +378,21 @@ class FakeConductor:
         return self._serve("image_upload_token", lambda: f"upload token for {image_id} on {host}")
 
     def guest_secrets(
-        self, ctx: RequestContext, *, host: str, instance_uuid: str, kinds: tuple[SecretKind, ...]
+        self, ctx: RequestContext, *, host: str, instance_uuid: str, kinds: tuple[SecretKind, ...], make: bool = False
     ) -> GuestSecrets:
         state = self.tpm_states.get(instance_uuid)
         made = GuestSecrets(passphrases={kind: f"{kind} of {instance_uuid}" for kind in kinds}, tpm_state=state)
         return self._serve("guest_secrets", lambda: made)
 
-    def keep_tpm_state(self, ctx: RequestContext, *, host: str, instance_uuid: str, state: str) -> None:
-        self._serve("keep_tpm_state", lambda: self.tpm_states.update({instance_uuid: state}))
+    def keep_tpm_state(
+        self, ctx: RequestContext, *, host: str, instance_uuid: str, state: TpmState | None = None
+    ) -> None:
+        def keep() -> None:
+            self.tpm_states.pop(instance_uuid, None)
+            if state is not None:
+                self.tpm_states[instance_uuid] = state
+
+        self._serve("keep_tpm_state", keep)
 
     def build_succeeded(
         self,

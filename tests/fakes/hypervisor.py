@@ -14,6 +14,7 @@ from minova.objects.catalogue.image import Image
 from minova.objects.guests.chosen_hardware import ChosenHardware
 from minova.objects.guests.console import ConsoleAddress, ConsoleType
 from minova.objects.guests.diagnostics import GuestDiagnostics
+from minova.objects.guests.guest_secrets import TpmState
 from minova.objects.guests.guest_states import GuestReason, GuestState, reason_of
 from minova.objects.hosts.compute_node import DomainView, HypervisorView
 from minova.objects.hosts.cpu_times import CpuTimes
@@ -61,7 +62,7 @@ class Hypervisor(Immovable):
         self.shared = False
         self.secrets: SecretSource | None = None
         # By instance, in base64.
-        self.tpm_states: dict[str, str] = {}
+        self.tpm_states: dict[str, TpmState] = {}
         self.present_bridges: dict[str, str] = {}
         self.owned: set[str] = set()
         self.disks_left: list[LeftDisks] = []
@@ -86,7 +87,7 @@ class Hypervisor(Immovable):
     def use_secrets(self, source: SecretSource) -> None:
         self.secrets = source
 
-    def tpm_state(self, instance: Instance) -> str | None:
+    def tpm_state(self, instance: Instance) -> TpmState | None:
         return self.tpm_states.get(instance.uuid)
 
     # -- what tests do ---------------------------------------------------------------------------------------------

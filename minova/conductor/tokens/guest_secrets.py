@@ -2,17 +2,19 @@
 
 from collections.abc import Sequence
 
+import msgspec
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.codecs import Decoder
 from minova.conductor.tasks.worker import Worker
 from minova.conductor.tokens.sealing import Sealing, new_passphrase
 from minova.context import RequestContext
 from minova.contracts.conductor.computes.secrets import GuestSecretsApi
 from minova.db.servers import guest_secrets, instances
-from minova.objects.guests.guest_secrets import GuestSecrets, SecretKind
+from minova.objects.guests.guest_secrets import GuestSecrets, SecretKind, TpmState
 
-_STATE = "tpm-state"
+_STATE = Decoder(TpmState)
 
 
 class GuestSecretKeeper(GuestSecretsApi):
@@ -21,32 +23,40 @@ class GuestSecretKeeper(GuestSecretsApi):
         self._sealing = sealing
 
     def guest_secrets(
-        self, ctx: RequestContext, host: str, instance_uuid: str, kinds: tuple[SecretKind, ...]
+        self, ctx: RequestContext, host: str, instance_uuid: str, kinds: tuple[SecretKind, ...], make: bool = False
     ) -> GuestSecrets:
-        return self._worker.run(lambda session: self._secrets(session, host, instance_uuid, kinds))
+        return self._worker.run(lambda session: self._secrets(session, host, instance_uuid, kinds, make=make))
 
-    def _secrets(self, session: Session, host: str, uuid: str, kinds: Sequence[SecretKind]) -> GuestSecrets:
+    def _secrets(
+        self, session: Session, host: str, uuid: str, kinds: Sequence[SecretKind], *, make: bool
+    ) -> GuestSecrets:
         # Two hosts of a move, or two messages, must get the same passphrase: the lock lets one of them make it.
         _lock(session, uuid)
         if not instances.works_on(session, uuid, host):
             raise errors.StaleAttempt(f"Host {host} has no instance {uuid}")
         found = guest_secrets.of_instance(session, uuid)
-        made = {kind: new_passphrase() for kind in kinds if kind not in found}
+        made = {kind: new_passphrase() for kind in kinds if make and kind not in found}
         sealed = {str(kind): self._sealing.seal(uuid, kind, value) for kind, value in made.items()}
         guest_secrets.write(session, uuid, sealed, self._worker.at())
-        known = {kind: self._sealing.unseal(uuid, kind, found[kind]) for kind in kinds if kind in found}
-        state = found.get(_STATE) if SecretKind.TPM in kinds else None
+        # A rebuild that failed early has left what the former secrets encrypt.
+        texts = {kind: found.get(kind) or found.get(guest_secrets.FORMER + kind) for kind in kinds if kind not in made}
+        known = {kind: self._sealing.unseal(uuid, kind, text) for kind, text in texts.items() if text is not None}
+        state = found.get(guest_secrets.TPM_STATE) if SecretKind.TPM in kinds else None
         return GuestSecrets(
             passphrases={**known, **made},
-            tpm_state=None if state is None else self._sealing.unseal(uuid, _STATE, state),
+            tpm_state=None
+            if state is None
+            else _STATE.from_json(self._sealing.unseal(uuid, guest_secrets.TPM_STATE, state)),
         )
 
-    def keep_tpm_state(self, ctx: RequestContext, host: str, instance_uuid: str, state: str) -> None:
+    def keep_tpm_state(self, ctx: RequestContext, host: str, instance_uuid: str, state: TpmState | None = None) -> None:
         def keep(session: Session) -> None:
             if _lock(session, instance_uuid) != host:
                 raise errors.StaleAttempt(f"Host {host} has no instance {instance_uuid}")
-            sealed = self._sealing.seal(instance_uuid, _STATE, state)
-            guest_secrets.write(session, instance_uuid, {_STATE: sealed}, self._worker.at())
+            guest_secrets.remove_tpm_states(session, [instance_uuid])
+            if state is not None:
+                sealed = self._sealing.seal(instance_uuid, guest_secrets.TPM_STATE, msgspec.json.encode(state).decode())
+                guest_secrets.write(session, instance_uuid, {guest_secrets.TPM_STATE: sealed}, self._worker.at())
 
         self._worker.run(keep)
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from minova.errors import Conflict, InvalidConfiguration
+from minova.errors import Conflict, InvalidConfiguration, SecretsNotConfigured
 
 _KEY_BYTES, _NONCE_BYTES = 32, 12
 
@@ -27,7 +27,7 @@ def new_passphrase() -> str:
 
 
 class Sealing:
-    """`keys`: lines of the file; the first encrypts. Without keys, `seal` and `unseal` raise Conflict."""
+    """`keys`: lines of the file; the first encrypts. Without keys, `seal` and `unseal` raise SecretsNotConfigured."""
 
     def __init__(self, keys: Iterable[str] = ()) -> None:
         decoded = [_decoded(line) for line in keys]
@@ -58,18 +58,18 @@ class Sealing:
 
     def seal(self, instance_uuid: str, kind: str, value: str) -> str:
         if not self._by_id:
-            raise Conflict("The conductors have no key for secrets of guests: [guest_secrets] key_file")
+            raise SecretsNotConfigured("The conductor has no key for secrets of guests: [guest_secrets] key_file")
         key_id, cipher = next(iter(self._by_id.items()))
         nonce = os.urandom(_NONCE_BYTES)
         sealed = cipher.encrypt(nonce, value.encode(), _bound_to(instance_uuid, kind))
         return f"{key_id}:{base64.b64encode(nonce + sealed).decode()}"
 
     def unseal(self, instance_uuid: str, kind: str, text: str) -> str:
-        """Raises Conflict if the key is not in the file, or if the value is another row's or was changed."""
+        """Raises SecretsNotConfigured if the key is not in the file, Conflict if the value is another row's or was changed."""
         key_id, _, encoded = text.partition(":")
         cipher = self._by_id.get(key_id)
         if cipher is None:
-            raise Conflict(
+            raise SecretsNotConfigured(
                 f"The secrets of instance {instance_uuid} are encrypted with key {key_id}, which is not in [guest_secrets] key_file"
             )
         try:

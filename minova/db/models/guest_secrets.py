@@ -10,7 +10,9 @@ from minova.db.models.types import LongText
 
 
 class GuestSecret(Base):
-    """`kind`: a `SecretKind`, or the state of a TPM. Removed with the server, at its deletion."""
+    """`kind`: a `SecretKind`, one that a rebuild replaces, or the state of a TPM (`db/servers/guest_secrets.py`). Removed with the
+    server, at its deletion.
+    """
 
     __tablename__ = "guest_secrets"
     instance_uuid: Mapped[str] = mapped_column(Uuid, primary_key=True)

@@ -3,10 +3,14 @@
 from collections.abc import Collection, Mapping
 from datetime import datetime
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from minova.db.models import GuestSecret
+from minova.objects.guests.guest_secrets import SecretKind
+
+# The kind of a TPM's kept state, and the prefix of the kinds of secrets that a rebuild replaces.
+TPM_STATE, FORMER = "tpm-state", "former-"
 
 
 def of_instance(session: Session, uuid: str) -> dict[str, str]:
@@ -25,6 +29,28 @@ def write(session: Session, uuid: str, values: Mapping[str, str], at: datetime) 
     )
     rows = [{"instance_uuid": uuid, "kind": kind, "value": value, "created_at": at} for kind, value in values.items()]
     connection.execute(insert(GuestSecret), rows)
+
+
+def set_aside(session: Session, uuid: str) -> None:
+    """What the secrets of a locked instance encrypt is about to be made anew. They stay until `remove_former`, in case it is not."""
+    connection, own = session.connection(), GuestSecret.instance_uuid == uuid
+    _remove_kinds(session, [uuid], [TPM_STATE])
+    for kind in of_instance(session, uuid).keys() & {*SecretKind}:
+        connection.execute(delete(GuestSecret).where(own, GuestSecret.kind == FORMER + kind))
+        connection.execute(update(GuestSecret).where(own, GuestSecret.kind == kind).values(kind=FORMER + kind))
+
+
+def remove_former(session: Session, uuid: str) -> None:
+    _remove_kinds(session, [uuid], [FORMER + kind for kind in SecretKind])
+
+
+def remove_tpm_states(session: Session, uuids: Collection[str]) -> None:
+    _remove_kinds(session, uuids, [TPM_STATE])
+
+
+def _remove_kinds(session: Session, uuids: Collection[str], kinds: Collection[str]) -> None:
+    named = GuestSecret.instance_uuid.in_(sorted(uuids)), GuestSecret.kind.in_(sorted(kinds))
+    session.connection().execute(delete(GuestSecret).where(*named))
 
 
 def remove(session: Session, uuids: Collection[str]) -> None:

@@ -18,13 +18,20 @@ class SecretKind(StrEnum):
 
 
 Passphrase = Annotated[str, Meta(max_length=255)]
-TpmState = Annotated[str, Meta(max_length=MAX_STATE)]
+
+
+class TpmState(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a TPM of this version, as its host has encrypted it, in base64."""
+
+    version: Annotated[str, Meta(max_length=8)]
+    state: Annotated[str, Meta(max_length=MAX_STATE)]
+
+    def __repr__(self) -> str:
+        return f"TpmState({self.version}, {len(self.state)} characters)"
 
 
 class GuestSecrets(msgspec.Struct, frozen=True, kw_only=True):
-    """Passphrases, by what they encrypt. `tpm_state`: the state of the TPM in base64, as its host has encrypted and kept it when
-    the server was shelved.
-    """
+    """Passphrases, by what they encrypt. `tpm_state`: what the host of a shelved server has kept, until the server is unshelved."""
 
     passphrases: dict[SecretKind, Passphrase] = {}
     tpm_state: TpmState | None = None

@@ -3,13 +3,16 @@
 from collections.abc import Collection
 from typing import Protocol
 
-from minova.objects.guests.guest_secrets import GuestSecrets, SecretKind
+from minova.objects.guests.guest_secrets import GuestSecrets, SecretKind, TpmState
 from minova.objects.servers.instance import Instance
 
 
 class SecretSource(Protocol):
-    def secrets_of(self, instance_uuid: str, kinds: Collection[SecretKind]) -> GuestSecrets:
-        """Raises StaleAttempt if the instance is not this host's, Conflict or ServiceUnavailable if its secrets cannot be had."""
+    def secrets_of(self, instance_uuid: str, kinds: Collection[SecretKind], *, make: bool = False) -> GuestSecrets:
+        """`make`: missing ones are made, for disks or a TPM that do not exist yet; otherwise the answer lacks them.
+
+        Raises StaleAttempt if the instance is not this host's, Conflict or ServiceUnavailable if its secrets cannot be had.
+        """
         ...
 
 
@@ -20,8 +23,8 @@ class SecretDriver(Protocol):
         """
         ...
 
-    def tpm_state(self, instance: Instance) -> str | None:
-        """Returns the state of the TPM of a guest that is off, in base64 and encrypted with its passphrase; None if it has no TPM, or
-        one that was never started. `prepare` gives a guest the state that the source knows.
+    def tpm_state(self, instance: Instance) -> TpmState | None:
+        """Returns the state of the TPM of a guest that is off; None if it has no TPM, or one that was never started. `prepare` gives a
+        guest the state that the source knows, and raises ImageUnacceptable if it is of another version.
         """
         ...

@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Collection
 
-from minova.objects.guests.guest_secrets import GuestSecrets, SecretKind
+from minova.objects.guests.guest_secrets import GuestSecrets, SecretKind, TpmState
 
 
 class KeptSecrets:
@@ -11,10 +11,13 @@ class KeptSecrets:
 
     def __init__(self) -> None:
         self.made: dict[tuple[str, SecretKind], str] = {}
-        self.tpm_states: dict[str, str] = {}
+        self.tpm_states: dict[str, TpmState] = {}
         self.asked: list[SecretKind] = []
 
-    def secrets_of(self, instance_uuid: str, kinds: Collection[SecretKind]) -> GuestSecrets:
+    def secrets_of(self, instance_uuid: str, kinds: Collection[SecretKind], *, make: bool = False) -> GuestSecrets:
         self.asked += kinds
-        found = {kind: self.made.setdefault((instance_uuid, kind), secrets.token_hex(32)) for kind in kinds}
+        if make:
+            for kind in kinds:
+                self.made.setdefault((instance_uuid, kind), secrets.token_hex(32))
+        found = {kind: self.made[instance_uuid, kind] for kind in kinds if (instance_uuid, kind) in self.made}
         return GuestSecrets(passphrases=found, tpm_state=self.tpm_states.get(instance_uuid))

@@ -2,6 +2,7 @@
 those that it needs. The defaults do nothing.
 
     request   parse -> starts_elsewhere -> preflight -> [ require -> queue -> co_ending_actions -> prepare ]  -> host
+    the guest is about to be changed (`changes_at`)   [ changes ]
     success   [ succeeded -> follower ]
     failure   [ failed -> undo -> follower ]
     ended by another action, a deletion or an administrator   [ undo ]
@@ -113,6 +114,9 @@ class ActionKind:
     def instance_for_host(self, session: Session, instance: Instance, arguments: HostArguments) -> Instance:
         """Returns the instance as its host gets it."""
         return instance
+
+    def changes(self, session: Session, locked: LockedAction) -> None:
+        """The host is about to change the guest. Once for each action whose entry has `changes_at`."""
 
     def succeeded(self, session: Session, locked: LockedAction, after: VmState) -> dict[str, Any]:
         """Keeps or releases what the action holds beside its task. Returns further columns of the instance, which

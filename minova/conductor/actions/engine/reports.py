@@ -13,6 +13,7 @@ from minova import errors
 from minova.conductor.actions.engine.begin import BACKOFF, BeginActions
 from minova.conductor.actions.engine.end import EndActions, Ending
 from minova.conductor.actions.engine.in_progress import LockedAction, is_on, lock_all, lock_on, locked_instance
+from minova.conductor.actions.engine.kind import ActionKind
 from minova.conductor.actions.engine.payload import ActionPayload
 from minova.conductor.notifications.instances import note
 from minova.conductor.tasks.group_commit import GroupCommit
@@ -58,8 +59,9 @@ class Success(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ActionReports(ActionReportsApi):
-    def __init__(self, worker: Worker, begins: BeginActions, ends: EndActions) -> None:
+    def __init__(self, worker: Worker, kinds: Mapping[str, ActionKind], begins: BeginActions, ends: EndActions) -> None:
         self._worker = worker
+        self._kinds = kinds
         self._begins = begins
         self._ends = ends
         self._successes: GroupCommit[Success, None] = GroupCommit(worker, self._succeed_all)
@@ -91,6 +93,7 @@ class ActionReports(ActionReportsApi):
             progress = locked.action.progress
             if before in progress and task_state in progress[progress.index(before) + 1 :]:
                 after, at = (vm_state, TaskState(task_state)), self._worker.at()
+                self._note_change(session, locked, after[1])
                 instances.transition(session, [instance_uuid], [(vm_state, before)], after, updated_at=at)
             self._give_time(session, locked)
             return True
@@ -183,10 +186,17 @@ class ActionReports(ActionReportsApi):
             # The action has waited for an image or for its guest. The rest gets the whole time-out again.
             self._give_time(session, locked)
         vm_state, task_state = locked.instance.state
-        instances.step_through(
-            session, uuid, vm_state, action.steps(task_state, changes=again), updated_at=self._worker.at()
-        )
+        steps = action.steps(task_state, changes=again)
+        if steps:
+            self._note_change(session, locked, steps[-1])
+        instances.step_through(session, uuid, vm_state, steps, updated_at=self._worker.at())
         return True
+
+    def _note_change(self, session: Session, locked: LockedAction, after: TaskState | None) -> None:
+        """`after`: the task state that the instance is about to get."""
+        action, before = locked.action, locked.instance.state[1]
+        if action.has_changed(after) and not action.has_changed(before):
+            self._kinds[action.kind].changes(session, locked)
 
     def _give_time(self, session: Session, locked: LockedAction) -> None:
         """Restart the action's time-out, because its host is working on it."""

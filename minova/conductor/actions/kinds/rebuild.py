@@ -24,7 +24,7 @@ from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.contracts.scheduler import SchedulerApi
 from minova.db.models import Instance, Task
-from minova.db.servers import instances
+from minova.db.servers import guest_secrets, instances
 from minova.db.servers.instances import LockedInstance
 from minova.hardware.demands import traits_of_guest
 from minova.objects.actions.host_arguments import HostArguments
@@ -107,7 +107,12 @@ class Rebuild(ActionKind):
         )
         return ActionPayload(arguments=arguments, before=before)
 
+    def changes(self, session: Session, locked: LockedAction) -> None:
+        """A host that has read the former secrets must not open the new disks."""
+        guest_secrets.set_aside(session, locked.instance.uuid)
+
     def succeeded(self, session: Session, locked: LockedAction, after: VmState) -> dict[str, Any]:
+        guest_secrets.remove_former(session, locked.instance.uuid)
         return {"launched_at": self._worker.at(), "system_metadata": _without_choice(session, locked.instance.uuid)}
 
     def undo(self, session: Session, task: Task, task_state: TaskState | None) -> None:

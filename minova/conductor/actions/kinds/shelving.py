@@ -38,7 +38,7 @@ from minova.db.catalogue import images
 from minova.db.models import TaskStep
 from minova.db.recovery import unexpected
 from minova.db.servers import actions as action_rows
-from minova.db.servers import instances, request_specs, tasks
+from minova.db.servers import guest_secrets, instances, request_specs, tasks
 from minova.db.servers.instances import LockedInstance
 from minova.objects.actions.shelving import SHELVE, SHELVE_OFFLOAD, UNSHELVE
 from minova.objects.catalogue.image import Image
@@ -123,6 +123,11 @@ class Unshelve(ActionKind):
 
     def prepare(self, session: Session, instance: LockedInstance, request: ActionRequest) -> ActionPayload:
         return ActionPayload()
+
+    def succeeded(self, session: Session, locked: LockedAction, after: VmState) -> dict[str, Any]:
+        """The TPM goes on from the state on the host; an offload that failed may have kept an older one."""
+        guest_secrets.remove_tpm_states(session, [locked.instance.uuid])
+        return {}
 
     def starts_elsewhere(self, request: ActionRequest) -> bool:
         """Raises NotFound if there is no such server. Raises Conflict if its state does not allow it, or its image is

@@ -30,7 +30,7 @@ from minova.context import RequestContext
 from minova.contracts.conductor.computes.builds import BuildReportsApi
 from minova.db.hosts import compute_nodes
 from minova.db.models import Instance
-from minova.db.servers import actions, instances, request_specs, tasks
+from minova.db.servers import actions, guest_secrets, instances, request_specs, tasks
 from minova.objects.hosts.compute_node import ComputeNode
 from minova.objects.hosts.numa import InstanceNUMATopology
 from minova.objects.servers import instance as objects
@@ -149,6 +149,7 @@ class BuildReports(BuildReportsApi):
             for instance in unshelved:
                 forget_shelved_image(session, instance.uuid, instance.image_id, at)
             if unshelved:
+                guest_secrets.remove_tpm_states(session, [instance.uuid for instance in unshelved])
                 request_specs.remove(session, [instance.reservation_id for instance in unshelved])
             rebuilt = [report.instance_uuid for report in reports if report.rebuilt]
             evacuations.arrived(session, succeeded, at, self._worker.now(), rebuilt=rebuilt)

@@ -21,19 +21,24 @@ class GuestSecretsApi(Protocol):
         host: Line,
         instance_uuid: Line,
         kinds: Annotated[tuple[SecretKind, ...], Meta(max_length=len(SecretKind))],
+        make: bool = False,
     ) -> GuestSecrets:
-        """Returns the passphrases of these kinds, which are made at the first call and stay those of the server until its deletion;
-        with that of a TPM, the state that `keep_tpm_state` has kept.
+        """Returns the passphrases of these kinds; with that of a TPM, the state that `keep_tpm_state` has kept. A passphrase stays that
+        of the server until its rebuild or deletion. `make`: the host is about to make what they encrypt, and missing ones are made.
+        Without `make` the answer lacks those that are not in the database.
 
-        Raises StaleAttempt unless the instance is on this host, or is being built or moved there. Raises Conflict if the conductors
-        lack the key of the secrets.
+        Raises StaleAttempt unless the instance is on this host, or is being built or moved there. Raises SecretsNotConfigured if the
+        conductor lacks the key of the secrets, and Conflict if they are not those of this server.
         """
         ...
 
     @call(since="1.9")
-    def keep_tpm_state(self, ctx: RequestContext, *, host: Line, instance_uuid: Line, state: TpmState) -> None:
+    def keep_tpm_state(
+        self, ctx: RequestContext, *, host: Line, instance_uuid: Line, state: TpmState | None = None
+    ) -> None:
         """Keeps the state of the TPM of a server whose host is about to remove it (see `GuestSecrets`), in place of an earlier one.
+        None: it has no state.
 
-        Raises StaleAttempt unless the instance is on this host. Raises Conflict as `guest_secrets`.
+        Raises StaleAttempt unless the instance is on this host. Raises SecretsNotConfigured as `guest_secrets`.
         """
         ...

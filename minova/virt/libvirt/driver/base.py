@@ -61,8 +61,8 @@ class LibvirtBase:
     def use_secrets(self, source: SecretSource) -> None:
         self._secrets.use(source)
 
-    def _disk_key(self, instance_uuid: str) -> str:
-        return self._secrets.passphrase(instance_uuid, SecretKind.DISKS)
+    def _disk_key(self, instance_uuid: str, *, make: bool) -> str:
+        return self._secrets.passphrases(instance_uuid, [SecretKind.DISKS], make=make)[SecretKind.DISKS]
 
     def _ready(self) -> HostSettings:
         if self._settings is None:

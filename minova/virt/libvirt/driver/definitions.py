@@ -150,14 +150,15 @@ class DomainDefinitions(LibvirtBase):
             domain.destroy()
         if row is not None:
             self._remove_disks(instance_uuid, row)
-        if not exists(domain):
-            return
+        connection = domain.connect()
+        if exists(domain):
+            xml = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+            self._networks.unplug(connection, instance_uuid, interfaces_of(xml), partial(_undefine, domain))
+            self._filters.remove(connection, filters_of(xml))
+        # libvirt has removed the state of the domain's present TPM alone. Not before: a domain whose TPM has no state tells an offload
+        # that there is none to keep.
         if tpm_files.may_be_there(instance_uuid):
-            # libvirt removes that of the domain's present TPM alone.
-            tpm_files.remove(domain.connect(), instance_uuid)
-        xml, connection = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), domain.connect()
-        self._networks.unplug(connection, instance_uuid, interfaces_of(xml), partial(_undefine, domain))
-        self._filters.remove(connection, filters_of(xml))
+            tpm_files.remove(connection, instance_uuid)
 
     def _remove_disks(self, instance_uuid: str, row: RowHost) -> None:
         if self._real:

@@ -11,9 +11,10 @@ import libvirt
 import msgspec
 
 from minova import errors
+from minova.hardware.guest.features import guest_features
 from minova.objects.guests.chosen_hardware import ChosenHardware, without_choice
 from minova.objects.guests.diagnostics import GuestDiagnostics
-from minova.objects.guests.guest_secrets import SecretKind
+from minova.objects.guests.guest_secrets import SecretKind, TpmState
 from minova.objects.hosts.compute_node import DomainView
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
@@ -27,6 +28,7 @@ from minova.virt.libvirt.migration import libvirt_files
 from minova.virt.libvirt.migration.libvirt_files import VARIABLES
 from minova.virt.libvirt.storage.disk_images import Base
 from minova.virt.libvirt.storage.disks import WriteDrive
+from minova.virt.libvirt.xml.guest import properties_of
 from minova.virt.libvirt.xml.mark import domain_name
 from minova.virt.libvirt.xml.secrets_xml import tpm_version_of
 from minova.virt.libvirt.xml.system_xml import chosen_of, has_variables
@@ -113,17 +115,24 @@ class LibvirtDomains(DomainDefinitions):
             version = tpm_version_of(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
             if version is None:
                 return
-            state = self._secrets.source.secrets_of(instance.uuid, [SecretKind.TPM]).tpm_state
-            if state is not None:
-                tpm_files.write(connection, instance.uuid, version, base64.b64decode(state))
+            kept = self._secrets.source.secrets_of(instance.uuid, [SecretKind.TPM]).tpm_state
+            if kept is None:
+                return
+            if kept.version != version:
+                raise errors.ImageUnacceptable(
+                    f"Instance {instance.uuid} was shelved with a TPM {kept.version}, and its image or flavor now asks for {version}"
+                )
+            tpm_files.write(connection, instance.uuid, version, base64.b64decode(kept.state))
 
-    def tpm_state(self, instance: Instance) -> str | None:
+    def tpm_state(self, instance: Instance) -> TpmState | None:
         with self._host.connection("Reading the TPM", domain_name(instance.uuid)) as connection:
             domain = lookup(connection, instance.uuid)
             xml = None if domain is None else domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
             version = None if xml is None else tpm_version_of(xml)
             state = None if version is None else tpm_files.read(connection, instance.uuid, version)
-            return None if state is None else base64.b64encode(state).decode()
+            if version is None or state is None:
+                return None
+            return TpmState(version=version, state=base64.b64encode(state).decode())
 
     def rebuild(self, instance: Instance, image_path: Path | None, data: GuestData = NO_DATA) -> None:
         instance = msgspec.structs.replace(instance, system_metadata=without_choice(instance.system_metadata))
@@ -141,7 +150,11 @@ class LibvirtDomains(DomainDefinitions):
     def _make_disks(self, instance: Instance, base: Base, attempt: int, data: GuestData) -> None:
         """Make the disks of a defined domain anew, and with them its firmware variables and the state of its TPM: firmware and swtpm
         make those of the new guest at its first start. They go first, so that new disks never boot with those of the former guest.
+
+        What may refuse that comes before: the former guest then still has its TPM and its secrets.
         """
+        self._disks.require_room(instance, base)
+        passphrase = self._make_secrets(instance)
         with self._host.connection("Removing the firmware variables", domain_name(instance.uuid)) as connection:
             domain = self._own(connection, instance.uuid)
             xml = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
@@ -149,13 +162,22 @@ class LibvirtDomains(DomainDefinitions):
                 libvirt_files.remove(connection, VARIABLES, domain.name())
             if tpm_version_of(xml) is not None or tpm_files.may_be_there(instance.uuid):
                 tpm_files.remove(connection, instance.uuid)
-        self._disks.make(instance, base, self._ready().host, attempt, self._write_drive(instance, data))
+        self._disks.make(instance, base, self._ready().host, attempt, self._write_drive(instance, data), passphrase)
+
+    def _make_secrets(self, instance: Instance) -> str | None:
+        """Returns the passphrase of the new disks; None if they are not encrypted."""
+        features = guest_features(instance.flavor, properties_of(instance))
+        kinds = [SecretKind.DISKS] if self._disks.encrypts(instance) else []
+        kinds += [SecretKind.TPM] if features.tpm_version is not None else []
+        return self._secrets.passphrases(instance.uuid, kinds, make=True).get(SecretKind.DISKS)
 
     def destroy(self, instance_uuid: str, row: RowHost = NO_ROW) -> None:
         with self._host.connection("Destroying", domain_name(instance_uuid)) as connection:
             domain = lookup(connection, instance_uuid)
             if domain is None:
                 self._remove_disks(instance_uuid, row)
+                if tpm_files.may_be_there(instance_uuid):
+                    tpm_files.remove(connection, instance_uuid)
                 self._release_ports(instance_uuid)
             elif self._our_mark(domain) is None:
                 LOG.warning("Domain %s has the UUID of instance %s, but is not ours", domain.name(), instance_uuid)

@@ -52,6 +52,15 @@ def read(connection: Any, instance_uuid: str, version: str) -> bytes | None:
         return b"".join(parts)
 
 
+def has_state(connection: Any, instance_uuid: str) -> bool:
+    """Whether there is a state of any version."""
+    for version in _FILES:
+        with _folder(connection, instance_uuid, version) as (pool, name):
+            if any(volume.name() == name for volume in pool.listAllVolumes()):
+                return True
+    return False
+
+
 def write(connection: Any, instance_uuid: str, version: str, state: bytes) -> None:
     """Makes this the state. Idempotent. The guest must be off."""
     with _folder(connection, instance_uuid, version) as (pool, name):

@@ -7,9 +7,10 @@ from typing import Any
 
 import libvirt
 
-from minova.errors import HypervisorError
+from minova.errors import Conflict, HypervisorError
 from minova.objects.guests.guest_secrets import SecretKind
 from minova.virt.driver.secrets import SecretSource
+from minova.virt.libvirt.guest_files import tpm_files
 from minova.virt.libvirt.xml.secrets_xml import kinds_of, secret_uuid, secret_xml
 
 LOG = logging.getLogger(__name__)
@@ -30,8 +31,19 @@ class LibvirtSecrets:
             raise HypervisorError("The driver has no source of secrets")
         return self._source
 
-    def passphrase(self, instance_uuid: str, kind: SecretKind) -> str:
-        return self.source.secrets_of(instance_uuid, [kind]).passphrases[kind]
+    def passphrases(
+        self, instance_uuid: str, kinds: Collection[SecretKind], *, make: bool = False
+    ) -> dict[SecretKind, str]:
+        """`make`: see `SecretSource`. Raises Conflict if one is missing."""
+        if not kinds:
+            return {}
+        found = self.source.secrets_of(instance_uuid, kinds, make=make).passphrases
+        if missing := {*kinds} - found.keys():
+            raise Conflict(
+                f"The database has no secret for the {' and '.join(sorted(missing))} of instance {instance_uuid}: it may be in a "
+                "backup"
+            )
+        return found
 
     @contextmanager
     def given(self, connection: Any, instance_uuid: str, xml: str) -> Iterator[None]:
@@ -45,12 +57,21 @@ class LibvirtSecrets:
 
     def give(self, connection: Any, instance_uuid: str, kinds: Collection[SecretKind]) -> None:
         """Until `take`, or the end of libvirtd. Idempotent."""
-        if not kinds:
-            return
-        secrets = self.source.secrets_of(instance_uuid, kinds)
-        for kind in kinds:
+        for kind, passphrase in self._found_or_made(connection, instance_uuid, kinds).items():
             secret = connection.secretDefineXML(secret_xml(instance_uuid, kind))
-            secret.setValue(secrets.passphrases[kind].encode())
+            secret.setValue(passphrase.encode())
+
+    def _found_or_made(
+        self, connection: Any, instance_uuid: str, kinds: Collection[SecretKind]
+    ) -> dict[SecretKind, str]:
+        """Returns the passphrases. That of a TPM is made if swtpm is about to make its first state."""
+        try:
+            return self.passphrases(instance_uuid, kinds)
+        except Conflict:
+            if SecretKind.TPM not in kinds or tpm_files.has_state(connection, instance_uuid):
+                raise
+        others = self.passphrases(instance_uuid, [kind for kind in kinds if kind is not SecretKind.TPM])
+        return others | self.passphrases(instance_uuid, [SecretKind.TPM], make=True)
 
     def take(self, connection: Any, instance_uuid: str, kinds: Collection[SecretKind] = tuple(SecretKind)) -> None:
         """Idempotent. Errors are logged: what the guest needed the secrets for has succeeded or failed without them, and they end

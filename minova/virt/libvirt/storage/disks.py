@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 from oslo_config import cfg
@@ -100,7 +100,13 @@ class DiskSettings(msgspec.Struct, frozen=True, kw_only=True):
 _USUAL = DiskSettings()
 
 
-def _no_passphrase(instance_uuid: str) -> str:
+class PassphraseOf(Protocol):
+    """Returns that of the disks of an instance. `make`: a missing one is made. Raises Conflict if it is missing."""
+
+    def __call__(self, instance_uuid: str, *, make: bool) -> str: ...
+
+
+def _no_passphrase(instance_uuid: str, *, make: bool) -> str:
     raise HypervisorError(f"There is no passphrase for the disks of instance {instance_uuid}")
 
 
@@ -111,9 +117,8 @@ class Disks:
         self,
         instances_path: Path,
         settings: DiskSettings = _USUAL,
-        passphrase_of: Callable[[str], str] = _no_passphrase,
+        passphrase_of: PassphraseOf = _no_passphrase,
     ) -> None:
-        """`passphrase_of`: of the disks of an instance, by its UUID."""
         self.path = instances_path.absolute()
         self._passphrase_of = passphrase_of
         self._settings = settings
@@ -179,7 +184,7 @@ class Disks:
         """Only QEMU writes the header of a qcow2 disk, which says whether it is encrypted. The config drive never is: the guest's
         host has made it, from what the database knows.
         """
-        encrypts = path.name != DRIVE and encrypts_disks(instance.flavor, properties_of(instance))
+        encrypts = path.name != DRIVE and self.encrypts(instance)
         if written is None:
             made = disk_formats.QCOW2 if encrypts else disk_formats.format_of(path.name, self._settings.images_type)
             return Disk(path=str(path), driver_format=made, is_encrypted=encrypts)
@@ -188,10 +193,20 @@ class Disks:
             encrypts = written == disk_formats.QCOW2 and disk_formats.is_encrypted(path)
         return Disk(path=str(path), driver_format=written, is_encrypted=encrypts)
 
-    def passphrase(self, instance: Instance) -> str | None:
-        """Returns that of the instance's disks; None if they are not encrypted. Raises the errors of the source of secrets."""
-        encrypts = encrypts_disks(instance.flavor, properties_of(instance))
-        return self._passphrase_of(instance.uuid) if encrypts else None
+    @staticmethod
+    def encrypts(instance: Instance) -> bool:
+        """Whether new disks of the instance are encrypted."""
+        return encrypts_disks(instance.flavor, properties_of(instance))
+
+    def passphrase(self, instance: Instance, *, make: bool = False) -> str | None:
+        """Returns that of the instance's disks; None if they are not encrypted. `make`: for disks that do not exist yet. Raises the
+        errors of the source of secrets.
+        """
+        return self._passphrase_of(instance.uuid, make=make) if self.encrypts(instance) else None
+
+    def passphrase_beside(self, instance: Instance) -> str | None:
+        """Returns that of a further disk. A guest of an earlier release may have plain disks alone, and no passphrase yet."""
+        return self.passphrase(instance, make=not self.root_disk(instance.uuid).is_encrypted)
 
     def make(
         self,
@@ -200,29 +215,24 @@ class Disks:
         host: str,
         attempt: int,
         write_drive: WriteDrive | None = None,
+        passphrase: str | None = None,
     ) -> None:
-        """Make every disk anew. `write_drive` writes the config drive, if the instance has one.
+        """Make every disk anew. `write_drive` writes the config drive, if the instance has one. `passphrase`: of encrypted disks.
 
-        Raises StaleAttempt if a later attempt on another host has made them. Raises HardwareNotOffered if the image is larger than
-        the whole file system here, and the flavor gives the disk no other size.
+        Raises StaleAttempt if a later attempt on another host has made them. Raises as `require_room`.
         """
+        if passphrase is None and self.encrypts(instance):
+            raise HypervisorError(f"There is no passphrase for the disks of instance {instance.uuid}")
         folder = self.folder(instance.uuid)
-        what = f"Disks of instance {instance.uuid} in {self.path}"
-        if not instance.flavor.root_gb and base.virtual_size > self.usage().total:
-            # Placement counts no disk for such a flavor, so nothing else compares the image's size with the host's
-            # disk.
-            raise HardwareNotOffered(
-                f"Image of virtual size {base.virtual_size} bytes: larger than the host's disk, and flavor "
-                f"{instance.flavor.name} sets no other size"
-            )
-        passphrase = self.passphrase(instance)
+        self.require_room(instance, base)
         drive_is_cd = write_drive is None or write_drive.is_cd
         formats = {Path(disk.path).name: disk.driver_format for disk in self.plan(instance, drive_is_cd=drive_is_cd)}
         local, root_size = named_disks(instance), instance.flavor.root_gb * units.Gi or base.virtual_size
         entry = DiskOwner(host=host, attempt=attempt, formats=formats, drive_is_cd=drive_is_cd)
-        with disk_full(what), disk_owner.locked(folder, make=True) as owner:
-            room = self._room(base, root_size + sum(disk.size_mb * units.Mi for disk in local.values()))
-            self._require_room(what, room + _boot_size(instance.image, base.path))
+        with (
+            disk_full(f"Disks of instance {instance.uuid} in {self.path}"),
+            disk_owner.locked(folder, make=True) as owner,
+        ):
             taken = owner.take(entry)
             for name in (OVERLAY, OVERLAY_RECORD):  # they belong to the disk that is replaced
                 (folder / name).unlink(missing_ok=True)
@@ -261,6 +271,23 @@ class Disks:
         rescue = any(Path(disk.path).name == RESCUE_DISK for disk in disks)
         return boot_files.of(self.folder(instance.uuid), instance.image, rescue=rescue)
 
+    def require_room(self, instance: Instance, base: Base) -> None:
+        """Raises DiskFull if new disks surely do not fit. Raises HardwareNotOffered if the image is larger than the whole file system
+        here, and the flavor gives the disk no other size.
+        """
+        if not instance.flavor.root_gb and base.virtual_size > self.usage().total:
+            # Placement counts no disk for such a flavor, so nothing else compares the image's size with the host's
+            # disk.
+            raise HardwareNotOffered(
+                f"Image of virtual size {base.virtual_size} bytes: larger than the host's disk, and flavor "
+                f"{instance.flavor.name} sets no other size"
+            )
+        what = f"Disks of instance {instance.uuid} in {self.path}"
+        local, root_size = named_disks(instance), instance.flavor.root_gb * units.Gi or base.virtual_size
+        with disk_full(what):
+            room = self._room(base, root_size + sum(disk.size_mb * units.Mi for disk in local.values()))
+            self._require_room(what, room + _boot_size(instance.image, base.path))
+
     def _room(self, base: Base, size: int) -> int:
         """Returns the bytes that new disks of `size` take at once."""
         copied = base.path.stat().st_blocks * 512 if self._settings.images_type == disk_formats.RAW else 0
@@ -269,6 +296,7 @@ class Disks:
     def _require_room(self, what: str, needed: int) -> None:
         """Raises DiskFull before anything is written that surely does not fit."""
         if needed:
+            make_folder(self.path)
             require_room(self.path, needed, self._settings.reserve, what)
 
     def finish(self, part: Path, size: int) -> None:
@@ -281,7 +309,7 @@ class Disks:
         """Make the disk from which a rescued guest boots anew, as large as its image, and its kernel and ramdisk. The root disk is not
         changed.
         """
-        instance_uuid, passphrase = instance.uuid, self.passphrase(instance)
+        instance_uuid, passphrase = instance.uuid, self.passphrase_beside(instance)
         folder = self.folder(instance_uuid)
         path = folder / RESCUE_DISK
         written = disk_formats.format_of(RESCUE_DISK, self._settings.images_type)
