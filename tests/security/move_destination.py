@@ -29,7 +29,7 @@ class Destination:
     def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch, instance: Instance = INSTANCE) -> None:
         self.fetched: dict[str, int] = {}
         self.content: dict[str, Path] = {}
-        self.disks = Disks(path, passphrase_of=lambda _: KEY.secret)
+        self.disks = Disks(path, passphrase_of=lambda _, *, make: KEY.secret)
         self.folder = self.disks.folder(instance.uuid)
         self._instance = instance
         self._moving = MovingDisks(self.disks)

@@ -1,3 +1,5 @@
+import base64
+import secrets
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,5 +26,16 @@ def database_with_hosts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def harness(tmp_path: Path, database_with_hosts: Path) -> Iterator[ConductorHarness]:
     shutil.copy(database_with_hosts, tmp_path / "minova.sqlite")
     made = ConductorHarness(f"sqlite:///{tmp_path}/minova.sqlite", prepared=True)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def with_key(tmp_path: Path, database_with_hosts: Path) -> Iterator[ConductorHarness]:
+    """Its conductors keep secrets of guests."""
+    shutil.copy(database_with_hosts, tmp_path / "with_key.sqlite")
+    file = tmp_path / "keys"
+    file.write_text(base64.b64encode(secrets.token_bytes(32)).decode())
+    made = ConductorHarness(f"sqlite:///{tmp_path}/with_key.sqlite", prepared=True, guest_secrets__key_file=str(file))
     yield made
     made.close()

@@ -7,15 +7,18 @@ from minova.objects.guests.guest_secrets import GuestSecrets, SecretKind, TpmSta
 
 
 class KeptSecrets:
-    """`asked`: what was asked for so far."""
+    """`asked`: what was asked for so far. `fault`: raised instead of an answer."""
 
     def __init__(self) -> None:
         self.made: dict[tuple[str, SecretKind], str] = {}
         self.tpm_states: dict[str, TpmState] = {}
         self.asked: list[SecretKind] = []
+        self.fault: Exception | None = None
 
     def secrets_of(self, instance_uuid: str, kinds: Collection[SecretKind], *, make: bool = False) -> GuestSecrets:
         self.asked += kinds
+        if self.fault is not None:
+            raise self.fault
         if make:
             for kind in kinds:
                 self.made.setdefault((instance_uuid, kind), secrets.token_hex(32))

@@ -11,11 +11,11 @@ import libvirt
 import msgspec
 import pytest
 
-from minova.errors import HypervisorError
+from minova.errors import Conflict, HypervisorError, ImageUnacceptable, ServiceUnavailable
 from minova.hardware.guest.features import TPM_2_0
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
-from minova.objects.guests.guest_secrets import SecretKind
+from minova.objects.guests.guest_secrets import SecretKind, TpmState
 from minova.objects.guests.local_disks import to_metadata
 from minova.objects.servers.states import PowerState
 from minova.virt.libvirt.guest_files import tpm_files
@@ -80,6 +80,10 @@ def test_a_tpm_keeps_its_state_until_a_rebuild(tmp_path: Path, libvirtd: Libvirt
         assert first is not None
         # The state is encrypted: one with another passphrase does not start.
         passphrase = kept.made.pop((vm.instance.uuid, SecretKind.TPM))
+        with pytest.raises(Conflict, match="The database has no secret for the tpm"):
+            vm.driver.power_on(vm.instance)
+        assert (vm.instance.uuid, SecretKind.TPM) not in kept.made
+        kept.made[vm.instance.uuid, SecretKind.TPM] = "0" * 64
         with pytest.raises(Exception, match="tpm"):
             vm.driver.power_on(vm.instance)
         kept.made[vm.instance.uuid, SecretKind.TPM] = passphrase
@@ -88,12 +92,29 @@ def test_a_tpm_keeps_its_state_until_a_rebuild(tmp_path: Path, libvirtd: Libvirt
         assert state_of(vm) is not None
 
         # Shelved: the state goes with the secrets, and comes back.
-        kept.tpm_states[vm.instance.uuid] = shelved = str(vm.driver.tpm_state(vm.instance))
+        shelved = vm.driver.tpm_state(vm.instance)
+        assert shelved is not None
         vm.driver.destroy(vm.instance.uuid)
         assert state_of(vm) is None
+        kept.tpm_states[vm.instance.uuid] = TpmState(version="1.2", state=shelved.state)
+        with pytest.raises(
+            ImageUnacceptable, match=r"shelved with a TPM 1\.2, and its image or flavor now asks for 2\.0"
+        ):
+            vm.driver.prepare(vm.instance, vm.driver.available_nodes()[0], 2, guest_image)
+        kept.tpm_states[vm.instance.uuid] = shelved
         vm.driver.prepare(vm.instance, vm.driver.available_nodes()[0], 2, guest_image)
         assert vm.driver.tpm_state(vm.instance) == shelved
         assert vm.driver.power_on(vm.instance) is PowerState.RUNNING
+        vm.driver.power_off(vm.instance.uuid)
+
+        # A rebuild that gets no secrets leaves the guest with its TPM.
+        kept.fault = ServiceUnavailable("no conductor")
+        with pytest.raises(ServiceUnavailable):
+            vm.driver.rebuild(vm.instance, guest_image)
+        kept.fault = None
+        assert state_of(vm) is not None
+        assert vm.driver.power_on(vm.instance) is PowerState.RUNNING
+        vm.driver.power_off(vm.instance.uuid)
 
         vm.driver.rebuild(vm.instance, guest_image)
         assert state_of(vm) is None

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from minova.errors import HypervisorError, ImageUnacceptable, NotFound, StaleAttempt
+from minova.objects.guests.guest_secrets import SecretKind
 from minova.objects.servers.disk_export import DiskExport, ExportedFile, TransferKey
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.live_migration import LiveSource
@@ -25,6 +26,7 @@ from minova.virt.libvirt.storage import disk_images, disk_keys, disk_owner, fitt
 from minova.virt.libvirt.storage.disk_images import Base
 from minova.virt.libvirt.storage.disk_owner import DiskOwner, OwnerFile
 from minova.virt.libvirt.storage.disks import DRIVE, RESCUE_DISK, Disks, WriteDrive, named_disks
+from minova.virt.libvirt.xml.secrets_xml import kinds_of
 
 _LOGS = (console_logs.NAME, console_logs.PREVIOUS)
 
@@ -92,7 +94,7 @@ class MovingDisks:
         the folder is another host's or `bounds` does not allow a file, DiskFull, and as `file_fetch.fetch`.
         """
         files = tuple(map(bounds.of, export.files))
-        folder, passphrase = self._disks.folder(instance.uuid), self._disks.passphrase(instance)
+        folder = self._disks.folder(instance.uuid)
         if base is None and any(file.based for file in export.files):
             raise ImageUnacceptable(f"The disk of instance {instance.uuid} is based on an image that is not here")
         what = f"Disks of instance {instance.uuid} in {self._disks.path}"
@@ -103,7 +105,7 @@ class MovingDisks:
                 path = folder / libvirt_files.arriving(_plain(file.name), attempt)
                 if not path.exists():
                     self._require_room(what, file)
-                    finish = lambda part, file=file: self._finish(part, file, base, bounds, passphrase)  # noqa: E731
+                    finish = lambda part, file=file: self._finish(part, file, base, bounds, instance)  # noqa: E731
                     fetch(path, export, file, key, finish, check)
             with disk_owner.locked(folder) as owner:
                 entry = _require_own(owner, host, attempt)
@@ -128,7 +130,9 @@ class MovingDisks:
         source describes them. Raises as `fetch`.
         """
         folder, what = self._disks.folder(instance.uuid), f"Disks of instance {instance.uuid} in {self._disks.path}"
-        bounds, passphrase = FileBounds(instance, base), self._disks.passphrase(instance)
+        # A guest of an earlier release may have plain disks, and no passphrase yet.
+        passphrase = self._disks.passphrase(instance, make=SecretKind.DISKS not in kinds_of(source.xml))
+        bounds = FileBounds(instance, base)
         files = tuple(map(bounds.beside, source.export.files))
         for name, size in source.sizes.items():
             bounds.require_disk(name, size)
@@ -232,13 +236,14 @@ class MovingDisks:
             return formats
 
     def _finish(
-        self, part: Path, file: ExportedFile, base: Base | None, bounds: FileBounds, passphrase: str | None
+        self, part: Path, file: ExportedFile, base: Base | None, bounds: FileBounds, instance: Instance
     ) -> None:
         if file.format == disk_formats.QCOW2:
-            disk_formats.require_own_kind(part, encrypted=passphrase is not None)
+            disk_formats.require_own_kind(part, encrypted=self._disks.encrypts(instance))
             bounds.require_disk(file.name, disk_formats.virtual_size(part, file.format))
             based = ["-F", base.disk_format, "-b", str(base.path)] if base is not None and file.based else ["-b", ""]
-            with disk_keys.opened(passphrase if disk_formats.is_encrypted(part) else None) as key:
+            passphrase = self._disks.passphrase(instance) if disk_formats.is_encrypted(part) else None
+            with disk_keys.opened(passphrase) as key:
                 programs.write_with(
                     part,
                     ["qemu-img", "rebase", "-q", "-u", *key.opening(disk_formats.QCOW2), *based],
@@ -265,7 +270,7 @@ class MovingDisks:
                 disk_images.written(folder / DRIVE, write_drive.write, self._disks.share_written)
 
     def _fit(self, instance: Instance) -> None:
-        disks, passphrase = self._disks.plan(instance), self._disks.passphrase(instance)
+        disks, passphrase = self._disks.plan(instance), self._disks.passphrase_beside(instance)
         # Of what a host makes itself: the root disk has come with a format.
         made = {name: disk.driver_format for disk in disks if (name := Path(disk.path).name) != disk_owner.ROOT_DISK}
         with disk_owner.locked(self._disks.folder(instance.uuid)) as owner:

@@ -1,36 +1,21 @@
 """Conductors make the secrets of guests, and give them to the server's host alone."""
 
-import base64
-import secrets
-import shutil
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from sqlalchemy import select
 
 from minova import errors
 from minova.db.models import GuestSecret, ProviderTrait
 from minova.hardware.guest.features import NEED_SECRETS
-from minova.objects.guests.guest_secrets import GuestSecrets, SecretKind
+from minova.objects.guests.guest_secrets import GuestSecrets, SecretKind, TpmState
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, inventories_of
 from tests.functional.scheduler.cloud import named
 
 BOTH = (SecretKind.DISKS, SecretKind.TPM)
-
-
-@pytest.fixture
-def with_key(tmp_path: Path, database_with_hosts: Path) -> Iterator[ConductorHarness]:
-    shutil.copy(database_with_hosts, tmp_path / "minova.sqlite")
-    file = tmp_path / "keys"
-    file.write_text(base64.b64encode(secrets.token_bytes(32)).decode())
-    made = ConductorHarness(f"sqlite:///{tmp_path}/minova.sqlite", prepared=True, guest_secrets__key_file=str(file))
-    yield made
-    made.close()
+SECOND = TpmState(version="2.0", state="c2Vjb25k")
 
 
 def asked(harness: ConductorHarness, uuid: str, host: str = "a", kinds: tuple[SecretKind, ...] = BOTH) -> GuestSecrets:
-    return harness.conductor.guest_secrets(CTX, host=host, instance_uuid=uuid, kinds=kinds)
+    return harness.conductor.guest_secrets(CTX, host=host, instance_uuid=uuid, kinds=kinds, make=True)
 
 
 def rows(harness: ConductorHarness) -> dict[tuple[str, str], str]:
@@ -44,7 +29,7 @@ def test_a_secret_stays_the_same_until_the_server_is_deleted(with_key: Conductor
     first = asked(with_key, uuid)  # already while it is being built
     with_key.build("a", uuid)
     other = with_key.start("two")
-    again = other.guest_secrets(CTX, host="a", instance_uuid=uuid, kinds=BOTH)
+    again = other.guest_secrets(CTX, host="a", instance_uuid=uuid, kinds=BOTH, make=False)
     assert again == first
     assert len({*first.passphrases.values()}) == 2
     assert {kind for _, kind in rows(with_key)} == {"disks", "tpm"}
@@ -69,18 +54,20 @@ def test_a_host_gets_no_secret_of_what_is_not_its_own(with_key: ConductorHarness
         with pytest.raises(errors.StaleAttempt):
             asked(with_key, uuid, host="b")
         with pytest.raises(errors.StaleAttempt):
-            with_key.conductor.keep_tpm_state(CTX, host="b", instance_uuid=uuid, state="forged")
+            with_key.conductor.keep_tpm_state(CTX, host="b", instance_uuid=uuid, state=SECOND)
     assert rows(with_key) == {}
 
 
 def test_the_state_of_a_tpm_is_kept_for_the_next_host(with_key: ConductorHarness) -> None:
     uuid = with_key.active()
     assert asked(with_key, uuid).tpm_state is None
-    for state in ("Zmlyc3Q=", "c2Vjb25k"):
+    for state in (TpmState(version="2.0", state="Zmlyc3Q="), SECOND):
         with_key.conductor.keep_tpm_state(CTX, host="a", instance_uuid=uuid, state=state)
-    assert asked(with_key, uuid).tpm_state == "c2Vjb25k"
+    assert asked(with_key, uuid).tpm_state == SECOND
     assert asked(with_key, uuid, kinds=(SecretKind.DISKS,)).tpm_state is None
-    assert "c2Vjb25k" not in "".join(rows(with_key).values())
+    assert SECOND.state not in "".join(rows(with_key).values()) + repr(asked(with_key, uuid))
+    with_key.conductor.keep_tpm_state(CTX, host="a", instance_uuid=uuid, state=None)
+    assert asked(with_key, uuid).tpm_state is None
 
 
 def test_without_a_key_hosts_offer_nothing_that_needs_secrets(
@@ -94,5 +81,5 @@ def test_without_a_key_hosts_offer_nothing_that_needs_secrets(
         with cloud.db.read() as session:
             names = set(session.scalars(select(ProviderTrait.trait)))
         assert names & {*traits} == {*offered, "HW_CPU_X86_AVX2"}
-    with pytest.raises(errors.Conflict, match="key_file"):
+    with pytest.raises(errors.SecretsNotConfigured, match="key_file"):
         asked(harness, harness.active())
