@@ -131,7 +131,8 @@ class MovingDisks:
         """
         folder, what = self._disks.folder(instance.uuid), f"Disks of instance {instance.uuid} in {self._disks.path}"
         # A guest of an earlier release may have plain disks, and no passphrase yet.
-        passphrase = self._disks.passphrase(instance, make=SecretKind.DISKS not in kinds_of(source.xml))
+        make = self._disks.encrypts(instance) and SecretKind.DISKS not in kinds_of(source.xml)
+        passphrase = self._disks.passphrase(instance, make=make)
         bounds = FileBounds(instance, base)
         files = tuple(map(bounds.beside, source.export.files))
         for name, size in source.sizes.items():
