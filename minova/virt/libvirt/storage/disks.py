@@ -224,13 +224,14 @@ class Disks:
         if passphrase is None and self.encrypts(instance):
             raise HypervisorError(f"There is no passphrase for the disks of instance {instance.uuid}")
         folder = self.folder(instance.uuid)
+        what = f"Disks of instance {instance.uuid} in {self.path}"
         self.require_room(instance, base)
         drive_is_cd = write_drive is None or write_drive.is_cd
         formats = {Path(disk.path).name: disk.driver_format for disk in self.plan(instance, drive_is_cd=drive_is_cd)}
         local, root_size = named_disks(instance), instance.flavor.root_gb * units.Gi or base.virtual_size
         entry = DiskOwner(host=host, attempt=attempt, formats=formats, drive_is_cd=drive_is_cd)
         with (
-            disk_full(f"Disks of instance {instance.uuid} in {self.path}"),
+            disk_full(what),
             disk_owner.locked(folder, make=True) as owner,
         ):
             taken = owner.take(entry)
