@@ -31,7 +31,7 @@ DRIVE = WriteDrive(lambda path: path.touch(), is_cd=True)
 
 class Host:
     def __init__(self, path: Path, formats: dict[str, str], *more: str) -> None:
-        self.disks = Disks(path, passphrase_of=lambda _: "0" * 64)
+        self.disks = Disks(path, passphrase_of=lambda _, *, make: "0" * 64)
         self.folder = path / PLAIN.uuid
         self.folder.mkdir()
         for name in ("disk", *more):
