@@ -10,7 +10,7 @@ from minova import conf as configuration
 from minova.cmd.commands import config_check
 from minova.cmd.startup import database, gauges
 from minova.db.engine import Database
-from minova.health.doctor import broker, guests, images, machine, networks, services, space, tasks
+from minova.health.doctor import broker, guest_secrets, guests, images, machine, networks, services, space, tasks
 from minova.health.doctor import database as of_database
 from minova.health.doctor.findings import Finding, Patient, exit_code, in_both, text_of
 
@@ -22,6 +22,7 @@ CHECKS: tuple[Callable[[Patient], Iterator[Finding]], ...] = (
     tasks.check,
     guests.check,
     guests.check_allocations,
+    guest_secrets.check,
     networks.check,
     images.check,
     space.check,

@@ -19,6 +19,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from minova.errors import Conflict, InvalidConfiguration, SecretsNotConfigured
 
 _KEY_BYTES, _NONCE_BYTES = 32, 12
+# A sealed value begins with the ID of its key.
+KEY_ID_LENGTH = 8
 
 
 def new_passphrase() -> str:
@@ -56,6 +58,10 @@ class Sealing:
         """Whether there is a key."""
         return bool(self._by_id)
 
+    @property
+    def key_ids(self) -> frozenset[str]:
+        return frozenset(self._by_id)
+
     def seal(self, instance_uuid: str, kind: str, value: str) -> str:
         if not self._by_id:
             raise SecretsNotConfigured("The conductor has no key for secrets of guests: [guest_secrets] key_file")
@@ -92,7 +98,7 @@ def _decoded(line: str) -> bytes:
 
 
 def _id_of(key: bytes) -> str:
-    return hashlib.sha256(key).hexdigest()[:8]
+    return hashlib.sha256(key).hexdigest()[:KEY_ID_LENGTH]
 
 
 def _bound_to(instance_uuid: str, kind: str) -> bytes:

@@ -300,6 +300,26 @@ def no_certificate(cloud: Cloud) -> None:
     file.write_text(f"{file.read_text()}ssl_cert_file = {cloud.image}.pem\n")
 
 
+KEY = "A" * 43 + "="
+
+
+def secret_of_another_key(cloud: Cloud) -> None:
+    file = cloud.folder / "keys"
+    file.write_text(KEY)
+    file.chmod(0o640)
+    cloud.options = f"[guest_secrets]\nkey_file = {file}\n"
+    row = {"instance_uuid": cloud.server, "value": "0123abcd:AAAA", "created_at": LONG_AGO}
+    cloud.execute(insert(models.GuestSecret).values([{**row, "kind": kind} for kind in ("disks", "tpm")]))
+
+
+def offer_of_other_conductors(cloud: Cloud) -> None:
+    def add(session: Session) -> None:
+        provider = session.scalars(models.ResourceProvider.__table__.select()).first()
+        session.add(models.ProviderTrait(provider_id=provider, trait="COMPUTE_SECURITY_TPM_2_0"))
+
+    cloud.run(add)
+
+
 # (what is done, the area of the finding, a part of its first line, the exit code)
 FAULTS: dict[str, tuple[Callable[[Cloud], None], str, str, int]] = {
     "no tables": (no_tables, "database", "Run: minova-manage db upgrade", 2),
@@ -308,6 +328,18 @@ FAULTS: dict[str, tuple[Callable[[Cloud], None], str, str, int]] = {
         lambda cloud: setattr(cloud, "url", "postgresql+psycopg://minova:SECRET@127.0.0.1:1/minova"),
         "database",
         "127.0.0.1:1/minova does not answer",
+        2,
+    ),
+    "secrets of another key": (
+        secret_of_another_key,
+        "secrets",
+        "the key 0123abcd encrypts secrets of guests, and this machine lacks it",
+        2,
+    ),
+    "a conductor without a key": (
+        offer_of_other_conductors,
+        "secrets",
+        "the conductor of this machine has no key, and others have one",
         2,
     ),
     "no identity": (rows(delete(models.Cloud)), "database", "has no identity", 2),

@@ -11,7 +11,7 @@ import libvirt
 import msgspec
 import pytest
 
-from minova.errors import Conflict, HypervisorError, ImageUnacceptable, ServiceUnavailable
+from minova.errors import Conflict, HardwareNotOffered, HypervisorError, ImageUnacceptable, ServiceUnavailable
 from minova.hardware.guest.features import TPM_2_0
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
@@ -107,7 +107,13 @@ def test_a_tpm_keeps_its_state_until_a_rebuild(tmp_path: Path, libvirtd: Libvirt
         assert vm.driver.power_on(vm.instance) is PowerState.RUNNING
         vm.driver.power_off(vm.instance.uuid)
 
-        # A rebuild that gets no secrets leaves the guest with its TPM.
+        # A rebuild that gets no room or no secrets leaves the guest with its TPM.
+        huge, asked = tmp_path / "huge.qcow2", len(kept.asked)
+        subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", str(huge), "1P"], check=True)
+        unsized = msgspec.structs.replace(vm.instance, flavor=flavor(WITH_TPM, root_gb=0))
+        with pytest.raises(HardwareNotOffered):
+            vm.driver.rebuild(unsized, huge)
+        assert len(kept.asked) == asked
         kept.fault = ServiceUnavailable("no conductor")
         with pytest.raises(ServiceUnavailable):
             vm.driver.rebuild(vm.instance, guest_image)

@@ -862,6 +862,7 @@ def test_what_becomes_of_domains_of_deleted_instances_may_change(with_file: tupl
 
 def test_hardware_that_a_host_never_offered_is_no_fault_of_it() -> None:
     assert not failed(errors.HardwareNotOffered("this host has no such machine")).fault_of_host
+    assert not failed(errors.SecretsNotConfigured("the conductor has no key")).fault_of_host
     assert failed(GONE).fault_of_host
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from minova.conductor.tokens.sealing import Sealing, new_passphrase
-from minova.errors import Conflict, InvalidConfiguration
+from minova.errors import Conflict, InvalidConfiguration, SecretsNotConfigured
 
 ONE, TWO = "5f6bbd5a-1f8a-4b5f-8f57-6a1c3a3b9d01", "5f6bbd5a-1f8a-4b5f-8f57-6a1c3a3b9d02"
 
@@ -37,14 +37,14 @@ def test_keys_are_replaced_one_after_the_other() -> None:
     sealed = Sealing([old]).seal(ONE, "disks", "secret")
     both = Sealing([new, old])
     assert both.unseal(ONE, "disks", sealed) == "secret"
-    with pytest.raises(Conflict, match="which is not in"):
+    with pytest.raises(SecretsNotConfigured, match="which is not in"):
         Sealing([old]).unseal(ONE, "disks", both.seal(ONE, "disks", "secret"))
 
 
 def test_without_a_key_nothing_is_kept() -> None:
     sealing = Sealing.of_file(None)
     assert not sealing
-    with pytest.raises(Conflict, match="key_file"):
+    with pytest.raises(SecretsNotConfigured, match="key_file"):
         sealing.seal(ONE, "disks", "secret")
 
 
