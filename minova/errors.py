@@ -64,6 +64,10 @@ class GuestAgentNotEnabled(Conflict):
     """The image does not declare that its guests run an agent."""
 
 
+class GuestSecretMissing(Conflict):
+    """The database has no secret of this kind for the guest."""
+
+
 class GuestNotRunning(Conflict):
     """The operation needs a running guest."""
 

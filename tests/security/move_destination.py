@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from minova.errors import GuestSecretMissing
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.servers.disk_export import DiskExport, ExportedFile, TransferKey
 from minova.objects.servers.instance import Instance
@@ -26,14 +27,29 @@ KEY = TransferKey(identity="move", secret="0" * 64)
 
 
 class Destination:
-    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch, instance: Instance = INSTANCE) -> None:
+    """`passphrase`: of the instance's disks, if they are encrypted."""
+
+    def __init__(
+        self,
+        path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        instance: Instance = INSTANCE,
+        passphrase: str | None = KEY.secret,
+    ) -> None:
         self.fetched: dict[str, int] = {}
         self.content: dict[str, Path] = {}
-        self.disks = Disks(path, passphrase_of=lambda _, *, make: KEY.secret)
+        self.disks = Disks(path, passphrase_of=self._passphrase_of)
+        self._passphrase = passphrase
         self.folder = self.disks.folder(instance.uuid)
         self._instance = instance
         self._moving = MovingDisks(self.disks)
         monkeypatch.setattr(moving_disks, "fetch", self._fetch)
+
+    def _passphrase_of(self, instance_uuid: str, *, make: bool) -> str:
+        assert not make, "a destination makes no secret"
+        if self._passphrase is None:
+            raise GuestSecretMissing(instance_uuid)
+        return self._passphrase
 
     def _fetch(self, path: Path, export: DiskExport, file: ExportedFile, key: TransferKey, finish: Any, _: Any) -> None:
         self.fetched[file.name] = file.size
@@ -51,10 +67,16 @@ class Destination:
         bounds = FileBounds(self._instance, None)
         self._moving.fetch(self._instance, "two", 2, export, KEY, None, bounds, lambda: None)
 
-    def make(self, sizes: dict[str, int], *files: ExportedFile, formats: Mapping[str, str] = {"disk": "raw"}) -> None:
+    def make(
+        self,
+        sizes: dict[str, int],
+        *files: ExportedFile,
+        formats: Mapping[str, str] = {"disk": "raw"},
+        xml: str = "<domain/>",
+    ) -> None:
         """The disks of a guest that runs."""
         export = DiskExport(host="one", attempt=1, files=files)
-        source = LiveSource(xml="", inactive_xml="", cpu_xml=None, sizes=sizes, export=export)
+        source = LiveSource(xml=xml, inactive_xml="", cpu_xml=None, sizes=sizes, export=export)
         self._moving.make_targets(self._instance, "two", 2, source, dict(formats), KEY, None, lambda: None)
 
     def opened(self) -> dict[str, str]:

@@ -8,13 +8,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from minova.errors import HypervisorError, UnknownDiskFormat
+from minova.errors import GuestSecretMissing, HypervisorError, UnknownDiskFormat
 from minova.objects.servers.disk_export import ExportedFile
 from minova.virt.libvirt.storage import disk_owner
-from tests.security.move_destination import GB, INSTANCE, MB, Destination, served
+from tests.security.move_destination import GB, INSTANCE, KEY, MB, Destination, served
 
 ENCRYPTED = msgspec.structs.replace(
     INSTANCE, flavor=msgspec.structs.replace(INSTANCE.flavor, extra_specs={"hw:ephemeral_encryption": "true"})
+)
+LUKS = (
+    *("--object", f"secret,id=key,data={KEY.secret}"),
+    *("-o", "encrypt.format=luks,encrypt.key-secret=key,encrypt.iter-time=10"),
 )
 
 
@@ -124,18 +128,61 @@ def test_a_disk_without_a_format_is_raw(destination: Destination, hostile: Path)
 
 @pytest.mark.parametrize("written", ["qcow2", None])
 def test_a_disk_of_an_encrypted_guest_is_checked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data_file: Path, hostile: Path, written: str | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data_file: Path, victim: Path, written: str | None
 ) -> None:
     destination = Destination(tmp_path / "instances", monkeypatch, ENCRYPTED)
     destination.content["disk.eph0"] = data_file
     with pytest.raises(UnknownDiskFormat):
         destination.fetch(served("disk.eph0", 1, format=written))
     assert not (destination.folder / "disk.eph0").exists()
-    root = destination.content["disk"] = made(tmp_path / "root")
-    destination.content["disk.eph0"] = hostile
+    root = destination.content["disk"] = made(tmp_path / "root", *LUKS)
+    destination.content["disk.eph0"] = made(tmp_path / "eph0", "-b", str(victim), "-F", "raw", *LUKS)
     destination.fetch(served("disk", root.stat().st_size, format="qcow2"), served("disk.eph0", 1, format=written))
     assert destination.opened()["disk.eph0"] == "qcow2"
     assert files_of(destination.folder / "disk.eph0") == [str(destination.folder / "disk.eph0")]
+
+
+@pytest.mark.parametrize(("name", "written"), [("disk", "qcow2"), ("disk", "raw"), ("disk.eph0", None)])
+def test_bug_a_plain_disk_ends_the_encryption_of_a_guest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, written: str | None
+) -> None:
+    destination = Destination(tmp_path / "instances", monkeypatch, ENCRYPTED)
+    destination.content |= {"disk": made(tmp_path / "root", *LUKS), name: made(tmp_path / "plain")}
+    with pytest.raises((HypervisorError, UnknownDiskFormat)):
+        destination.fetch(*(served(one, 1, format="qcow2" if one != name else written) for one in destination.content))
+    assert not (destination.folder / name).exists()
+
+
+@pytest.mark.parametrize("name", ["disk", "disk.swap"])
+def test_bug_a_plain_target_ends_the_encryption_of_a_guest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    destination = Destination(tmp_path / "instances", monkeypatch, ENCRYPTED)
+    with pytest.raises(HypervisorError, match=f"{name} in the format raw"):
+        destination.make({"disk": GB, "disk.swap": MB}, formats={"disk": "qcow2", "disk.swap": "qcow2", name: "raw"})
+    assert not destination.folder.exists()
+
+
+def test_plain_disks_of_a_guest_without_a_passphrase_move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An earlier release has made them, though the flavor asks for encryption. What the destination adds is plain, too."""
+    destination = Destination(tmp_path / "instances", monkeypatch, ENCRYPTED, passphrase=None)
+    root = destination.content["disk"] = made(tmp_path / "root")
+    destination.content["disk.eph0"] = tmp_path / "eph0"
+    destination.content["disk.eph0"].touch()
+    destination.fetch(served("disk", root.stat().st_size, format="qcow2"), served("disk.eph0", 1))
+    assert destination.opened() == {"disk": "qcow2", "disk.eph0": "raw", "disk.swap": "raw"}
+    assert not any(disk.is_encrypted for disk in destination.disks.plan(ENCRYPTED))
+    running = Destination(tmp_path / "running", monkeypatch, ENCRYPTED, passphrase=None)
+    running.make({"disk": GB, "disk.swap": 32 * MB}, formats={"disk": "raw"})
+    assert running.opened()["disk.swap"] == "raw"
+
+
+def test_no_target_is_plain_if_the_passphrase_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    destination = Destination(tmp_path / "instances", monkeypatch, ENCRYPTED, passphrase=None)
+    xml = "<domain><devices><disk><source><encryption><secret/></encryption></source></disk></devices></domain>"
+    with pytest.raises(GuestSecretMissing):
+        destination.make({"disk": GB}, formats={"disk": "raw"}, xml=xml)
+    assert not destination.folder.exists()
 
 
 def test_a_second_fetch_in_another_format_is_checked_too(destination: Destination, data_file: Path) -> None:

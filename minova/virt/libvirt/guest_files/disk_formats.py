@@ -97,7 +97,7 @@ def is_encrypted(path: Path) -> bool:
 
 def require_own_kind(path: Path, *, encrypted: bool = False) -> None:
     """Raises UnknownDiskFormat unless the qcow2 disk has only features with which minova makes disks: a disk from another
-    host must not name files of this one (an external data file). `encrypted`: whether minova would encrypt this disk. The name of
+    host must not name files of this one (an external data file). `encrypted`: whether minova has encrypted this disk. The name of
     its backing file proves nothing.
     """
     with path.open("rb") as file:
@@ -105,7 +105,7 @@ def require_own_kind(path: Path, *, encrypted: bool = False) -> None:
     if len(head) < _FEATURES.size or _read_header(path) is None:
         raise UnknownDiskFormat(f"{path} has no header of a qcow2 disk")
     version, encryption, incompatible = _FEATURES.unpack(head)
-    if encryption not in {_NONE, _LUKS if encrypted else _NONE} or (version > 2 and incompatible & ~_DIRTY):
+    if encryption != (_LUKS if encrypted else _NONE) or (version > 2 and incompatible & ~_DIRTY):
         raise UnknownDiskFormat(f"{path} has features of qcow2 with which minova makes no disks")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import libvirt
 
-from minova.errors import Conflict, HypervisorError
+from minova.errors import GuestSecretMissing, HypervisorError
 from minova.objects.guests.guest_secrets import SecretKind
 from minova.virt.driver.secrets import SecretSource
 from minova.virt.libvirt.guest_files import tpm_files
@@ -34,12 +34,12 @@ class LibvirtSecrets:
     def passphrases(
         self, instance_uuid: str, kinds: Collection[SecretKind], *, make: bool = False
     ) -> dict[SecretKind, str]:
-        """`make`: see `SecretSource`. Raises Conflict if one is missing."""
+        """`make`: see `SecretSource`. Raises GuestSecretMissing if there is none."""
         if not kinds:
             return {}
         found = self.source.secrets_of(instance_uuid, kinds, make=make).passphrases
         if missing := {*kinds} - found.keys():
-            raise Conflict(
+            raise GuestSecretMissing(
                 f"The database has no secret for the {' and '.join(sorted(missing))} of instance {instance_uuid}: it may be in a "
                 "backup"
             )
@@ -67,7 +67,7 @@ class LibvirtSecrets:
         """Returns the passphrases. That of a TPM is made if swtpm is about to make its first state."""
         try:
             return self.passphrases(instance_uuid, kinds)
-        except Conflict:
+        except GuestSecretMissing:
             if SecretKind.TPM not in kinds or tpm_files.has_state(connection, instance_uuid):
                 raise
         others = self.passphrases(instance_uuid, [kind for kind in kinds if kind is not SecretKind.TPM])

@@ -9,7 +9,6 @@ import msgspec
 from oslo_utils import units
 
 from minova.errors import HypervisorError
-from minova.hardware.guest.features import encrypts_disks
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.guests.guest_secrets import MAX_STATE
 from minova.objects.servers.disk_export import ExportedFile
@@ -21,7 +20,6 @@ from minova.virt.libvirt.migration.libvirt_files import MEMORY, VARIABLES
 from minova.virt.libvirt.storage.disk_images import Base
 from minova.virt.libvirt.storage.disk_owner import ROOT_DISK
 from minova.virt.libvirt.storage.disks import DRIVE, named_disks
-from minova.virt.libvirt.xml.guest import properties_of
 
 # Disks consist of sectors, so that one may be a little larger than its image.
 _ROUNDED = units.Mi
@@ -47,7 +45,6 @@ class FileBounds:
             ROOT_DISK: max(_root(instance, base), _root(of_source, base)),
             DRIVE: VFAT_SIZE,
         }
-        self._encrypts = encrypts_disks(instance.flavor, properties_of(instance))
         memory = of_source.flavor.memory_mb * units.Mi
         self._others: dict[str, float] = {
             **dict.fromkeys(_LOGS, math.inf),
@@ -89,21 +86,26 @@ class FileBounds:
             raise HypervisorError(f"The source describes a disk {name!r}, which this guest does not have")
         _require(name, size, self._disks[name] + _ROUNDED)
 
-    def formats(self, described: Mapping[str, str | None]) -> dict[str, str]:
+    def formats(self, described: Mapping[str, str | None], *, encrypted: bool) -> dict[str, str]:
         """Returns the formats in which the destination opens the disks among these files. `described`: what the source says of each.
-        Raises HypervisorError for a format in which minova does not make this disk.
+        `encrypted`: whether the guest has a passphrase for its disks. Raises HypervisorError for a format in which minova does not
+        make this disk.
         """
-        return {name: self._format(name, written) for name, written in described.items() if name in self._disks}
+        return {
+            name: _format(name, written, encrypted=encrypted and name != DRIVE)
+            for name, written in described.items()
+            if name in self._disks
+        }
 
-    def _format(self, name: str, written: str | None) -> str:
-        """A resize of an earlier release recorded no format of the disks that it added."""
-        if written is None and name != ROOT_DISK:
-            return QCOW2 if self._encrypts and name != DRIVE else RAW
-        if written not in ({RAW} if name == DRIVE else {RAW, QCOW2}):
-            raise HypervisorError(
-                f"The source describes {name} in the format {written}, in which minova does not make it"
-            )
-        return written
+
+def _format(name: str, written: str | None, *, encrypted: bool) -> str:
+    """A resize of an earlier release recorded no format of the disks that it added."""
+    made = {DRIVE: (RAW,)}.get(name, (QCOW2,) if encrypted else (RAW, QCOW2))
+    if written is None and name != ROOT_DISK:
+        return made[0]
+    if written is None or written not in made:
+        raise HypervisorError(f"The source describes {name} in the format {written}, in which minova does not make it")
+    return written
 
 
 def _unknown(file: ExportedFile) -> HypervisorError:

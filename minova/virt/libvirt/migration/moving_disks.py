@@ -99,13 +99,14 @@ class MovingDisks:
             raise ImageUnacceptable(f"The disk of instance {instance.uuid} is based on an image that is not here")
         what = f"Disks of instance {instance.uuid} in {self._disks.path}"
         with disk_full(what):
-            described = bounds.formats({file.name: file.format for file in files})
+            passphrase = self._disks.known_passphrase(instance)
+            described = bounds.formats({file.name: file.format for file in files}, encrypted=passphrase is not None)
             formats = self._begin(folder, host, attempt, export, described)
             for file in (msgspec.structs.replace(file, format=formats.get(file.name)) for file in files):
                 path = folder / libvirt_files.arriving(_plain(file.name), attempt)
                 if not path.exists():
                     self._require_room(what, file)
-                    finish = lambda part, file=file: self._finish(part, file, base, bounds, instance)  # noqa: E731
+                    finish = lambda part, file=file: self._finish(part, file, base, bounds, passphrase)  # noqa: E731
                     fetch(path, export, file, key, finish, check)
             with disk_owner.locked(folder) as owner:
                 entry = _require_own(owner, host, attempt)
@@ -130,16 +131,18 @@ class MovingDisks:
         source describes them. Raises as `fetch`.
         """
         folder, what = self._disks.folder(instance.uuid), f"Disks of instance {instance.uuid} in {self._disks.path}"
-        # A guest of an earlier release may have plain disks, and no passphrase yet.
-        make = self._disks.encrypts(instance) and SecretKind.DISKS not in kinds_of(source.xml)
-        passphrase = self._disks.passphrase(instance, make=make)
+        if self._disks.encrypts(instance) and SecretKind.DISKS in kinds_of(source.xml):
+            passphrase = self._disks.passphrase(instance)
+        else:
+            passphrase = self._disks.known_passphrase(instance)
         bounds = FileBounds(instance, base)
         files = tuple(map(bounds.beside, source.export.files))
         for name, size in source.sizes.items():
             bounds.require_disk(name, size)
         with disk_full(what):
             described = bounds.formats(
-                {name: formats.get(name) for name in (*source.sizes, *(one.name for one in files))}
+                {name: formats.get(name) for name in (*source.sizes, *(one.name for one in files))},
+                encrypted=passphrase is not None,
             )
             opened = self._begin(folder, host, attempt, source.export, described)
             for file in files:
@@ -237,13 +240,12 @@ class MovingDisks:
             return formats
 
     def _finish(
-        self, part: Path, file: ExportedFile, base: Base | None, bounds: FileBounds, instance: Instance
+        self, part: Path, file: ExportedFile, base: Base | None, bounds: FileBounds, passphrase: str | None
     ) -> None:
         if file.format == disk_formats.QCOW2:
-            disk_formats.require_own_kind(part, encrypted=self._disks.encrypts(instance))
+            disk_formats.require_own_kind(part, encrypted=passphrase is not None)
             bounds.require_disk(file.name, disk_formats.virtual_size(part, file.format))
             based = ["-F", base.disk_format, "-b", str(base.path)] if base is not None and file.based else ["-b", ""]
-            passphrase = self._disks.passphrase(instance) if disk_formats.is_encrypted(part) else None
             with disk_keys.opened(passphrase) as key:
                 programs.write_with(
                     part,

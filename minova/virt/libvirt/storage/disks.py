@@ -21,6 +21,7 @@ from oslo_config import cfg
 from oslo_utils import units
 
 from minova.errors import (
+    GuestSecretMissing,
     HardwareNotOffered,
     HypervisorError,
     InvalidConfiguration,
@@ -101,7 +102,7 @@ _USUAL = DiskSettings()
 
 
 class PassphraseOf(Protocol):
-    """Returns that of the disks of an instance. `make`: a missing one is made. Raises Conflict if it is missing."""
+    """Returns that of the disks of an instance. `make`: a missing one is made. Raises GuestSecretMissing."""
 
     def __call__(self, instance_uuid: str, *, make: bool) -> str: ...
 
@@ -169,25 +170,27 @@ class Disks:
         is_cd = disk_owner.drive_is_cd(folder) if drive_is_cd is None else drive_is_cd
         # Existing disks have the format in which they were made, whatever the settings say now.
         written = disk_owner.written_formats(folder) if drive_is_cd is None else {}
+        encrypts = self.encrypts(instance) if drive_is_cd is not None else self._encrypts_more(instance)
         names: dict[str, str | None] = {disk_owner.ROOT_DISK: None}
         names |= {name: disk.bus for name, disk in named_disks(instance).items()}
         if instance.config_drive:
             names[DRIVE] = None
         return tuple(
             msgspec.structs.replace(
-                self._disk(instance, folder / name, written.get(name)), is_cd=name == DRIVE and is_cd, bus=bus
+                self._disk(folder / name, written.get(name), encrypts=encrypts), is_cd=name == DRIVE and is_cd, bus=bus
             )
             for name, bus in names.items()
         )
 
-    def _disk(self, instance: Instance, path: Path, written: str | None) -> Disk:
+    def _disk(self, path: Path, written: str | None, *, encrypts: bool) -> Disk:
         """Only QEMU writes the header of a qcow2 disk, which says whether it is encrypted. The config drive never is: the guest's
-        host has made it, from what the database knows.
+        host has made it, from what the database knows. `encrypts`: whether a disk that does not exist yet will be.
         """
-        encrypts = path.name != DRIVE and self.encrypts(instance)
+        encrypts = encrypts and path.name != DRIVE
         if written is None:
             made = disk_formats.QCOW2 if encrypts else disk_formats.format_of(path.name, self._settings.images_type)
             return Disk(path=str(path), driver_format=made, is_encrypted=encrypts)
+        encrypts = encrypts and written == disk_formats.QCOW2
         with suppress(FileNotFoundError):
             self._qemu.take_back(path)
             encrypts = written == disk_formats.QCOW2 and disk_formats.is_encrypted(path)
@@ -204,9 +207,25 @@ class Disks:
         """
         return self._passphrase_of(instance.uuid, make=make) if self.encrypts(instance) else None
 
+    def known_passphrase(self, instance: Instance) -> str | None:
+        """Returns that of the instance's disks; None if none was made. Raises the other errors of the source of secrets."""
+        try:
+            return self.passphrase(instance)
+        except GuestSecretMissing:
+            return None
+
     def passphrase_beside(self, instance: Instance) -> str | None:
-        """Returns that of a further disk. A guest of an earlier release may have plain disks alone, and no passphrase yet."""
-        return self.passphrase(instance, make=not self.root_disk(instance.uuid).is_encrypted)
+        """Returns that of a further disk; None if it is not encrypted."""
+        return self.passphrase(instance) if self._encrypts_more(instance) else None
+
+    def _encrypts_more(self, instance: Instance) -> bool:
+        """Whether a further disk is encrypted: as the root disk is. A guest of an earlier release has plain disks alone, and no
+        passphrase, until it is rebuilt.
+        """
+        try:
+            return self.encrypts(instance) and self.root_disk(instance.uuid).is_encrypted
+        except FileNotFoundError:
+            return True
 
     def make(
         self,
@@ -345,6 +364,7 @@ class Disks:
         folder = self.folder(instance_uuid)
         written = disk_owner.written_formats(folder).get(disk_owner.ROOT_DISK)
         path = folder / disk_owner.ROOT_DISK
+        self._qemu.take_back(path)
         written = written or disk_formats.format_of(path.name, self._settings.images_type)
         is_encrypted = written == disk_formats.QCOW2 and disk_formats.is_encrypted(path)
         return Disk(path=str(path), driver_format=written, is_encrypted=is_encrypted)
