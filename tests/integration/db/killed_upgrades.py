@@ -24,6 +24,8 @@ from minova.db.engine import Database
 FILLED = "0002"
 CHANGES_OF_TABLES = ("CREATE", "ALTER", "DROP", "RENAME")
 UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+# A new one at each execution, too.
+SECRET = re.compile(r"[0-9a-f]{32,}")
 CHANGES_OF_ROWS = ("INSERT", "UPDATE", "DELETE")
 _NODE = (
     "INSERT INTO compute_nodes (id, uuid, generation, host, hypervisor_hostname, vcpus, memory_mb, local_gb, vcpus_used, "
@@ -96,7 +98,7 @@ def kill_after_next(seen: set[str], more: int, tell: int) -> None:
 
     def executed(connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
         nonlocal left
-        same = UUID.sub("a uuid", statement)
+        same = SECRET.sub("a secret", UUID.sub("a uuid", statement))
         if not same.lstrip().startswith(CHANGES_OF_TABLES + CHANGES_OF_ROWS) or same in seen:
             return
         os.write(tell, same.encode() + b"\0")
