@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Where a library is subclassed or reached into.
 ROOMS = ("minova/messaging", "minova/api/listener")
 PARTS = {
-    "oslo_messaging.server": ["_pool_opts"],
+    "oslo_messaging.server": ["_on_incoming", "_pool_opts", "_process_incoming", "_work_executor"],
     "oslo_messaging.transport": ["_driver"],
     "oslo_messaging._drivers.base": ["_url"],
     "oslo_messaging._drivers.common": ["_REMOTE_POSTFIX"],

@@ -88,6 +88,7 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
     action fails.
     `wakes`: also allowed on an active server whose guest stands still: something else than minova has paused it.
     `ignores_lock`: allowed on a locked server.
+    `forced`: what its record says if the guest did not obey in time.
     `notifies_errors`: as in Nova, a notification tells of its failure, too.
     `accepted_late`: its success is accepted although a conductor has ended it, if nothing has changed the instance since.
     What other actions had taken was given back at their end: images, quotas, ports.
@@ -124,6 +125,7 @@ class ServerAction(msgspec.Struct, frozen=True, kw_only=True):
     secret: bool = False
     makes_image: bool = False
     ignores_lock: bool = False
+    forced: str = "The guest did not shut down in time, and was powered off."
     wakes: bool = False
     notifies_errors: bool = False
     accepted_late: bool = False

@@ -3,9 +3,6 @@
 from minova.objects.actions.action import Arguments, ServerAction
 from minova.objects.servers.states import TaskState, VmState
 
-FORCED_OFF = "The guest did not shut down in time, and was powered off."
-FORCED_REBOOT = "The guest did not shut down in time, and was rebooted hard."
-
 
 class RebootArguments(Arguments, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`type`: SOFT or HARD, case-insensitive."""
@@ -42,6 +39,7 @@ START = ServerAction(
     notification="power_on",
 )
 REBOOT_SOFT = ServerAction(
+    forced="The guest did not shut down in time, and was rebooted hard.",
     kind="reboot_soft",
     name="reboot",
     arguments=RebootArguments,

@@ -23,7 +23,6 @@ from minova.contracts.conductor.computes.actions import ActionReportsApi
 from minova.db.models import Task, TaskStep
 from minova.db.servers import actions, instances, migrations, tasks
 from minova.objects.actions.action import ServerAction
-from minova.objects.actions.power import FORCED_OFF, FORCED_REBOOT, REBOOT_SOFT
 from minova.objects.actions.table import ACTIONS, BY_KIND
 from minova.objects.servers.failures import Failure, said_by_agent
 from minova.objects.servers.migration import Hold
@@ -257,8 +256,7 @@ def _forced(reports: Sequence[Success], endings: Mapping[str, Ending]) -> dict[s
     for report in reports:
         ending = endings.get(report.instance_uuid)
         if report.forced and ending is not None and ending.locked.task.action_id == report.action_id:
-            text = FORCED_REBOOT if ending.locked.action is REBOOT_SOFT else FORCED_OFF
-            found.setdefault(text, []).append(report.action_id)
+            found.setdefault(ending.locked.action.forced, []).append(report.action_id)
     return found
 
 

@@ -10,10 +10,18 @@ from minova.virt.libvirt.driver.host import LibvirtHost
 from minova.virt.libvirt.driver.interfaces import LibvirtInterfaces
 from minova.virt.libvirt.driver.migration import LibvirtMigration
 from minova.virt.libvirt.driver.rescue import LibvirtRescue
+from minova.virt.libvirt.driver.secrets import LibvirtGuestSecrets
 from minova.virt.libvirt.driver.snapshots import LibvirtSnapshots
 
 
 class LibvirtDriver(
-    LibvirtMigration, LibvirtHost, LibvirtInterfaces, LibvirtRescue, LibvirtDisks, LibvirtSnapshots, LibvirtConsoles
+    LibvirtMigration,
+    LibvirtHost,
+    LibvirtInterfaces,
+    LibvirtRescue,
+    LibvirtDisks,
+    LibvirtSnapshots,
+    LibvirtConsoles,
+    LibvirtGuestSecrets,
 ):
     """Implements `virt.driver.Driver`. Safe for threads."""

@@ -12,7 +12,6 @@ from minova import errors
 from minova.objects.guests.guest_secrets import SecretKind
 from minova.objects.hosts.compute_node import DomainView
 from minova.virt.config_drive.builder import ConfigDrives
-from minova.virt.driver.secrets import SecretSource
 from minova.virt.libvirt.consoles import SerialPorts
 from minova.virt.libvirt.error_codes import meaning
 from minova.virt.libvirt.guest_state import power
@@ -57,9 +56,6 @@ class LibvirtBase:
         self._settings: HostSettings | None = None
         self._serial_ports: SerialPorts | None = None
         self._former_hosts: frozenset[str] = frozenset()
-
-    def use_secrets(self, source: SecretSource) -> None:
-        self._secrets.use(source)
 
     def _disk_key(self, instance_uuid: str, *, make: bool) -> str:
         return self._secrets.passphrases(instance_uuid, [SecretKind.DISKS], make=make)[SecretKind.DISKS]

@@ -14,7 +14,7 @@ from minova import errors
 from minova.hardware.guest.features import guest_features
 from minova.objects.guests.chosen_hardware import ChosenHardware, without_choice
 from minova.objects.guests.diagnostics import GuestDiagnostics
-from minova.objects.guests.guest_secrets import SecretKind, TpmState
+from minova.objects.guests.guest_secrets import SecretKind
 from minova.objects.hosts.compute_node import DomainView
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
@@ -123,16 +123,6 @@ class LibvirtDomains(DomainDefinitions):
                     f"Instance {instance.uuid} was shelved with a TPM {kept.version}, and its image or flavor now asks for {version}"
                 )
             tpm_files.write(connection, instance.uuid, version, base64.b64decode(kept.state))
-
-    def tpm_state(self, instance: Instance) -> TpmState | None:
-        with self._host.connection("Reading the TPM", domain_name(instance.uuid)) as connection:
-            domain = lookup(connection, instance.uuid)
-            xml = None if domain is None else domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
-            version = None if xml is None else tpm_version_of(xml)
-            state = None if version is None else tpm_files.read(connection, instance.uuid, version)
-            if version is None or state is None:
-                return None
-            return TpmState(version=version, state=base64.b64encode(state).decode())
 
     def rebuild(self, instance: Instance, image_path: Path | None, data: GuestData = NO_DATA) -> None:
         instance = msgspec.structs.replace(instance, system_metadata=without_choice(instance.system_metadata))

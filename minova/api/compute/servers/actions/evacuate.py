@@ -9,7 +9,6 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers import guest_data, servers
-from minova.api.compute.servers.actions.secrets import require_evacuable
 from minova.api.compute.servers.attributes.diagnosis import redact_for
 from minova.api.http.call import Call
 from minova.api.http.microversions import History, added, changed, removed
@@ -17,6 +16,7 @@ from minova.api.http.structs import Boolean, is_true
 from minova.codecs import Decoder
 from minova.db.api_queries import services as read_services
 from minova.db.servers import instances
+from minova.hardware.guest.secret_rules import require_evacuable
 from minova.objects.requests.diagnosis import ScheduleAnswer
 from minova.objects.requests.evacuation import ACTION, EvacuationRequest
 

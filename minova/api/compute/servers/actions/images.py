@@ -14,12 +14,12 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers.actions.completion import Begin, Complete
-from minova.api.compute.servers.actions.secrets import require_image_allowed
 from minova.api.http import names
 from minova.api.http.call import Call
 from minova.db import quotas
 from minova.db.api_queries.instances import InstanceRow
 from minova.db.servers import instances
+from minova.hardware.guest.secret_rules import require_image_allowed
 from minova.objects.actions.action import Arguments
 from minova.objects.actions.images import CREATE_BACKUP, CREATE_IMAGE, CreateBackupArguments, CreateImageArguments
 from minova.objects.catalogue.image import Image

@@ -11,7 +11,6 @@ from minova import errors
 from minova.api.compute import flavors
 from minova.api.compute.collaborators import Collaborators
 from minova.api.compute.servers.actions.completion import Begin, Complete
-from minova.api.compute.servers.actions.secrets import require_same_encryption
 from minova.api.compute.servers.new_server import Text255
 from minova.api.http.call import Call
 from minova.api.http.microversions import History, added, changed, removed
@@ -22,6 +21,7 @@ from minova.db.api_queries.instances import InstanceRow
 from minova.db.servers import instances
 from minova.hardware.demands import host_needs, require_agreement_of
 from minova.hardware.guest.keys import require_served
+from minova.hardware.guest.secret_rules import require_same_encryption
 from minova.objects.actions.action import Arguments
 from minova.objects.actions.moves import (
     CONFIRM_RESIZE,

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import select
 
 from minova.db import models
-from minova.objects.actions.power import FORCED_OFF, FORCED_REBOOT
+from minova.objects.actions.power import REBOOT_SOFT, STOP
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness
 
 
@@ -18,7 +18,9 @@ def said(harness: ConductorHarness, action_id: int) -> tuple[str | None, str | N
         return record.result, record.message, session.scalar(event)
 
 
-@pytest.mark.parametrize(("kind", "power_state", "text"), [("reboot_soft", 1, FORCED_REBOOT), ("stop", 4, FORCED_OFF)])
+@pytest.mark.parametrize(
+    ("kind", "power_state", "text"), [("reboot_soft", 1, REBOOT_SOFT.forced), ("stop", 4, STOP.forced)]
+)
 def test_the_record_of_a_forced_guest_says_so(
     harness: ConductorHarness, kind: str, power_state: int, text: str
 ) -> None:
