@@ -22,7 +22,19 @@ from msgspec import inspect
 THREADS = 16
 UUID = "d5e6a7b7-80e5-4166-85a3-cd6115201082"
 # One for each pattern.
-TEXTS = ("7", UUID, "VCPU", "HW_CPU_X86_AVX", "127.0.0.1", "52:54:00:00:00:01", 64 * "7", "name", "/name")
+TEXTS = (
+    "7",
+    UUID,
+    "VCPU",
+    "HW_CPU_X86_AVX",
+    "127.0.0.1",
+    "52:54:00:00:00:01",
+    64 * "7",
+    "0000:00:05.0",
+    "qcow2",
+    "name",
+    "/name",
+)
 # Values of structs that check their fields themselves.
 CHECKED: dict[str, dict[str, Any]] = {
     "NUMAPages": {"size_kb": 4},

@@ -96,7 +96,8 @@ def test_an_executable_has_prepared_its_contracts_once_it_is_imported(executable
 
 CRASH = """
 import ctypes, sys, threading
-from minova.cmd import {module}
+from minova.cmd.startup import launch
+from minova.cmd import manage
 threading.Thread(target=threading.Event().wait, name="bystander", daemon=True).start()
 {module}.{function} = lambda *args, **more: ctypes.string_at(0)
 {call}

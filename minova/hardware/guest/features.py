@@ -200,6 +200,13 @@ def _require_firmware(specs: Mapping[str, str], image: Mapping[str, Any]) -> Non
 
 
 def _require_tpm(features: GuestFeatures, specs: Mapping[str, str], image: Mapping[str, Any]) -> None:
+    chosen = (
+        ("hw:tpm_version", features.tpm_version, (TPM_1_2, TPM_2_0)),
+        ("hw:tpm_model", features.tpm_model, (TPM_TIS, TPM_CRB)),
+    )
+    for key, value, known in chosen:
+        if value is not None and value not in known:
+            raise errors.Invalid(f"Flavor extra spec {key}: {value[:255]!r} is not valid: known are {', '.join(known)}")
     if features.tpm_version is None and _either(specs, image, "tpm_model"):
         raise errors.Invalid("hw:tpm_model needs hw:tpm_version")
     if features.tpm_version == TPM_1_2 and features.tpm_model == TPM_CRB:

@@ -370,7 +370,7 @@ def test_a_rescue_names_its_image_and_shows_no_password_that_no_guest_takes(api:
     assert api.requests[-1][2] == {"rescue": {"rescue_image_ref": image}}
     result = cli("server", "rescue", "one")
     assert (result.code, result.out) == (0, "")
-    assert "may mount that one as its root" in result.err
+    assert "the server gets that one about two minutes later" in result.err
 
 
 def test_stop_with_one_unknown_name_stops_nothing(api: ApiServer, cli: Cli) -> None:

@@ -98,7 +98,12 @@ def test_what_a_creation_refuses_a_dry_run_refuses_alike(
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("quota:disk_read_bytes_sec", "many"), ("hw:watchdog_action", "bark"), ("hw:tpm_version", "2.0")],
+    [
+        ("quota:disk_read_bytes_sec", "many"),
+        ("hw:watchdog_action", "bark"),
+        ("hw:tpm_version", "3.0"),
+        ("hw:tpm_model", "x"),
+    ],
 )
 def test_flavor_that_no_host_could_serve_is_refused_with_its_key(
     stocked: Cloud, dry_run: Callable[..., Any], key: str, value: str
