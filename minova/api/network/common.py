@@ -55,7 +55,7 @@ SORT_KEYS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
+class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
     """The query of every listing. A filter is a tuple of values, of which one must match."""
 
     limit: Int64 | None = None
@@ -65,10 +65,15 @@ class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
     sort_dir: tuple[str, ...] = ()
     fields: tuple[str, ...] = ()
     id: tuple[str, ...] = ()
-    name: tuple[str, ...] = ()
     description: tuple[str, ...] = ()
     project_id: tuple[str, ...] = ()
     tenant_id: tuple[str, ...] = ()
+
+
+class ListQuery(PageQuery, frozen=True, kw_only=True):
+    """The query of a listing of resources with names and tags."""
+
+    name: tuple[str, ...] = ()
     admin_state_up: bool | None = None
     revision_number: tuple[Int64, ...] = ()
     tags: tuple[str, ...] = ()
@@ -277,6 +282,14 @@ def checked_text(field: str, text: str) -> str:
     if any(ord(letter) < 32 and letter not in "\t\n\r" for letter in text):
         raise errors.BadRequest(f"Invalid input for {field}. Reason: it has control characters.")
     return text
+
+
+def check_texts(what: str, changes: Mapping[str, Any], *more: str) -> None:
+    """Raises BadRequest if the name or description of a change, or one of the fields `more`, is invalid. `what`: such as "port's"."""
+    if "name" in changes:
+        checked_name(what, changes["name"])
+    for field in ("description", *more):
+        checked_text(field, changes.get(field, ""))
 
 
 def given(body: msgspec.Struct) -> dict[str, Any]:

@@ -175,10 +175,7 @@ def check_segment(network: Network) -> None:
 
 def update(api: Collaborators, call: Call) -> dict[str, Any]:
     changes = common.given(call.body.network)
-    if "name" in changes:
-        common.checked_name("network's", changes["name"])
-    if "description" in changes:
-        common.checked_text("description", changes["description"])
+    common.check_texts("network's", changes)
     limited = {"shared": "shared", "external": _EXTERNAL, "reachable": _REACHABLE}
     common.require_each(call, "update_network", {name: field in changes for field, name in limited.items()})
     _refuse_external(changes.get("external", False))

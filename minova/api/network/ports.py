@@ -244,10 +244,7 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
     if "allowed_address_pairs" in changes:
         changes["allowed_address_pairs"] = _pairs(body.allowed_address_pairs)
     fixed_ips = _requests(body.fixed_ips)
-    if "name" in changes:
-        common.checked_name("port's", changes["name"])
-    for field in ("description", "device_id", "device_owner"):
-        common.checked_text(field, changes.get(field, ""))
+    common.check_texts("port's", changes, "device_id", "device_owner")
     if "mac_address" in changes:
         changes["mac_address"] = addresses.parse_mac(changes["mac_address"])
     if "host" in changes:

@@ -126,9 +126,7 @@ def update(api: Collaborators, call: Call) -> dict[str, Any]:
     changes = common.given(call.body.subnetpool)
     common.require_each(call, "update_subnetpool", {"is_default": "is_default" in changes})
     common.only_default("address_scope_id", changes.pop("address_scope_id", None) is None, _SCOPE)
-    if "name" in changes:
-        common.checked_name("subnet pool's", changes["name"])
-    common.checked_text("description", changes.get("description", ""))
+    common.check_texts("subnet pool's", changes)
     changes |= {name: int(value) for name, value in changes.items() if name.endswith("_prefixlen")}
 
     def attempt() -> SubnetPool:

@@ -233,10 +233,7 @@ def add(api: Collaborators, call: Call, subnets: Sequence[Subnet]) -> list[dict[
 
 def update(api: Collaborators, call: Call) -> dict[str, Any]:
     changes = common.given(call.body.subnet)
-    if "name" in changes:
-        common.checked_name("subnet's", changes["name"])
-    if "description" in changes:
-        common.checked_text("description", changes["description"])
+    common.check_texts("subnet's", changes)
 
     def attempt() -> Subnet:
         subnet = _owned(api, call)

@@ -9,7 +9,6 @@ import msgspec
 from minova import errors
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
-from minova.api.http.structs import Int64
 from minova.api.network import common
 from minova.api.network.answers import AddressGroupAnswer
 from minova.api.network.collaborators import Collaborators
@@ -44,18 +43,8 @@ class AddressesBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     addresses: Addresses
 
 
-class AddressGroupsQuery(msgspec.Struct, frozen=True, kw_only=True):
-    limit: Int64 | None = None
-    marker: str | None = None
-    page_reverse: bool = False
-    sort_key: tuple[str, ...] = ()
-    sort_dir: tuple[str, ...] = ()
-    fields: tuple[str, ...] = ()
-    id: tuple[str, ...] = ()
+class AddressGroupsQuery(common.PageQuery, frozen=True, kw_only=True):
     name: tuple[str, ...] = ()
-    description: tuple[str, ...] = ()
-    project_id: tuple[str, ...] = ()
-    tenant_id: tuple[str, ...] = ()
 
 
 def list_groups(api: Collaborators, call: Call) -> dict[str, Any]:
@@ -87,9 +76,7 @@ def add(api: Collaborators, call: Call, groups: Sequence[AddressGroup]) -> list[
 
 def update(api: Collaborators, call: Call) -> dict[str, Any]:
     changes = common.given(call.body.address_group)
-    if "name" in changes:
-        common.checked_name("address group's", changes["name"])
-    common.checked_text("description", changes.get("description", ""))
+    common.check_texts("address group's", changes)
 
     def attempt() -> AddressGroup:
         group = _owned(api, call)

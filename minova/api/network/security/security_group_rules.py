@@ -38,14 +38,7 @@ class NewSecurityGroupRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unk
     tenant_id: Text | None = None
 
 
-class RulesQuery(msgspec.Struct, frozen=True, kw_only=True):
-    limit: Int64 | None = None
-    marker: str | None = None
-    page_reverse: bool = False
-    sort_key: tuple[str, ...] = ()
-    sort_dir: tuple[str, ...] = ()
-    fields: tuple[str, ...] = ()
-    id: tuple[str, ...] = ()
+class RulesQuery(common.PageQuery, frozen=True, kw_only=True):
     security_group_id: tuple[str, ...] = ()
     remote_group_id: tuple[str, ...] = ()
     remote_address_group_id: tuple[str, ...] = ()
@@ -53,9 +46,6 @@ class RulesQuery(msgspec.Struct, frozen=True, kw_only=True):
     ethertype: tuple[str, ...] = ()
     protocol: tuple[str, ...] = ()
     remote_ip_prefix: tuple[str, ...] = ()
-    description: tuple[str, ...] = ()
-    project_id: tuple[str, ...] = ()
-    tenant_id: tuple[str, ...] = ()
 
 
 def list_rules(api: Collaborators, call: Call) -> dict[str, Any]:

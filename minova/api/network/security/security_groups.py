@@ -90,9 +90,7 @@ def add(api: Collaborators, call: Call, groups: Sequence[SecurityGroup]) -> list
 
 def update(api: Collaborators, call: Call) -> dict[str, Any]:
     changes = common.given(call.body.security_group)
-    if "name" in changes:
-        common.checked_name("security group's", changes["name"])
-    common.checked_text("description", changes.get("description", ""))
+    common.check_texts("security group's", changes)
     common.only_default("stateful", changes.pop("stateful", True), _STATEFUL)
 
     def attempt() -> SecurityGroup:

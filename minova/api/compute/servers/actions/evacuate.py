@@ -51,11 +51,8 @@ def evacuate(api: Collaborators, call: Call, body: Any) -> dict[str, Any] | None
     Raises BadRequest if the body is invalid, or the server's host is not down; NotFound if there is no such host;
     Conflict if the state of the server does not allow it.
     """
-    with api.db.read() as session:
-        row = servers.find(call, session)
-        require_evacuable(instances.by_uuids(session, [row.uuid], networks=False)[row.uuid])
-        request = requested(call, session, body)
-    api.conductor.evacuate_server(call.ctx, instance_uuid=row.uuid, request=request, override_lock=call.ctx.is_admin)
+    uuid, request = _checked(api, call, body)
+    api.conductor.evacuate_server(call.ctx, instance_uuid=uuid, request=request, override_lock=call.ctx.is_admin)
     call.response.status = 200
     shows_password = not call.since("2.14") and api.conf.api.enable_instance_password
     return {"adminPass": request.admin_password} if shows_password else None
@@ -63,11 +60,16 @@ def evacuate(api: Collaborators, call: Call, body: Any) -> dict[str, Any] | None
 
 def dry_run(api: Collaborators, call: Call, body: Any) -> dict[str, Any]:
     """Raises as `evacuate`."""
+    uuid, request = _checked(api, call, body)
+    return dry_run_answer(call, api.conductor.preview_evacuation(call.ctx, instance_uuid=uuid, request=request))
+
+
+def _checked(api: Collaborators, call: Call, body: Any) -> tuple[str, EvacuationRequest]:
+    """Returns the server's uuid and what is requested of it."""
     with api.db.read() as session:
         row = servers.find(call, session)
         require_evacuable(instances.by_uuids(session, [row.uuid], networks=False)[row.uuid])
-        request = requested(call, session, body)
-    return dry_run_answer(call, api.conductor.preview_evacuation(call.ctx, instance_uuid=row.uuid, request=request))
+        return row.uuid, requested(call, session, body)
 
 
 def dry_run_answer(call: Call, answer: ScheduleAnswer) -> dict[str, Any]:
