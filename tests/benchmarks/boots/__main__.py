@@ -7,7 +7,6 @@ Boots one by one and in one request; queued ones asked for at once, in requests 
 without, in turns, so that other load of the machine meets both.
 """
 
-import tempfile
 import time
 from argparse import Namespace
 from collections.abc import Callable, Sequence
@@ -19,13 +18,11 @@ from typing import Any, TypeAlias
 import psutil
 import urllib3
 
-from tests.benchmarks import peers
+from tests.benchmarks import databases, peers
 from tests.benchmarks.boots import computes
 from tests.benchmarks.command_line import Option, parse
 from tests.cluster import wait_for
 from tests.integration.deployment import Deployment
-from tests.servers.postgresql import PostgreSQL
-from tests.servers.rabbitmq import RabbitMQ
 
 # A connection for each of the threads that ask at once.
 HTTP = urllib3.PoolManager(maxsize=8)
@@ -141,13 +138,10 @@ def main() -> None:
         Option("queued", 500, 50, "asked for at once by 8 clients"),
         # Hosts ask for all of their interfaces once a minute, which makes some turns slower.
         Option("turns", 8, 1, "with a network and without, one after the other"),
-        Option("database", ["sqlite", "postgresql"], ["sqlite"], "databases", ("sqlite", "postgresql")),
+        databases.OPTION,
     )
-    with RabbitMQ() as rabbit, PostgreSQL() as database, tempfile.TemporaryDirectory() as folder:
-        for kind in arguments.database:
-            url = database.fresh_url() if kind == "postgresql" else f"sqlite:///{folder}/minova.sqlite"
-            print(f"{kind}:")
-            benchmark(Path(folder) / kind, rabbit.fresh_url(), url, arguments)
+    for folder, transport_url, database_url in databases.each(arguments.database):
+        benchmark(folder, transport_url, database_url, arguments)
 
 
 def benchmark(folder: Path, transport_url: str, database_url: str, arguments: Namespace) -> None:

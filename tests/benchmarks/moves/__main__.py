@@ -4,7 +4,6 @@ The same number of servers boots, moves (os-migrate), and has its moves confirme
 8 clients, each request for one server. A move counts from its request until the server is in VERIFY_RESIZE.
 """
 
-import tempfile
 import threading
 import time
 from argparse import Namespace
@@ -14,13 +13,12 @@ from math import ceil
 from pathlib import Path
 from statistics import median
 
+from tests.benchmarks import databases
 from tests.benchmarks.boots import computes
 from tests.benchmarks.boots.__main__ import Client, cpu_seconds
 from tests.benchmarks.command_line import Option, parse
 from tests.cluster import wait_for
 from tests.integration.deployment import Deployment
-from tests.servers.postgresql import PostgreSQL
-from tests.servers.rabbitmq import RabbitMQ
 
 CLIENTS = 8
 # Between two looks at all servers.
@@ -84,13 +82,10 @@ def main() -> None:
         Option("hosts", 20, 2, "fake computes"),
         Option("servers", 200, 2, "asked for at once by 8 clients"),
         Option("alone", 30, 1, "one by one"),
-        Option("database", ["sqlite", "postgresql"], ["sqlite"], "databases", ("sqlite", "postgresql")),
+        databases.OPTION,
     )
-    with RabbitMQ() as rabbit, PostgreSQL() as database, tempfile.TemporaryDirectory() as folder:
-        for kind in arguments.database:
-            url = database.fresh_url() if kind == "postgresql" else f"sqlite:///{folder}/minova.sqlite"
-            print(f"{kind}:")
-            benchmark(Path(folder) / kind, rabbit.fresh_url(), url, arguments)
+    for folder, transport_url, database_url in databases.each(arguments.database):
+        benchmark(folder, transport_url, database_url, arguments)
 
 
 def benchmark(folder: Path, transport_url: str, database_url: str, arguments: Namespace) -> None:

@@ -4,7 +4,6 @@ A network of many ports; servers that are members of one group.
 """
 
 import subprocess
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -14,13 +13,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from tests.benchmarks import databases
 from tests.benchmarks.boots import computes
 from tests.benchmarks.boots.__main__ import NETWORK, Client
 from tests.benchmarks.command_line import Option, parse
 from tests.cluster import wait_for
 from tests.integration.deployment import Deployment
-from tests.servers.postgresql import PostgreSQL
-from tests.servers.rabbitmq import RabbitMQ
 
 CLIENTS = 8
 # Of a listing.
@@ -178,15 +176,12 @@ def main() -> None:
         Option("hosts", 50, 2, "fake computes"),
         Option("ports", 10_000, PAGE, "of a network"),
         Option("servers", 1000, 4, "members of a group"),
-        Option("database", ["sqlite", "postgresql"], ["sqlite"], "databases", ("sqlite", "postgresql")),
+        databases.OPTION,
     )
     hosts = arguments.hosts
-    with RabbitMQ() as rabbit, PostgreSQL() as database, tempfile.TemporaryDirectory() as folder:
-        for kind in arguments.database:
-            url = database.fresh_url() if kind == "postgresql" else f"sqlite:///{folder}/minova.sqlite"
-            print(f"{kind}:", flush=True)
-            with deployed(Path(folder) / kind, rabbit.fresh_url(), url, hosts) as (client, said):
-                measure(client, said, hosts, arguments.ports, arguments.servers)
+    for folder, transport_url, database_url in databases.each(arguments.database):
+        with deployed(folder, transport_url, database_url, hosts) as (client, said):
+            measure(client, said, hosts, arguments.ports, arguments.servers)
 
 
 if __name__ == "__main__":
