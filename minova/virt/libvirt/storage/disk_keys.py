@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from minova.errors import HypervisorError
 
-# Milliseconds that making a passphrase slow to try takes. Nobody tries 256 random bits.
+# Milliseconds of key derivation at each opening. More of them protect passphrases that can be guessed; these have 256 random bits.
 _ITERATE_FOR = 10
 # QEMU measures how fast it can try passphrases, and gives up if the kernel has not counted any of its CPU time yet.
 _UNMEASURED, _TRIES = "Unable to get accurate CPU usage", 20

@@ -39,7 +39,7 @@ _CLOCK: Tree = {"timer": {"catchup": {}}}
 _POWER: Tree = {"suspend-to-mem": {}, "suspend-to-disk": {}}
 _ENTRIES: Tree = {"entry": {}}
 _SMBIOS: Tree = dict.fromkeys(("bios", "system", "baseBoard", "chassis", "oemStrings"), _ENTRIES)
-# The files of a kernel, and what it is told, are those of the destination.
+# The destination takes its own kernel, ramdisk and command line.
 _OWN_BOOT = ("kernel", "initrd", "cmdline")
 _SYSTEM: Tree = {
     **{tag: {} for tag in ("type", "loader", "nvram", "boot", "bootmenu", "smbios", "bios", *_OWN_BOOT)},
