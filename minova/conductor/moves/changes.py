@@ -16,19 +16,18 @@ from minova.conductor.moves.in_progress import LockedMove
 from minova.conductor.moves.notices import MoveNotice
 from minova.conductor.moves.plan import MoveEnd, MovePlan, host_of, is_in_doubt, is_local, may_be_open
 from minova.conductor.notifications.instances import note
-from minova.conductor.servers.finish import announce_hosts
+from minova.conductor.servers.finish import announce_hosts, release_old_size
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.db import quotas
 from minova.db.models import Task
 from minova.db.servers import actions, instances, migrations, tasks
-from minova.objects.requests.resource_request import resource_alternatives
 from minova.objects.servers.failures import Failure
 from minova.objects.servers.migration import BEGUN, Hold, Migration
 from minova.objects.servers.moves import MigrationOrder, MoveMessage, MovePhase
 from minova.objects.servers.states import PowerState, State, TaskState, VmState
 from minova.placement.allocations import claims
-from minova.placement.allocations.transfers import absorb, exchange, transfer
+from minova.placement.allocations.transfers import exchange, transfer
 
 replace = msgspec.structs.replace
 FAILED = "MoveFailed"
@@ -301,12 +300,7 @@ class MoveChanges:
         """Gives back allocations and quota of the side that is over."""
         old, new = migration.old_flavor, migration.new_flavor
         if end in {MoveEnd.CONFIRMED, MoveEnd.BROKEN, MoveEnd.COMPLETED}:
-            if migration.counts_larger:
-                (resources, *_) = resource_alternatives(new, None)
-                absorb(session, migration.instance_uuid, migration.uuid, resources, self._worker.now())
-            elif migration.cleanup_host is None:
-                claims.release(session, [migration.uuid], self._worker.now())
-            quotas.give(session, project_id, quotas.more_than(old, new))
+            release_old_size(session, migration, project_id, self._worker.now())
         elif end in {MoveEnd.FAILED, MoveEnd.LOST}:
             self._give_back(session, migration, owed=migration.cleanup_host is not None)
             quotas.give(session, project_id, quotas.more_than(new, old))

@@ -22,7 +22,7 @@ from minova.db.servers import actions, guest_secrets, instances, migrations, req
 from minova.db.servers.instances import LockedInstance
 from minova.objects.requests.resource_request import resource_alternatives
 from minova.objects.servers.failures import Failure
-from minova.objects.servers.migration import Hold
+from minova.objects.servers.migration import Hold, Migration
 from minova.objects.servers.states import (
     BUILD_STEPS,
     EVACUABLE,
@@ -166,9 +166,16 @@ def confirm_finished_move(session: Session, locked: LockedInstance, at: datetime
         hold = Hold.NONE if left is None else Hold.UNPROVEN
         ended = msgspec.structs.replace(migration, status="confirmed", cleanup_host=left, hold=hold)
         migrations.write(session, ended, at, now)
-        if migration.counts_larger:
-            (resources, *_) = resource_alternatives(migration.new_flavor, None)
-            absorb(session, locked.uuid, migration.uuid, resources, now)
-        elif left is None:
-            claims.release(session, [migration.uuid], now)
-        quotas.give(session, locked.project_id, quotas.more_than(migration.old_flavor, migration.new_flavor))
+        release_old_size(session, ended, locked.project_id, now)
+
+
+def release_old_size(session: Session, migration: Migration, project_id: str, now: Any = None) -> None:
+    """Gives back what a server holds beside its new size, once its move cannot be reverted any more. A host that has still to clean up
+    keeps its allocation until then.
+    """
+    if migration.counts_larger:
+        (resources, *_) = resource_alternatives(migration.new_flavor, None)
+        absorb(session, migration.instance_uuid, migration.uuid, resources, now)
+    elif migration.cleanup_host is None:
+        claims.release(session, [migration.uuid], now)
+    quotas.give(session, project_id, quotas.more_than(migration.old_flavor, migration.new_flavor))
