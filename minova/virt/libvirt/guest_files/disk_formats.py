@@ -9,6 +9,8 @@ import struct
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+from oslo_utils import units
+
 from minova.errors import UnknownDiskFormat
 
 QCOW2, RAW = "qcow2", "raw"
@@ -36,6 +38,11 @@ _LARGEST = (1 << 63) - 1
 def format_of(name: str, images_type: str) -> str:
     """Returns the format of a new file. `images_type` is the format of root disks."""
     return images_type if name == "disk" else FORMATS.get(name, RAW)
+
+
+def longest_file(virtual_size: int) -> int:
+    """Returns the most bytes of a qcow2 file: the disk and what describes it."""
+    return virtual_size + virtual_size // 8 + 64 * units.Mi
 
 
 def growth(path: Path, written_format: str | None) -> int:

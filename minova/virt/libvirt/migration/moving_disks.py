@@ -163,12 +163,11 @@ class MovingDisks:
 
     def _make_target(self, path: Path, written: str, size: int, base: Base | None, passphrase: str | None) -> None:
         if written != disk_formats.QCOW2:
-            part = path.with_name(f"{path.name}.part")
-            with part.open("wb") as file:
-                part.chmod(0o600)
-                file.truncate(size)
-            self._disks.finish(part, size)
-            part.rename(path)
+            with disk_images.new_file(path) as part:
+                with part.open("wb") as file:
+                    part.chmod(0o600)
+                    file.truncate(size)
+                self._disks.finish(part, size)
         elif path.name not in {disk_owner.ROOT_DISK, RESCUE_DISK}:
             disk_images.empty(path, size, self._disks.finish, passphrase)
         elif base is None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from minova.errors import ImageUnacceptable
 from minova.objects.catalogue.image import BootFile, Image
-from minova.virt.libvirt.storage.disk_images import copy
+from minova.virt.libvirt.storage.disk_images import copy, new_file
 from minova.virt.libvirt.xml.system_xml import BootFiles
 
 KERNEL, RAMDISK = "kernel", "ramdisk"
@@ -35,14 +35,10 @@ def make(
             path.unlink(missing_ok=True)
             continue
         source = _source(boot_file, image_path)
-        part = path.with_name(f"{path.name}.part")
-        try:
+        with new_file(path) as part:
             require_room(source.stat().st_size)
             copy(source, part)
             let_in(part)
-            part.rename(path)
-        finally:
-            part.unlink(missing_ok=True)
 
 
 def size(image: Image, image_path: Path) -> int:

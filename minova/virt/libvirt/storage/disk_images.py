@@ -6,7 +6,8 @@ the file and its size before the renaming: it preallocates the file and gives QE
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -19,7 +20,7 @@ from minova.objects.catalogue.image_fitness import unfit
 from minova.objects.guests.local_disks import LocalDisk
 from minova.objects.servers.instance import Instance
 from minova.virt import programs
-from minova.virt.libvirt.guest_files.disk_formats import QCOW2, RAW
+from minova.virt.libvirt.guest_files.disk_formats import QCOW2, RAW, longest_file
 from minova.virt.libvirt.storage import disk_keys
 
 # Limits for the copy of a whole image, which takes long.
@@ -50,6 +51,22 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
         return cls(path=path.absolute(), disk_format=facts.disk_format, virtual_size=facts.virtual_size)
 
 
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """Yields the path for a file in the making, which is renamed to `path` when the block ends. After an error nothing is left."""
+    with _temporary(path.with_name(f"{path.name}.part")) as part:
+        yield part
+        part.rename(path)
+
+
+@contextmanager
+def _temporary(path: Path) -> Iterator[Path]:
+    try:
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
+
+
 def overlay(
     path: Path,
     base: Base,
@@ -65,26 +82,18 @@ def overlay(
     """
     if not base.path.is_file():
         raise HypervisorError(f"Base image {base.path} is missing")
-    part = path.with_name(f"{path.name}.part")
     command = ["qemu-img", "create", "-q", "-u", "-f", QCOW2, "-F", base.disk_format, "-b", str(base.path)]
-    try:
+    with new_file(path) as part:
         _create(part, command, size, passphrase)
         finish(part, size)
         record_inode(part.stat().st_ino)
-        part.rename(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def empty(path: Path, size: int, finish: Finish, passphrase: str | None) -> None:
     """Make a qcow2 disk without content."""
-    part = path.with_name(f"{path.name}.part")
-    try:
+    with new_file(path) as part:
         _create(part, ["qemu-img", "create", "-q", "-f", QCOW2], size, passphrase)
         finish(part, size)
-        part.rename(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _create(part: Path, command: list[str], size: int, passphrase: str | None) -> None:
@@ -100,22 +109,18 @@ def raw_copy(path: Path, base: Base, size: int, record_inode: Callable[[int], No
     """Make a raw disk with the content of the base image, sparse where the image has no data. `record_inode`: see `overlay`."""
     if not base.path.is_file():
         raise HypervisorError(f"Base image {base.path} is missing")
-    part, source = path.with_name(f"{path.name}.part"), path.with_name("base.part")
-    try:
+    with new_file(path) as part:
         if base.disk_format == RAW:
             copy(base.path, part)
         else:
             # qemu-img parses the uploaded image as a user without rights: it gets a copy that it may open.
-            copy(base.path, source)
-            limits = programs.Limits(cpu=_COPY_CPU, within=_COPY_WITHIN, file_size=size)
-            programs.convert(source, part, ["qemu-img", "convert", "-q", "-f", base.disk_format, "-O", RAW], limits)
+            with _temporary(path.with_name("base.part")) as source:
+                copy(base.path, source)
+                limits = programs.Limits(cpu=_COPY_CPU, within=_COPY_WITHIN, file_size=size)
+                programs.convert(source, part, ["qemu-img", "convert", "-q", "-f", base.disk_format, "-O", RAW], limits)
         os.truncate(part, size)
         finish(part, size)
         record_inode(part.stat().st_ino)
-        part.rename(path)
-    finally:
-        part.unlink(missing_ok=True)
-        source.unlink(missing_ok=True)
 
 
 def copy(source: Path, path: Path) -> None:
@@ -153,40 +158,38 @@ def formatted(path: Path, disk: LocalDisk, name: str, finish: Finish, passphrase
     """Make a raw file with a file system or swap area, or an encrypted qcow2 disk with it. The label of a file system is `ephemeral0`
     and so on.
     """
-    part, size = path.with_name(f"{path.name}.part"), disk.size_mb * units.Mi
+    size = disk.size_mb * units.Mi
     label = f"ephemeral{name.removeprefix('disk.eph')}"
     command = ["mkswap"] if disk.is_swap else [f"mkfs.{disk.guest_format}", "-q", "-F", "-L", label]
-    plain = part if passphrase is None else path.with_name("empty.part")
-    try:
-        with plain.open("wb") as file:
-            file.truncate(size)
-        plain.chmod(0o600)
-        programs.write_with(plain, command, programs.Limits(file_size=size))
-        if passphrase is not None:
-            _encrypt(plain, part, size, passphrase)
+    with new_file(path) as part:
+        if passphrase is None:
+            _format(part, size, command)
+        else:
+            with _temporary(path.with_name("empty.part")) as plain:
+                _format(plain, size, command)
+                _encrypt(plain, part, size, passphrase)
         finish(part, size)
-        part.rename(path)
-    finally:
-        part.unlink(missing_ok=True)
-        plain.unlink(missing_ok=True)
+
+
+def _format(path: Path, size: int, command: list[str]) -> None:
+    with path.open("wb") as file:
+        file.truncate(size)
+    path.chmod(0o600)
+    programs.write_with(path, command, programs.Limits(file_size=size))
 
 
 def _encrypt(plain: Path, part: Path, size: int, passphrase: str) -> None:
     """`plain`: an empty file system, in which there are no secrets yet."""
-    limits = programs.Limits(cpu=_COPY_CPU, within=_COPY_WITHIN, file_size=size + size // 8 + 64 * units.Mi)
+    limits = programs.Limits(cpu=_COPY_CPU, within=_COPY_WITHIN, file_size=longest_file(size))
     with disk_keys.opened(passphrase) as key:
         command = ["qemu-img", "convert", "-q", *key.making, "-f", RAW, "-O", QCOW2]
         disk_keys.making(lambda: programs.convert(plain, part, command, limits, inherited=key.inherited))
 
 
 def written(path: Path, write: Callable[[Path], None], let_in: Callable[[Path], None]) -> None:
-    part = path.with_name(f"{path.name}.part")
-    try:
+    with new_file(path) as part:
         write(part)
         let_in(part)
-        part.rename(path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def preallocate(path: Path, size: int) -> None:

@@ -31,7 +31,6 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import libvirt
-from oslo_utils import units
 
 from minova.errors import HypervisorError
 from minova.virt import disk_space, programs
@@ -101,7 +100,7 @@ class DiskSnapshots:
         """Copy the disk with its backing files, while no guest writes to it."""
         disk, written = self._disks.folder(instance_uuid) / ROOT_DISK, self._format(instance_uuid)
         size = disk_formats.virtual_size(disk, written)
-        limits = programs.Limits(cpu=24 * 3600, file_size=size + size // 8 + 64 * units.Mi)
+        limits = programs.Limits(cpu=24 * 3600, file_size=disk_formats.longest_file(size))
         self._disks.take_back(disk)
         programs.copy_with(
             path, disk, ["qemu-img", "convert", "-q", "-f", written, "-O", "qcow2", str(disk)], limits, check
@@ -191,7 +190,7 @@ class DiskSnapshots:
         """Commits the overlay to its backing disk. Idempotent."""
         self._disks.take_back(overlay.with_name(ROOT_DISK))
         size = disk_formats.virtual_size(overlay, disk_formats.QCOW2)
-        limits = programs.Limits(cpu=24 * 3600, file_size=size + size // 8 + 64 * units.Mi)
+        limits = programs.Limits(cpu=24 * 3600, file_size=disk_formats.longest_file(size))
         programs.run(["qemu-img", "commit", "-q", "-d", "-f", "qcow2", str(overlay)], limits)
 
     def _overlay(self, instance_uuid: str) -> Path:

@@ -190,11 +190,16 @@ class Disks:
         if written is None:
             made = disk_formats.QCOW2 if encrypts else disk_formats.format_of(path.name, self._settings.images_type)
             return Disk(path=str(path), driver_format=made, is_encrypted=encrypts)
-        encrypts = encrypts and written == disk_formats.QCOW2
-        with suppress(FileNotFoundError):
-            self._qemu.take_back(path)
-            encrypts = written == disk_formats.QCOW2 and disk_formats.is_encrypted(path)
-        return Disk(path=str(path), driver_format=written, is_encrypted=encrypts)
+        try:
+            return self._written(path, written)
+        except FileNotFoundError:
+            return Disk(path=str(path), driver_format=written, is_encrypted=encrypts and written == disk_formats.QCOW2)
+
+    def _written(self, path: Path, written: str) -> Disk:
+        """Returns a disk that is there. Raises FileNotFoundError."""
+        self._qemu.take_back(path)
+        is_encrypted = written == disk_formats.QCOW2 and disk_formats.is_encrypted(path)
+        return Disk(path=str(path), driver_format=written, is_encrypted=is_encrypted)
 
     @staticmethod
     def encrypts(instance: Instance) -> bool:
@@ -352,22 +357,14 @@ class Disks:
 
     def rescue_disk(self, instance_uuid: str) -> Disk:
         """Returns the disk of `make_rescue`."""
-        path = self.folder(instance_uuid) / RESCUE_DISK
-        self._qemu.take_back(path)
-        return Disk(
-            path=str(path),
-            driver_format=disk_formats.format_of(RESCUE_DISK, self._settings.images_type),
-            is_encrypted=path.exists() and disk_formats.is_encrypted(path),
-        )
+        written = disk_formats.format_of(RESCUE_DISK, self._settings.images_type)
+        return self._disk(self.folder(instance_uuid) / RESCUE_DISK, written, encrypts=False)
 
     def root_disk(self, instance_uuid: str) -> Disk:
         folder = self.folder(instance_uuid)
         written = disk_owner.written_formats(folder).get(disk_owner.ROOT_DISK)
         path = folder / disk_owner.ROOT_DISK
-        self._qemu.take_back(path)
-        written = written or disk_formats.format_of(path.name, self._settings.images_type)
-        is_encrypted = written == disk_formats.QCOW2 and disk_formats.is_encrypted(path)
-        return Disk(path=str(path), driver_format=written, is_encrypted=is_encrypted)
+        return self._written(path, written or disk_formats.format_of(path.name, self._settings.images_type))
 
     def rescued(self) -> tuple[str, ...]:
         """Returns the names of the folders with a rescue disk."""
