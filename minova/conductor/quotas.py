@@ -68,6 +68,13 @@ class Quotas(QuotasApi):
         """Runs one write transaction in which `take` may be used. `races`: the other races that it can lose."""
         return repeat_lost(lambda: self._worker.run(work), (self.race, *races))
 
+    def counted(self, work: Callable[[Session], T], *races: Race[Any]) -> T:
+        """As `run`. Raises Forbidden if a quota is exceeded."""
+        try:
+            return self.run(work, *races)
+        except OverQuota as error:
+            raise refused(error) from None
+
     def _count_first(self, lost: UsageChanged) -> None:
         try:
             self._worker.run(lambda session: quotas.count_first(session, lost.project_id))

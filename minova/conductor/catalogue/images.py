@@ -9,12 +9,12 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.conductor.quotas import Quotas, refused
+from minova.conductor.quotas import Quotas
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.images import ImagesApi
 from minova.db.catalogue import images
-from minova.db.quotas import OverQuota, give, of_image
+from minova.db.quotas import give, of_image
 from minova.objects.catalogue.image import COMING, Image, ImageMember
 
 T = TypeVar("T")
@@ -47,10 +47,7 @@ class Images(ImagesApi):
 
     def adding(self, work: Callable[[Session], T]) -> T:
         """Runs one transaction in which images may be added. Raises Forbidden if the project has reached its limit."""
-        try:
-            return self._quotas.run(work)
-        except OverQuota as error:
-            raise refused(error) from None
+        return self._quotas.counted(work)
 
     def update_image(self, ctx: RequestContext, image: Image, expected_status: str) -> Image:
         """Raises NotFound if there is no such image. Raises Conflict if it has another status. Raises Forbidden if its
@@ -70,10 +67,7 @@ class Images(ImagesApi):
                 raise errors.NotFound(f"Image {image.id} could not be found.")
             raise errors.Conflict(f"Image {image.id} is {found.status}, not {expected_status}")
 
-        try:
-            return self._quotas.run(work)
-        except OverQuota as error:
-            raise refused(error) from None
+        return self._quotas.counted(work)
 
     def change_image(self, ctx: RequestContext, expected: Image, image: Image) -> Image:
         """Raises NotFound if there is no such image. Raises ImageChanged if it no longer equals the expected one.
@@ -91,10 +85,7 @@ class Images(ImagesApi):
             self._count(session, found, made)
             return made
 
-        try:
-            return self._quotas.run(work)
-        except OverQuota as error:
-            raise refused(error) from None
+        return self._quotas.counted(work)
 
     def _count(self, session: Session, before: Image, after: Image) -> None:
         """Update the usages: a change of the image's size or of its owner changes what a project uses."""

@@ -9,7 +9,7 @@ from minova import errors
 from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.network.local_ranges import LocalRanges
 from minova.conductor.network.revisions import changed, require_revision
-from minova.conductor.quotas import Quotas, refused
+from minova.conductor.quotas import Quotas
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.networks import NetworksApi
@@ -17,7 +17,7 @@ from minova.db.engine import when_committed
 from minova.db.models import Network as NetworkRow
 from minova.db.networks import networks as rows
 from minova.db.networks import subnets as subnet_rows
-from minova.db.quotas import OverQuota, give
+from minova.db.quotas import give
 from minova.objects.network.network import Network
 
 
@@ -39,9 +39,7 @@ class Networks(NetworksApi):
             return tuple(rows.add(session, network, self._worker.at()) for network in networks)
 
         try:
-            return self._quotas.run(work)
-        except OverQuota as error:
-            raise refused(error) from None
+            return self._quotas.counted(work)
         except IntegrityError:
             segments = ", ".join(_segment(network) for network in networks if rows.segment_of(network) is not None)
             raise errors.SegmentInUse(

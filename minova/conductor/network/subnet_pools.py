@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.conductor.network.revisions import changed, require_revision
-from minova.conductor.quotas import Quotas, refused
+from minova.conductor.quotas import Quotas
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.networks import SubnetPoolsApi
@@ -21,7 +21,7 @@ from minova.db.models import Network as NetworkRow
 from minova.db.models import SubnetPool as Row
 from minova.db.networks import subnet_pools as rows
 from minova.db.networks import subnets
-from minova.db.quotas import OverQuota, give
+from minova.db.quotas import give
 from minova.objects.network import addresses
 from minova.objects.network.network import Subnet
 from minova.objects.network.subnet_pools import (
@@ -52,9 +52,7 @@ class SubnetPools(SubnetPoolsApi):
             return tuple(_require(rows.find(session, pool.id), pool.id) for pool in pools)
 
         try:
-            return self._quotas.run(work)
-        except OverQuota as error:
-            raise refused(error) from None
+            return self._quotas.counted(work)
         except IntegrityError:
             raise errors.BadRequest(f"Bad subnetpool request: {_SECOND_DEFAULT}.") from None
 

@@ -14,7 +14,7 @@ from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.network.local_ranges import LocalRanges
 from minova.conductor.network.networks import not_found
 from minova.conductor.network.revisions import changed, require_revision
-from minova.conductor.quotas import Quotas, refused
+from minova.conductor.quotas import Quotas
 from minova.conductor.tasks.races import Race, repeat_lost
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
@@ -24,7 +24,7 @@ from minova.db.models import Network as NetworkRow
 from minova.db.networks import networks as rows
 from minova.db.networks import ports
 from minova.db.networks import subnets as subnet_rows
-from minova.db.quotas import OverQuota, give
+from minova.db.quotas import give
 from minova.objects.network import addresses
 from minova.objects.network.network import LOCAL, Subnet
 
@@ -71,10 +71,7 @@ class Subnets(SubnetsApi):
                 when_committed(session, partial(self._hints.network_changed, network_id))
             return tuple(made)
 
-        try:
-            return repeat_lost(lambda: self._quotas.run(work), [PORT_GONE])
-        except OverQuota as error:
-            raise refused(error) from None
+        return repeat_lost(lambda: self._quotas.counted(work), [PORT_GONE])
 
     def _lock_networks(self, session: Session, network_ids: Collection[str]) -> dict[str, tuple[NetworkRow, bool]]:
         """Returns the locked networks by id, each with whether its ranges are exclusive."""

@@ -12,13 +12,13 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.network.revisions import changed, require_revision
-from minova.conductor.quotas import Quotas, refused
+from minova.conductor.quotas import Quotas
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.networks import AddressGroupsApi
 from minova.db.models import AddressGroup as Row
 from minova.db.networks import address_groups as rows
-from minova.db.quotas import OverQuota, give
+from minova.db.quotas import give
 from minova.objects.network.address_groups import AddressGroup, added, removed
 
 
@@ -38,10 +38,7 @@ class AddressGroups(AddressGroupsApi):
                 rows.add(session, group, self._worker.at())
             return tuple(_require(rows.find(session, group.id), group.id) for group in address_groups)
 
-        try:
-            return self._quotas.run(work)
-        except OverQuota as error:
-            raise refused(error) from None
+        return self._quotas.counted(work)
 
     def update_address_group(self, ctx: RequestContext, address_group: AddressGroup) -> AddressGroup:
         """The ranges stay: `change_addresses` changes them."""

@@ -5,7 +5,7 @@ Every transaction locks ports, networks, groups and usages in this order. So the
 
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from typing import TypeVar
 
 from sqlalchemy.exc import IntegrityError
@@ -15,14 +15,14 @@ from minova import errors
 from minova.conductor.network.interface_notifier import InterfaceNotifier
 from minova.conductor.network.revisions import changed, require_revision
 from minova.conductor.network.security.address_groups import lock_address_groups
-from minova.conductor.quotas import Quotas, refused
+from minova.conductor.quotas import Quotas
 from minova.conductor.tasks.races import Race
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
 from minova.contracts.conductor.api.networks import SecurityGroupsApi
 from minova.db.models import SecurityGroup as Row
 from minova.db.networks import security_groups
-from minova.db.quotas import OverQuota, give
+from minova.db.quotas import give
 from minova.objects.network.network import DEFAULT_GROUP, EGRESS, INGRESS, SecurityGroup, SecurityGroupRule
 from minova.objects.network.security_rules import normalized
 
@@ -88,7 +88,7 @@ class SecurityGroups(SecurityGroupsApi):
                 security_groups.add_rules(session, row_id, _egress(group), {}, self._worker.at())
             return tuple(_require(security_groups.find(session, group.id), group.id) for group in groups)
 
-        return self._counted(work)
+        return self._quotas.counted(work)
 
     def update_security_group(self, ctx: RequestContext, group: SecurityGroup) -> SecurityGroup:
         def work(session: Session) -> SecurityGroup:
@@ -151,7 +151,7 @@ class SecurityGroups(SecurityGroupsApi):
                 made |= {rule.id: rule for rule in _require(security_groups.find(session, group_id), group_id).rules}
             return tuple(made[rule.id] for rule in rules)
 
-        created = self._counted(work)
+        created = self._quotas.counted(work)
         self._hints.rules_changed(sorted(by_group))
         return created
 
@@ -170,12 +170,6 @@ class SecurityGroups(SecurityGroupsApi):
             return rule.security_group_id
 
         self._hints.rules_changed([self._worker.run(work)])
-
-    def _counted(self, work: Callable[[Session], T]) -> T:
-        try:
-            return self._quotas.run(work)
-        except OverQuota as error:
-            raise refused(error) from None
 
 
 def _too_many_changes(_: DefaultGroupMissing) -> errors.ServiceUnavailable:
