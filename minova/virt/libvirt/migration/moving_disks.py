@@ -25,7 +25,8 @@ from minova.virt.libvirt.migration.file_fetch import fetch
 from minova.virt.libvirt.storage import disk_images, disk_keys, disk_owner, fitting
 from minova.virt.libvirt.storage.disk_images import Base
 from minova.virt.libvirt.storage.disk_owner import DiskOwner, OwnerFile
-from minova.virt.libvirt.storage.disks import DRIVE, RESCUE_DISK, Disks, WriteDrive, named_disks
+from minova.virt.libvirt.storage.disks import DRIVE, Disks, WriteDrive, named_disks
+from minova.virt.libvirt.storage.guest_folders import RESCUE_DISK
 from minova.virt.libvirt.xml.secrets_xml import kinds_of
 
 _LOGS = (console_logs.NAME, console_logs.PREVIOUS)

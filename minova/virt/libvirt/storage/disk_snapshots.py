@@ -37,7 +37,8 @@ from minova.virt import disk_space, programs
 from minova.virt.libvirt.guest_files import disk_formats, image_locks
 from minova.virt.libvirt.storage import snapshot_record
 from minova.virt.libvirt.storage.disk_owner import ROOT_DISK, written_formats
-from minova.virt.libvirt.storage.disks import OVERLAY, OVERLAY_RECORD, Disks
+from minova.virt.libvirt.storage.disks import Disks
+from minova.virt.libvirt.storage.guest_folders import OVERLAY, OVERLAY_RECORD
 from minova.virt.libvirt.storage.snapshot_record import Step
 
 LOG = logging.getLogger(__name__)

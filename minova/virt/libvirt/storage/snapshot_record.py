@@ -14,7 +14,7 @@ import msgspec
 
 from minova.codecs import Decoder
 from minova.private_files import replace_file
-from minova.virt.libvirt.storage.disks import OVERLAY_RECORD
+from minova.virt.libvirt.storage.guest_folders import OVERLAY_RECORD
 
 LOG = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from minova.errors import SavedMemoryKept
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
 from minova.virt.libvirt.driver import LibvirtDriver
-from minova.virt.libvirt.storage.disks import OVERLAY
+from minova.virt.libvirt.storage.guest_folders import OVERLAY
 from tests.functional.virt.libvirt.test_driver import domain_of, running
 
 __all__ = ["running"]

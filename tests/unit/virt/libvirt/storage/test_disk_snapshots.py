@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from minova.virt.libvirt.storage.disk_snapshots import DiskSnapshots
-from minova.virt.libvirt.storage.disks import OVERLAY, Disks
+from minova.virt.libvirt.storage.disks import Disks
+from minova.virt.libvirt.storage.guest_folders import OVERLAY
 
 UUID = "5d3a1f9e-2a0b-4f8e-9d5c-0c7a8b1f2e11"
 
