@@ -28,7 +28,7 @@ ALL = os.environ.get("MINOVA_TABLE") == "all"
 # All steps of a live migration are more than 60.
 pytestmark = [pytest.mark.timeout(2400 if ALL else 600), pytest.mark.usefixtures("fewer_renewals")]
 # Every how manieth step is taken, unless all are.
-STRIDE = 1 if ALL else 7
+STRIDE = 1 if ALL else 13
 KILLED = ("source", "destination", "conductor", "scheduler", "broker", "database")
 CORE = (
     ("resize", "source"),

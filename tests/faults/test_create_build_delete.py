@@ -14,7 +14,7 @@ from tests.faults.storms import STORMS, live, violations
 # Half a minute for a story on a busy machine.
 pytestmark = pytest.mark.timeout(600)
 
-SEEDS = int(os.environ.get("MINOVA_SEEDS", "50"))
+SEEDS = int(os.environ.get("MINOVA_SEEDS", "12"))
 NAMES = tuple(STORMS)
 
 

@@ -82,7 +82,7 @@ def test_an_upgrade_that_is_killed_after_any_statement_is_completed_by_the_next_
     url = fresh_url()
     # On MariaDB an upgrade begins where the last one has ended. Elsewhere each begins anew, so that more of them take long.
     keeps = url.startswith("mysql")
-    stride = 1 if ALL else 4 if keeps else 40
+    stride = 1 if ALL else 8 if keeps else 40
     if not keeps:
         killed_upgrades.make_filled(url)
     assert upgrade_with_kills(url, stride) * stride >= 80  # statements of the revisions 0003 to 0029
