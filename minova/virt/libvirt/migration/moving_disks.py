@@ -217,7 +217,7 @@ class MovingDisks:
         """
         with disk_owner.locked(folder, make=True) as owner:
             entry = owner.read()
-            there = [path for path in folder.iterdir() if path.name != disk_owner.OWNER]
+            there = [path for path in folder.iterdir() if path.name not in {disk_owner.OWNER, disk_owner.PART}]
             if entry is None and there:
                 raise HypervisorError(f"There are files in {folder}, and no host is recorded as their owner")
             if entry is not None and entry.attempt > attempt:

@@ -12,7 +12,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,10 +21,12 @@ import msgspec
 from minova.codecs import Decoder
 from minova.errors import HypervisorError, StaleAttempt
 from minova.objects.servers.disk_export import PciAddresses
-from minova.private_files import make_folder
+from minova.private_files import make_folder, sync_folder
 
 LOG = logging.getLogger(__name__)
 OWNER, HOSTS, ROOT_DISK = "owner.json", ".hosts", "disk"
+# The next owner file in the making. One that a crash has left is overwritten.
+PART = f"{OWNER}.part"
 # Seconds to wait for a process, perhaps on another host, that works on the same disks.
 LOCK_WITHIN = 10.0
 PAUSE = 0.05
@@ -84,12 +86,33 @@ class OwnerFile:
             return None
 
     def write(self, owner: DiskOwner) -> None:
-        # Written in place, because the lock is on this very file.
-        self._file.seek(0)
-        self._file.truncate()
-        self._file.write(msgspec.json.encode(owner))
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        """After a crash at any point, and for readers without the lock, the file is the former or the new one. A failure leaves the former
+        one.
+
+        The lock is on the file itself: the new one is locked before it gets the name. A process that waits for the former one finds
+        another inode under the name, and waits for that.
+        """
+        path = self._folder / OWNER
+        part = path.with_name(PART)
+        part.unlink(missing_ok=True)
+        new = _open(part)
+        try:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(new, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            new.write(msgspec.json.encode(owner))
+            new.flush()
+            os.fsync(new.fileno())
+            part.rename(path)
+        except BaseException:
+            new.close()
+            part.unlink(missing_ok=True)
+            raise
+        self._file.close()
+        self._file = new
+        sync_folder(self._folder)
+
+    def close(self) -> None:
+        self._file.close()
 
     def take(self, entry: DiskOwner) -> DiskOwner:
         """Record that this attempt makes the disks, in these formats; an existing root disk keeps its own format until
@@ -234,21 +257,20 @@ def locked(folder: Path, *, make: bool = False) -> Iterator[OwnerFile]:
         if make:
             make_folder(folder)
         try:
-            file = open_owner(folder)
+            file = _open(folder / OWNER)
         except FileNotFoundError:
             if make and time.monotonic() < until:
                 continue  # another process has just removed the folder
             raise
-        with file:
+        with closing(OwnerFile(folder, file)) as owner:
             _lock(file, folder, until)
             if inode(folder / OWNER) == os.fstat(file.fileno()).st_ino:
-                yield OwnerFile(folder, file)
+                yield owner
                 return
 
 
-def open_owner(folder: Path) -> BinaryIO:
-    handle = os.open(folder / OWNER, os.O_RDWR | os.O_CREAT, 0o600)
-    return os.fdopen(handle, "r+b")
+def _open(path: Path) -> BinaryIO:
+    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b")
 
 
 def _lock(file: BinaryIO, folder: Path, until: float) -> None:
