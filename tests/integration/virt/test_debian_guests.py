@@ -6,31 +6,44 @@ MINOVA_DEBIAN: its image, which tools/debian-guest makes (tools/check nightly). 
 import base64
 import json
 import os
+import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import libvirt
 import libvirt_qemu
 import msgspec
 import pytest
 
+from minova import conf as configuration
+from minova.contracts.conductor import ConductorApi
+from minova.metadata import service
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
 from minova.virt.driver import Driver
 from minova.virt.driver.domains import GuestData
+from minova.virt.namespaces.host_networks import of_this_host
 from tests.cluster import wait_for
+from tests.integration.virt.kept_secrets import KeptSecrets
+from tests.integration.virt.test_cloud_init import Conductor
 from tests.integration.virt.test_guest import instance, load, remove_all
+from tests.integration.virt.test_networks import vif
 from tests.servers.libvirtd import Libvirtd
 
 IMAGE = os.environ.get("MINOVA_DEBIAN", "")
 BOOT = 2400.0
 pytestmark = [pytest.mark.timeout(4 * BOOT), pytest.mark.skipif(not IMAGE, reason="nightly: MINOVA_DEBIAN")]
 FLAVOR = Flavor(flavorid="d", name="debian", vcpus=2, memory_mb=768, root_gb=3, ephemeral_gb=1, swap=64)
+SPECS = {"hw:cpu_max_sockets": "1", "hw:cpu_threads": "2", "hw:tpm_version": "2.0"}
+HOST: dict[str, Any] = {"swtpm_enabled": True, "cpu_mode": "custom", "cpu_models": ["Nehalem"]}
+# A place in a TPM that keeps what is written there.
+INDEX = "0x1500016"
+READ_TPM = f"tpm2_nvread -C o {INDEX}"
 USER_DATA = "#!/bin/sh\necho ran >/root/user-data\n"
 # Seconds for one answer of the agent.
 ANSWER = 60
@@ -40,8 +53,8 @@ PASSWORD = "s3cret of Debian"
 class Debian:
     """A guest whose agent runs commands."""
 
-    def __init__(self, driver: Driver, uri: str, one: Instance) -> None:
-        self.driver, self.instance, self._uri = driver, one, uri
+    def __init__(self, driver: Driver, uri: str, one: Instance, kept: KeptSecrets) -> None:
+        self.driver, self.instance, self.kept, self._uri = driver, one, kept, uri
 
     def ready(self) -> None:
         """Waits for the end of cloud-init, which comes after all of the boot."""
@@ -79,52 +92,106 @@ class Debian:
 
 @contextmanager
 def debian(
-    folder: Path, file: Path, properties: dict[str, str], *, disk_format: str = "qcow2", **options: Any
+    folder: Path,
+    file: Path,
+    properties: dict[str, str],
+    *,
+    disk_format: str = "qcow2",
+    specs: dict[str, str] | None = None,
+    by_network: bool = False,
+    **options: Any,
 ) -> Iterator[Debian]:
-    with Libvirtd() as server:
-        driver = load(folder, server.uri, **options)
+    """`by_network`: the guest has its data by the metadata service alone. Otherwise it has a config drive, and no network."""
+    with ExitStack() as stack:
+        server = stack.enter_context(Libvirtd(networks=by_network))
+        driver = load(folder, server.uri, **({"proc_net": server.proc_net} if by_network else {}), **options)
+        stack.callback(driver.close)
+        kept = KeptSecrets()
+        driver.use_secrets(kept)
         image = Image(id="debian", disk_format=disk_format, properties={"hw_qemu_guest_agent": "yes", **properties})
         one = instance(
             display_name="debian",
             hostname="debian",
-            flavor=FLAVOR,
+            flavor=msgspec.structs.replace(FLAVOR, extra_specs=specs or {}),
             image=image,
             image_ref=image.id,
-            config_drive=True,
+            config_drive=not by_network,
+            network_info=(vif(15),) if by_network else (),
             user_data=base64.b64encode(USER_DATA.encode()).decode(),
         )
-        try:
-            driver.prepare(one, driver.available_nodes()[0], 1, file, GuestData(admin_password=PASSWORD))
-            driver.power_on(one)
-            yield Debian(driver, server.uri, one)
-        finally:
-            remove_all(driver)
-            driver.close()
+        stack.callback(remove_all, driver)
+        if by_network:
+            metadata = service.local(
+                configuration.load([], "test", files=[]),
+                cast(ConductorApi, Conductor(one)),
+                of_this_host("", server.proc_net),
+            )
+            metadata.start()
+            stack.callback(metadata.stop)
+        driver.prepare(one, driver.available_nodes()[0], 1, file, GuestData(admin_password=PASSWORD))
+        driver.power_on(one)
+        yield Debian(driver, server.uri, one, kept)
 
 
+def check(guest: Debian, firmware: str, *, by_network: bool) -> None:
+    """Cloud-init ends with `done` and has found its data, and the guest has the disks and the hardware of its flavor."""
+    guest.ready()
+    assert guest.ask("hostname") == "debian"
+    assert guest.ask("cloud-init query platform") == ("openstack" if by_network else "configdrive")
+    drive = guest.ask("blkid --label config-2 >/dev/null && echo drive || echo none")
+    assert drive == ("none" if by_network else "drive")
+    if by_network:
+        assert guest.ask("cloud-init query subplatform") == "metadata (http://169.254.169.254)"
+    assert guest.ask("test -d /sys/firmware/efi && echo uefi || echo bios") == firmware
+    # The root file system has grown to the flavor's 3 GB.
+    assert int(guest.ask("df --output=size -BM / | tail -n 1 | tr -dc 0-9")) > 2500
+    assert int(guest.ask("df --output=size -BM /mnt | tail -n 1 | tr -dc 0-9")) in range(900, 1025)
+    assert guest.ask("findmnt -n -o LABEL /mnt") == "ephemeral0"
+    assert guest.ask("swapon --show=SIZE --noheadings --bytes") == str((64 << 20) - 4096)
+    said = dict(re.findall(r"^([^:]+):\s*(.*)$", guest.ask("LC_ALL=C lscpu"), re.MULTILINE))
+    topology = ("CPU(s)", "Socket(s)", "Core(s) per socket", "Thread(s) per core")
+    assert [said[each] for each in topology] == ["2", "1", "1", "2"]
+    assert guest.ask("cat /sys/class/tpm/tpm0/tpm_version_major; ls /dev/tpm0").split() == ["2", "/dev/tpm0"]
+
+
+# With the next test each machine is seen with each firmware, and each source of data with each machine and each firmware.
 @pytest.mark.parametrize(
-    ("machine", "firmware", "drive"),
+    ("machine", "firmware", "by_network", "options"),
     [
-        ("pc", "bios", {}),
-        ("q35", "bios", {"cdrom_bus": "scsi"}),
-        ("q35", "uefi", {"__config_drive_format": "vfat"}),
-        ("pc", "uefi", {"__config_drive_format": "vfat"}),
+        ("pc", "bios", True, {}),
+        ("pc", "uefi", False, {"__config_drive_format": "vfat"}),
+        ("q35", "uefi", True, {}),
     ],
 )
-def test_cloud_init_finds_its_config_drive_and_the_disks(
-    tmp_path: Path, machine: str, firmware: str, drive: dict[str, str]
+def test_cloud_init_finds_its_data_and_the_guest_its_hardware(
+    tmp_path: Path, machine: str, firmware: str, by_network: bool, options: dict[str, str]
 ) -> None:
-    properties = {"hw_machine_type": machine, "hw_firmware_type": firmware}
-    with debian(tmp_path, Path(IMAGE), properties, **drive) as guest:
-        guest.ready()
-        assert guest.ask("hostname") == "debian"
-        assert guest.ask("cloud-init query platform") == "configdrive"
-        assert guest.ask("test -d /sys/firmware/efi && echo uefi || echo bios") == firmware
-        # The root file system has grown to the flavor's 3 GB.
-        assert int(guest.ask("df --output=size -BM / | tail -n 1 | tr -dc 0-9")) > 2500
-        assert int(guest.ask("df --output=size -BM /mnt | tail -n 1 | tr -dc 0-9")) in range(900, 1025)
-        assert guest.ask("findmnt -n -o LABEL /mnt") == "ephemeral0"
-        assert guest.ask("swapon --show=SIZE --noheadings --bytes") == str((64 << 20) - 4096)
+    properties = {"hw_machine_type": machine, "hw_firmware_type": firmware, "hw_tpm_model": "tpm-tis"}
+    with debian(tmp_path, Path(IMAGE), properties, specs=SPECS, by_network=by_network, **HOST, **options) as guest:
+        check(guest, firmware, by_network=by_network)
+
+
+def test_a_guest_finds_what_it_has_written_into_its_tpm(tmp_path: Path) -> None:
+    """After a hard reboot, and after the server was shelved and unshelved."""
+    properties = {"hw_machine_type": "q35", "hw_firmware_type": "bios", "hw_tpm_model": "tpm-crb"}
+    with debian(tmp_path, Path(IMAGE), properties, specs=SPECS, cdrom_bus="scsi", **HOST) as guest:
+        check(guest, "bios", by_network=False)
+        driver, one = guest.driver, guest.instance
+        assert guest.ask(f"tpm2_nvdefine -Q -C o -s 8 {INDEX} && echo defined") == "defined"
+        assert guest.ask(f"printf kept-all | tpm2_nvwrite -Q -C o -i - {INDEX} && echo written") == "written"
+        driver.hard_reboot(one)
+        wait_for("the TPM after a hard reboot", lambda: _says(guest, READ_TPM) == "kept-all", timeout=BOOT)
+
+        shelved = tmp_path / "shelved"
+        driver.power_off(one.uuid)
+        driver.snapshot(one, shelved, lambda: None)
+        state = driver.tpm_state(one)
+        assert state is not None
+        driver.destroy(one.uuid)
+        guest.kept.tpm_states[one.uuid] = state
+        driver.prepare(one, driver.available_nodes()[0], 2, shelved)
+        driver.power_on(one)
+        wait_for("the TPM of an unshelved server", lambda: _says(guest, READ_TPM) == "kept-all", timeout=BOOT)
 
 
 def test_an_operators_day_with_debian(tmp_path: Path) -> None:
