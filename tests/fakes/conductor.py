@@ -404,9 +404,10 @@ class FakeConductor:
         power_state: int,
         node: ComputeNode | None = None,
         rebuilt: bool = False,
+        hardware: ChosenHardware | None = None,
     ) -> None:
         def work() -> None:
-            self._succeed(instance_uuid, attempt, host, power_state)
+            self._succeed(instance_uuid, attempt, host, power_state, hardware)
             if node is not None:
                 self._write_node(node)
 
@@ -429,20 +430,29 @@ class FakeConductor:
                     if one.step is not None:
                         self._begin(one.instance_uuid, one.attempt, host, one.step)
                     else:
-                        self._succeed(one.instance_uuid, one.attempt, host, one.power_state)
+                        self._succeed(one.instance_uuid, one.attempt, host, one.power_state, one.hardware)
                     yield ReportAnswer()
                 except errors.StaleAttempt as error:
                     yield ReportAnswer(stale=str(error))
 
         return self._serve("report_builds", lambda: tuple(answers()))
 
-    def _succeed(self, instance_uuid: str, attempt: int, host: str, power_state: int) -> None:
+    def _succeed(
+        self, instance_uuid: str, attempt: int, host: str, power_state: int, hardware: ChosenHardware | None
+    ) -> None:
         known = self.instances[instance_uuid]
         if known.vm_state is VmState.ACTIVE and (known.attempt, known.host) == (attempt, host):
             return
         self._fence(instance_uuid, attempt, host)
         del self.open[instance_uuid]
-        self.change(instance_uuid, vm_state=VmState.ACTIVE, task_state=None, power_state=PowerState(power_state))
+        recorded = hardware.recorded if hardware is not None else {}
+        self.change(
+            instance_uuid,
+            vm_state=VmState.ACTIVE,
+            task_state=None,
+            power_state=PowerState(power_state),
+            system_metadata={**known.system_metadata, **recorded},
+        )
 
     def build_failed(
         self,

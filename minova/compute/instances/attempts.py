@@ -12,6 +12,7 @@ from enum import Enum
 
 import msgspec
 
+from minova.objects.guests.chosen_hardware import ChosenHardware
 from minova.objects.servers.failures import INTERNAL_ERROR
 from minova.objects.servers.states import PowerState
 
@@ -30,7 +31,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     `kind` is one of `objects/servers/failures.py`. If `fault_of_host` is False, the failure does not count against the host,
     because other builds may succeed here. `found`: the attempt had built its guest before, so that this is not its
-    first report.
+    first report. `hardware`: see `BuildReport`.
     """
 
     end: End
@@ -40,6 +41,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     retriable: bool = True
     fault_of_host: bool = True
     found: bool = False
+    hardware: ChosenHardware | None = None
 
 
 class _Seen(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,6 +30,7 @@ from minova.image_format.inspected_files import inspect_once
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.image_fitness import unfit
+from minova.objects.guests.chosen_hardware import MACHINE_TYPE, ChosenHardware
 from minova.objects.servers.build import BuildMessage
 from minova.objects.servers.failures import CAUSED_BY_REQUEST, kind_of
 from minova.objects.servers.instance import Instance
@@ -169,7 +170,20 @@ class Builder:
             LOG.exception("Attempt %d of instance %s failed", attempt, instance_uuid)
             return Outcome(end=End.FAILED, reason=str(error) or type(error).__name__)
         LOG.info("Took %.2f seconds to build instance %s", self._clock() - begun, instance_uuid)
-        return Outcome(end=End.SUCCEEDED, power_state=power_state, found=found)
+        hardware = self._hardware(message.instance)
+        return Outcome(end=End.SUCCEEDED, power_state=power_state, found=found, hardware=hardware)
+
+    def _hardware(self, instance: Instance) -> ChosenHardware | None:
+        """Returns the hardware of a guest that was just built, for the record: a move may follow at once. None if there is a record, or if
+        the hypervisor does not answer; then an audit records it.
+        """
+        if MACHINE_TYPE in instance.system_metadata:
+            return None
+        try:
+            return self._driver.chosen_hardware([instance.uuid]).get(instance.uuid)
+        except errors.MinovaError as error:
+            LOG.warning("The hardware of instance %s is not recorded yet: %s", instance.uuid, error)
+            return None
 
     def _build(self, ctx: RequestContext, message: BuildMessage) -> tuple[PowerState, bool]:
         """Returns the guest's state, and whether the guest was found, built before by the same attempt."""
@@ -317,7 +331,13 @@ class Builder:
         tracker = self._nodes.tracker(message.node)
         rebuilt = message.instance.uuid in self._rebuilt
         self._reports.succeed(
-            ctx, message.instance.uuid, message.attempt, outcome.power_state, tracker, rebuilt=rebuilt
+            ctx,
+            message.instance.uuid,
+            message.attempt,
+            outcome.power_state,
+            tracker,
+            rebuilt=rebuilt,
+            hardware=outcome.hardware,
         )
         self._rebuilt.discard(message.instance.uuid)
         self.domains.records.accepted(message.instance.uuid, message.attempt)

@@ -17,6 +17,7 @@ from minova.compute.tracker.resource_tracker import ResourceTracker
 from minova.concurrency.batch_queue import BatchQueue, QueuedRequest, serve_together
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
+from minova.objects.guests.chosen_hardware import ChosenHardware
 from minova.objects.hosts.compute_node import ComputeNode
 from minova.objects.servers.build import BuildReport, refusal
 from minova.objects.servers.states import PowerState, TaskState
@@ -58,10 +59,16 @@ class ReportQueue:
         tracker: ResourceTracker,
         *,
         rebuilt: bool = False,
+        hardware: ChosenHardware | None = None,
     ) -> None:
-        """Report that the domain runs. Afterwards the instance is active in the tracker. `rebuilt`: see `BuildReport`."""
+        """Report that the domain runs. Afterwards the instance is active in the tracker. `rebuilt`, `hardware`: see `BuildReport`."""
         report = BuildReport(
-            ctx=ctx, instance_uuid=instance_uuid, attempt=attempt, power_state=int(power_state), rebuilt=rebuilt
+            ctx=ctx,
+            instance_uuid=instance_uuid,
+            attempt=attempt,
+            power_state=int(power_state),
+            rebuilt=rebuilt,
+            hardware=hardware,
         )
         self._queue.ask(Report(report, tracker))
 
@@ -134,9 +141,9 @@ class ReportQueue:
         tracker.succeeded(active, write, written=written)
 
     def _report_success(self, report: BuildReport, write: NodeWrite | None) -> bool:
-        """Report a success and return whether the node was sent with it: an older conductor accepts none."""
+        """Report a success and return whether the node was sent with it: an older conductor accepts none, or no hardware."""
 
-        def send(node: ComputeNode | None) -> None:
+        def send(node: ComputeNode | None, hardware: ChosenHardware | None = None) -> None:
             self._repeat(
                 "build_succeeded",
                 lambda: self._conductor.build_succeeded(
@@ -147,15 +154,17 @@ class ReportQueue:
                     power_state=report.power_state,
                     node=node,
                     rebuilt=report.rebuilt,
+                    hardware=hardware,
                 ),
             )
 
-        if write is not None:
+        node = None if write is None else write.sent
+        for hardware in dict.fromkeys((report.hardware, None)):
             try:
-                send(write.sent)
+                send(node, hardware)
             except errors.PeerTooOld as error:
-                LOG.debug("Success is reported without the node: %s", error)
+                LOG.debug("Success is reported with less: %s", error)
             else:
-                return True
+                return node is not None
         send(None)
         return False

@@ -22,9 +22,9 @@ from minova.db.catalogue import aggregates
 from minova.db.hosts import compute_nodes, identity, services
 from minova.db.models import ComputeNode as NodeRow
 from minova.db.recovery import unexpected
-from minova.db.servers import instances, migrations, pci_devices, tasks
+from minova.db.servers import chosen_hardware, instances, migrations, pci_devices, tasks
 from minova.messaging.rpc_access import OTHER_HOST, own_host
-from minova.objects.guests.chosen_hardware import MACHINE_TYPE, ChosenHardware
+from minova.objects.guests.chosen_hardware import ChosenHardware
 from minova.objects.hosts.compute_node import ComputeNode, HypervisorView, Inventory
 from minova.objects.hosts.node_audit import NodeAudit
 from minova.objects.servers.build import AuditInputs, HostInstances
@@ -256,12 +256,11 @@ class ComputeNodes(AuditsApi):
 
     def record_hardware(self, ctx: RequestContext, host: str, chosen: Mapping[str, ChosenHardware]) -> None:
         def work(session: Session) -> None:
-            for uuid, locked in instances.lock(session, chosen).items():
-                known = instances.system_metadata_of(session, uuid)
-                if locked.host != host or locked.deleted or locked.state[1] is not None or MACHINE_TYPE in known:
-                    continue
-                values = {"system_metadata": {**known, **chosen[uuid].recorded}}
-                instances.set_attributes(session, uuid, self._worker.at(), values)
+            locked = instances.lock(session, chosen)
+            idle = {
+                uuid for uuid, one in locked.items() if one.host == host and not one.deleted and one.state[1] is None
+            }
+            chosen_hardware.record(session, {uuid: chosen[uuid] for uuid in idle}, self._worker.at())
 
         self._worker.run(work)
 

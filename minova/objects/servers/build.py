@@ -6,6 +6,7 @@ import msgspec
 
 from minova import errors
 from minova.context import RequestContext
+from minova.objects.guests.chosen_hardware import ChosenHardware
 from minova.objects.hosts.bounds import Count, Line, PowerNumber
 from minova.objects.hosts.compute_node import ComputeNode
 from minova.objects.hosts.node_audit import ENCODED, Drift
@@ -61,6 +62,7 @@ class BuildReport(msgspec.Struct, frozen=True, kw_only=True):
 
     `ctx`: of the request that the build belongs to.
     `rebuilt`: the disks of an evacuated server were made anew from its image.
+    `hardware`: what the guest has got, if nothing was chosen for the server before.
     """
 
     ctx: RequestContext
@@ -69,6 +71,7 @@ class BuildReport(msgspec.Struct, frozen=True, kw_only=True):
     step: Line | None = None
     power_state: PowerNumber = 0
     rebuilt: bool = False
+    hardware: ChosenHardware | None = None
 
 
 class ReportAnswer(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from typing import Any
 from uuid import uuid4
 
+import msgspec
 import pytest
 from sqlalchemy import event
 
@@ -14,6 +15,7 @@ from minova.conductor.servers.create import Creation, spec_of
 from minova.db import models, quotas
 from minova.objects.actions.action import ServerAction
 from minova.objects.actions.power import REBOOT_HARD, START, STOP
+from minova.objects.guests.chosen_hardware import ChosenHardware
 from minova.objects.servers.build import BuildReport, InstanceClaim, ReportAnswer
 from minova.objects.servers.states import PowerState
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request, request
@@ -158,6 +160,23 @@ class GroupCommitCases:
         node = harness.node("a", current_workload=0)
         harness.conductor.report_builds(CTX, reports=successes(second), host="a", nodes=(node,))
         assert harness.row("a").current_workload == 0
+
+    def test_a_success_records_the_hardware_of_a_server_that_has_none(self, harness: ConductorHarness) -> None:
+        harness.scheduler.order = ["a"]
+        first, second = harness.create(2)
+        for uuid in (first, second):
+            harness.claim("a", uuid)
+        chosen = ChosenHardware(machine_type="pc-q35-7.2", uefi=True)
+        report: dict[str, Any] = {"attempt": 1, "host": "a", "power_state": 1}
+        harness.conductor.build_succeeded(CTX, instance_uuid=first, **report, hardware=chosen)
+        reports = tuple(msgspec.structs.replace(one, hardware=chosen) for one in successes(second))
+        assert commits_of(harness, lambda: harness.conductor.report_builds(CTX, reports=reports, host="a")) == 1
+        for uuid in (first, second):
+            assert chosen.recorded.items() <= harness.instance(uuid).system_metadata.items()
+        # Repeated with other words, it changes nothing.
+        other = ChosenHardware(machine_type="pc-i440fx-7.2")
+        harness.conductor.build_succeeded(CTX, instance_uuid=first, **report, hardware=other)
+        assert chosen.recorded.items() <= harness.instance(first).system_metadata.items()
 
     def test_a_stale_success_writes_no_node(self, harness: ConductorHarness) -> None:
         (uuid,) = harness.create()

@@ -715,12 +715,38 @@ def test_bug_an_audit_that_fails_again_and_again_is_logged_once(caplog: pytest.L
 
 def test_an_audit_records_the_hardware_of_guests_without_a_record(compute: Compute) -> None:
     chosen = ChosenHardware(machine_type="pc-q35-7.2", uefi=True)
+    compute.boot("i")  # by an earlier release
+    assert compute.conductor.instances["i"].system_metadata == {}
     compute.hypervisor.hardware = {"i": chosen, "other": chosen}
-    compute.boot("i")
     for _ in range(2):
         compute.manager.update_available_resource()
     assert compute.conductor.instances["i"].system_metadata == chosen.recorded
     assert compute.conductor.calls.count("record_hardware") == 1
+
+
+def test_bug_hardware_was_unknown_until_the_first_audit(compute: Compute) -> None:
+    """A move in the first minute gave the guest another machine."""
+    chosen = ChosenHardware(machine_type="pc-q35-7.2", uefi=True)
+    compute.hypervisor.hardware = {"i": chosen}
+    compute.boot("i")
+    assert compute.conductor.instances["i"].system_metadata == chosen.recorded
+    compute.manager.update_available_resource()
+    assert "record_hardware" not in compute.conductor.calls
+
+
+def test_an_older_conductor_takes_no_hardware(compute: Compute) -> None:
+    served = compute.conductor.build_succeeded
+
+    def without_hardware(*words: Any, **named: Any) -> None:
+        if named.pop("hardware") is not None:
+            raise errors.PeerTooOld("build_succeeded(hardware) needs conductor 1.9")
+        served(*words, **named)
+
+    compute.conductor.build_succeeded = without_hardware  # type: ignore[method-assign]
+    compute.hypervisor.hardware = {"i": ChosenHardware(machine_type="pc-q35-7.2")}
+    compute.boot("i")
+    assert compute.conductor.instances["i"].vm_state == "active"
+    assert compute.conductor.instances["i"].system_metadata == {}
 
 
 def test_nodes_that_the_driver_no_longer_reports_are_deleted(caplog: pytest.LogCaptureFixture) -> None:

@@ -17,6 +17,7 @@ from minova.conductor.servers.finish import BUILDING, EVACUATING, UNSHELVING
 from minova.context import RequestContext
 from minova.db.models import Instance, Task
 from minova.db.servers import instances
+from minova.objects.guests.chosen_hardware import ChosenHardware
 from minova.objects.hosts.compute_node import ComputeNode
 from minova.objects.servers import instance as objects
 from minova.objects.servers.build import BuildReport, InstanceClaim, ReportAnswer
@@ -108,6 +109,7 @@ class AttemptReport(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[ComputeNode, ...] = ()
     values: dict[str, Any] = {}
     rebuilt: bool = False
+    hardware: ChosenHardware | None = None
 
     def row(self, at: datetime) -> dict[str, Any]:
         return {
@@ -150,6 +152,7 @@ def progress_report(report: BuildReport, host: str, nodes: tuple[ComputeNode, ..
         nodes=nodes if step is None else (),
         values=values,
         rebuilt=report.rebuilt,
+        hardware=report.hardware if step is None else None,
     )
 
 

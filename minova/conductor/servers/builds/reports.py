@@ -30,7 +30,8 @@ from minova.context import RequestContext
 from minova.contracts.conductor.computes.builds import BuildReportsApi
 from minova.db.hosts import compute_nodes
 from minova.db.models import Instance
-from minova.db.servers import actions, guest_secrets, instances, request_specs, tasks
+from minova.db.servers import actions, chosen_hardware, guest_secrets, instances, request_specs, tasks
+from minova.objects.guests.chosen_hardware import ChosenHardware
 from minova.objects.hosts.compute_node import ComputeNode
 from minova.objects.hosts.numa import InstanceNUMATopology
 from minova.objects.servers import instance as objects
@@ -92,10 +93,16 @@ class BuildReports(BuildReportsApi):
         power_state: int,
         node: ComputeNode | None = None,
         rebuilt: bool = False,
+        hardware: ChosenHardware | None = None,
     ) -> None:
         """The instance becomes ACTIVE, and its task ends."""
         outcome = BuildReport(
-            ctx=ctx, instance_uuid=instance_uuid, attempt=attempt, power_state=power_state, rebuilt=rebuilt
+            ctx=ctx,
+            instance_uuid=instance_uuid,
+            attempt=attempt,
+            power_state=power_state,
+            rebuilt=rebuilt,
+            hardware=hardware,
         )
         count_active(self._progress.run(progress_report(outcome, host, (node,) if node is not None else ())))
 
@@ -152,6 +159,8 @@ class BuildReports(BuildReportsApi):
                 guest_secrets.remove_tpm_states(session, [instance.uuid for instance in unshelved])
                 request_specs.remove(session, [instance.reservation_id for instance in unshelved])
             rebuilt = [report.instance_uuid for report in reports if report.rebuilt]
+            chosen = {report.instance_uuid: report.hardware for report in reports if report.hardware is not None}
+            chosen_hardware.record(session, chosen, at)
             evacuations.arrived(session, succeeded, at, self._worker.now(), rebuilt=rebuilt)
             actions.end(session, tasks.remove(session, succeeded), at)
             self._write_nodes(session, [report for report in reports if report.step is None], at)

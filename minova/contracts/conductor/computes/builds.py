@@ -7,6 +7,7 @@ from msgspec import Meta
 from minova.context import RequestContext
 from minova.contracts.base import call
 from minova.contracts.conductor.audiences import BY_COMPUTES
+from minova.objects.guests.chosen_hardware import ChosenHardware
 from minova.objects.hosts.bounds import MAX_NODES, MAX_REPORTS, Count, Line, PowerNumber, Reason
 from minova.objects.hosts.compute_node import ComputeNode
 from minova.objects.hosts.numa import InstanceNUMATopology
@@ -66,7 +67,7 @@ class BuildReportsApi(Protocol):
         """
         ...
 
-    @call(added={"node": "1.6", "rebuilt": "1.9"})
+    @call(added={"node": "1.6", "rebuilt": "1.9", "hardware": "1.9"})
     def build_succeeded(
         self,
         ctx: RequestContext,
@@ -77,9 +78,10 @@ class BuildReportsApi(Protocol):
         power_state: PowerNumber,
         node: ComputeNode | None = None,
         rebuilt: bool = False,
+        hardware: ChosenHardware | None = None,
     ) -> None:
-        """The domain runs. `node`: the new usage of its node, written as by `save_compute_node`. `rebuilt`: the disks of
-        an evacuated server were made anew from its image. Idempotent.
+        """The domain runs. `node`: the new usage of its node, written as by `save_compute_node`. `rebuilt`, `hardware`: see
+        `BuildReport`. Idempotent.
 
         Raises StaleAttempt if the domain must be removed.
         """

@@ -1,0 +1,22 @@
+"""The hardware that is chosen once per server, in its system metadata."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from minova.db.models import Instance
+from minova.db.servers import instances
+from minova.objects.guests.chosen_hardware import MACHINE_TYPE, ChosenHardware
+
+
+def record(session: Session, chosen: Mapping[str, ChosenHardware], at: datetime) -> None:
+    """Records {instance uuid: hardware} of locked instances. What was recorded before stays."""
+    if not chosen:
+        return
+    query = select(Instance.uuid, Instance.system_metadata).where(Instance.uuid.in_(sorted(chosen)))
+    for uuid, found in session.execute(query).all():
+        known = found or {}
+        if MACHINE_TYPE not in known:
+            instances.set_attributes(session, uuid, at, {"system_metadata": {**known, **chosen[uuid].recorded}})
