@@ -28,6 +28,7 @@ from minova.objects.servers.states import PowerState
 from minova.virt.driver import Driver
 from minova.virt.driver.domains import GuestData
 from minova.virt.namespaces.host_networks import of_this_host
+from minova.virt.namespaces.host_routes import PROC_NET
 from tests.cluster import wait_for
 from tests.integration.virt.kept_secrets import KeptSecrets
 from tests.integration.virt.test_cloud_init import Conductor
@@ -104,7 +105,7 @@ def debian(
     """`by_network`: the guest has its data by the metadata service alone. Otherwise it has a config drive, and no network."""
     with ExitStack() as stack:
         server = stack.enter_context(Libvirtd(networks=by_network))
-        driver = load(folder, server.uri, **({"proc_net": server.proc_net} if by_network else {}), **options)
+        driver = load(folder, server.uri, proc_net=server.proc_net if by_network else PROC_NET, **options)
         stack.callback(driver.close)
         kept = KeptSecrets()
         driver.use_secrets(kept)
