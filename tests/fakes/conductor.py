@@ -12,7 +12,6 @@ from minova.objects.actions.action import ServerAction
 from minova.objects.actions.power_rules import OFF
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
-from minova.objects.guests.chosen_hardware import ChosenHardware
 from minova.objects.guests.guest_secrets import GuestSecrets, SecretKind, TpmState
 from minova.objects.hosts.cloud import CloudState
 from minova.objects.hosts.compute_node import ComputeNode, HypervisorView, Inventory
@@ -28,6 +27,7 @@ from minova.objects.servers.build import (
     InstanceClaim,
     ReportAnswer,
 )
+from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import RESOURCE_FREE, PowerState, TaskState, VmState
 from minova.objects.unexpected.guest_record import GuestMark, GuestRecord, GuestsAnswer

@@ -11,7 +11,6 @@ from minova import errors
 from minova.objects.actions.guest_changes import FAULTS
 from minova.objects.catalogue.flavor import Flavor, Overhead
 from minova.objects.catalogue.image import Image
-from minova.objects.guests.chosen_hardware import ChosenHardware
 from minova.objects.guests.console import ConsoleAddress, ConsoleType
 from minova.objects.guests.diagnostics import GuestDiagnostics
 from minova.objects.guests.guest_secrets import TpmState
@@ -19,6 +18,7 @@ from minova.objects.guests.guest_states import GuestReason, GuestState, reason_o
 from minova.objects.hosts.compute_node import DomainView, HypervisorView
 from minova.objects.hosts.cpu_times import CpuTimes
 from minova.objects.network.vif import GroupMembers, Vif
+from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
 from minova.virt.driver.disks import LeftDisks

@@ -12,7 +12,7 @@ from enum import Enum
 
 import msgspec
 
-from minova.objects.guests.chosen_hardware import ChosenHardware
+from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.failures import INTERNAL_ERROR
 from minova.objects.servers.states import PowerState
 

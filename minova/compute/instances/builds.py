@@ -30,8 +30,8 @@ from minova.image_format.inspected_files import inspect_once
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.image_fitness import unfit
-from minova.objects.guests.chosen_hardware import MACHINE_TYPE, ChosenHardware
 from minova.objects.servers.build import BuildMessage
+from minova.objects.servers.chosen_hardware import MACHINE_TYPE, ChosenHardware
 from minova.objects.servers.failures import CAUSED_BY_REQUEST, kind_of
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import (

@@ -17,9 +17,9 @@ from minova.compute.tracker.resource_tracker import ResourceTracker
 from minova.concurrency.batch_queue import BatchQueue, QueuedRequest, serve_together
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
-from minova.objects.guests.chosen_hardware import ChosenHardware
 from minova.objects.hosts.compute_node import ComputeNode
 from minova.objects.servers.build import BuildReport, refusal
+from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.states import PowerState, TaskState
 
 LOG = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from minova import errors
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
-from minova.objects.guests.chosen_hardware import MACHINE_TYPE
+from minova.objects.servers.chosen_hardware import MACHINE_TYPE
 from minova.objects.servers.instance import Instance
 from minova.virt.driver.domains import DomainDriver
 

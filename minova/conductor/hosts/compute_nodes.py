@@ -24,10 +24,10 @@ from minova.db.models import ComputeNode as NodeRow
 from minova.db.recovery import unexpected
 from minova.db.servers import chosen_hardware, instances, migrations, pci_devices, tasks
 from minova.messaging.rpc_access import OTHER_HOST, own_host
-from minova.objects.guests.chosen_hardware import ChosenHardware
 from minova.objects.hosts.compute_node import ComputeNode, HypervisorView, Inventory
 from minova.objects.hosts.node_audit import NodeAudit
 from minova.objects.servers.build import AuditInputs, HostInstances
+from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.instance import Instance
 from minova.objects.unexpected.removal_rules import Verdict, too_many
 from minova.placement import changes

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from minova import errors
 from minova.db.models import Instance
 from minova.db.servers import instances
-from minova.objects.guests.chosen_hardware import MACHINE_TYPE, alias_of
+from minova.objects.servers.chosen_hardware import MACHINE_TYPE, alias_of
 from minova.objects.servers.states import VmState
 
 _OFF = frozenset({VmState.STOPPED, VmState.SHELVED, VmState.SHELVED_OFFLOADED})

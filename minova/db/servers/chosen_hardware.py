@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from minova.db.models import Instance
 from minova.db.servers import instances
-from minova.objects.guests.chosen_hardware import MACHINE_TYPE, ChosenHardware
+from minova.objects.servers.chosen_hardware import MACHINE_TYPE, ChosenHardware
 
 
 def record(session: Session, chosen: Mapping[str, ChosenHardware], at: datetime) -> None:

@@ -6,13 +6,13 @@ import msgspec
 
 from minova import errors
 from minova.context import RequestContext
-from minova.objects.guests.chosen_hardware import ChosenHardware
 from minova.objects.hosts.bounds import Count, Line, PowerNumber
 from minova.objects.hosts.compute_node import ComputeNode
 from minova.objects.hosts.node_audit import ENCODED, Drift
 from minova.objects.hosts.numa import InstanceNUMATopology
 from minova.objects.requests.evacuation import Evacuation
 from minova.objects.requests.request_spec import HostLimits, RequestSpec, Selection
+from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.migration import Migration
 

@@ -6,9 +6,9 @@ from typing import Protocol
 
 import msgspec
 
-from minova.objects.guests.chosen_hardware import ChosenHardware
 from minova.objects.guests.diagnostics import GuestDiagnostics
 from minova.objects.hosts.compute_node import DomainView
+from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import msgspec
 
 from minova import errors
-from minova.objects.guests.chosen_hardware import ChosenHardware
 from minova.objects.guests.diagnostics import GuestDiagnostics
 from minova.objects.hosts.compute_node import DomainView
+from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
 from minova.virt.driver.domains import NO_DATA, NO_ROW, GuestData, RowHost

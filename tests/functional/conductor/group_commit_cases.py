@@ -15,8 +15,8 @@ from minova.conductor.servers.create import Creation, spec_of
 from minova.db import models, quotas
 from minova.objects.actions.action import ServerAction
 from minova.objects.actions.power import REBOOT_HARD, START, STOP
-from minova.objects.guests.chosen_hardware import ChosenHardware
 from minova.objects.servers.build import BuildReport, InstanceClaim, ReportAnswer
+from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.states import PowerState
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request, request
 

@@ -12,10 +12,10 @@ from minova.db import models
 from minova.db.hosts import node_audits
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
-from minova.objects.guests.chosen_hardware import MACHINE_TYPE, ChosenHardware
 from minova.objects.hosts.node_audit import NodeAudit
 from minova.objects.hosts.service import Service
 from minova.objects.network.physical_networks import trait_of
+from minova.objects.servers.chosen_hardware import MACHINE_TYPE, ChosenHardware
 from tests.functional.conductor.conductor_harness import CTX, FLAVOR, ConductorHarness
 from tests.functional.conductor.quota_cases import at_once
 from tests.functional.scheduler.cloud import named

@@ -17,10 +17,10 @@ from minova.context import RequestContext
 from minova.objects.actions.images import CREATE_BACKUP, CREATE_IMAGE
 from minova.objects.actions.power import REBOOT_HARD, STOP, SUSPEND
 from minova.objects.catalogue.image import Image
-from minova.objects.guests.chosen_hardware import ChosenHardware
 from minova.objects.hosts.node_audit import NodeAudit
 from minova.objects.hosts.service import Service
 from minova.objects.requests.request_spec import HostLimits
+from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.states import PowerState, TaskState, VmState
 from minova.virt.driver.domains import GuestData
 from tests.fakes.computes import CTX, FLAVOR, HOST, NODE, Compute

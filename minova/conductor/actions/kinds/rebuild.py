@@ -32,8 +32,8 @@ from minova.objects.actions.rebuild import REBUILD, RebuiltServer
 from minova.objects.catalogue import disk_config
 from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.quota import UNLIMITED
-from minova.objects.guests import chosen_hardware
 from minova.objects.requests.request_spec import PlacementFilter, RequestSpec
+from minova.objects.servers import chosen_hardware
 from minova.objects.servers import instance as objects
 from minova.objects.servers.states import TaskState, VmState
 

@@ -17,10 +17,10 @@ from minova.conductor.servers.finish import BUILDING, EVACUATING, UNSHELVING
 from minova.context import RequestContext
 from minova.db.models import Instance, Task
 from minova.db.servers import instances
-from minova.objects.guests.chosen_hardware import ChosenHardware
 from minova.objects.hosts.compute_node import ComputeNode
 from minova.objects.servers import instance as objects
 from minova.objects.servers.build import BuildReport, InstanceClaim, ReportAnswer
+from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.states import BUILD_STEPS, EVACUABLE, State, TaskState, VmState, build_state, power_state_of
 
 LOG = logging.getLogger(__name__)

@@ -31,11 +31,11 @@ from minova.contracts.conductor.computes.builds import BuildReportsApi
 from minova.db.hosts import compute_nodes
 from minova.db.models import Instance
 from minova.db.servers import actions, chosen_hardware, guest_secrets, instances, request_specs, tasks
-from minova.objects.guests.chosen_hardware import ChosenHardware
 from minova.objects.hosts.compute_node import ComputeNode
 from minova.objects.hosts.numa import InstanceNUMATopology
 from minova.objects.servers import instance as objects
 from minova.objects.servers.build import BuildReport, InstanceClaim, ReportAnswer
+from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.failures import Failure
 from minova.objects.servers.states import (
     VmState,

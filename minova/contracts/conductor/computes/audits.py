@@ -7,11 +7,11 @@ from msgspec import Meta
 from minova.context import RequestContext
 from minova.contracts.base import call
 from minova.contracts.conductor.audiences import BY_COMPUTES
-from minova.objects.guests.chosen_hardware import ChosenHardware
 from minova.objects.hosts.bounds import MAX_GUESTS, MAX_NODES, Figure, Line
 from minova.objects.hosts.compute_node import ComputeNode, HypervisorView, Inventory, Traits
 from minova.objects.hosts.node_audit import NodeAudit
 from minova.objects.servers.build import AuditInputs, HostInstances
+from minova.objects.servers.chosen_hardware import ChosenHardware
 
 
 @BY_COMPUTES

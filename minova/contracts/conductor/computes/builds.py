@@ -7,11 +7,11 @@ from msgspec import Meta
 from minova.context import RequestContext
 from minova.contracts.base import call
 from minova.contracts.conductor.audiences import BY_COMPUTES
-from minova.objects.guests.chosen_hardware import ChosenHardware
 from minova.objects.hosts.bounds import MAX_NODES, MAX_REPORTS, Count, Line, PowerNumber, Reason
 from minova.objects.hosts.compute_node import ComputeNode
 from minova.objects.hosts.numa import InstanceNUMATopology
 from minova.objects.servers.build import BuildReport, InstanceClaim, ReportAnswer
+from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.instance import Instance
 
 

@@ -12,10 +12,10 @@ import msgspec
 
 from minova import errors
 from minova.hardware.guest.features import guest_features
-from minova.objects.guests.chosen_hardware import ChosenHardware, without_choice
 from minova.objects.guests.diagnostics import GuestDiagnostics
 from minova.objects.guests.guest_secrets import SecretKind
 from minova.objects.hosts.compute_node import DomainView
+from minova.objects.servers.chosen_hardware import ChosenHardware, without_choice
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import PowerState
 from minova.virt.driver.domains import NO_DATA, NO_ROW, GuestData, RowHost

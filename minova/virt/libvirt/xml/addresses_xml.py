@@ -9,7 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from minova.hardware.pci_spec import PARTS, split_address
-from minova.objects.guests.chosen_hardware import alias_of
+from minova.objects.servers.chosen_hardware import alias_of
 from minova.objects.servers.disk_export import PciAddresses
 
 RESCUE_DISK = "disk.rescue"

@@ -17,7 +17,7 @@ from minova.objects.catalogue.guest_hardware import (
 from minova.objects.catalogue.guest_limits import GuestLimits, guest_limits
 from minova.objects.catalogue.image_properties import typed
 from minova.objects.catalogue.vif_queues import queues_of
-from minova.objects.guests.chosen_hardware import MACHINE_TYPE, alias_of, with_choice
+from minova.objects.servers.chosen_hardware import MACHINE_TYPE, alias_of, with_choice
 from minova.objects.servers.instance import Instance
 from minova.virt.libvirt.inventory.capabilities import canonical_arch
 from minova.virt.libvirt.xml import numa_xml

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
-from minova.objects.guests.chosen_hardware import ChosenHardware
+from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.instance import Instance
 from minova.virt.libvirt.xml.guest import Guest
 from minova.virt.libvirt.xml.host_settings import HostSettings

@@ -7,7 +7,7 @@ import pytest
 from minova import errors
 from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.catalogue.image import Image
-from minova.objects.guests.chosen_hardware import MACHINE_TYPE, ChosenHardware
+from minova.objects.servers.chosen_hardware import MACHINE_TYPE, ChosenHardware
 from minova.objects.servers.states import VmState
 from tests.functional.conductor.actions.engine.test_requests import report, succeed
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, new_request

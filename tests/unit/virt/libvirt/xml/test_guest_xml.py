@@ -14,8 +14,8 @@ from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.guest_hardware import DISK_BUSES
 from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.image_properties import FIELDS
-from minova.objects.guests.chosen_hardware import ChosenHardware
 from minova.objects.network.vif import NEUTRON, Vif, tap_name
+from minova.objects.servers.chosen_hardware import ChosenHardware
 from minova.objects.servers.instance import Instance
 from minova.virt.libvirt.xml.disk_xml import Disk
 from minova.virt.libvirt.xml.guest_xml import guest_xml
