@@ -41,18 +41,29 @@ def _pure(name: str, *more: str) -> Room:
 
 ROOMS: Mapping[str, Room] = {
     "hardware": _pure("hardware"),
-    "accounting": _pure("compute/accounting"),
-    "limits": _pure("placement/limits", "tests/functional/placement/allocations"),
+    "accounting": _pure("compute/accounting", "tests/unit/compute/test_laws.py"),
+    "limits": _pure("placement/limits", "tests/unit/placement/candidates", "tests/functional/placement/allocations"),
     "candidates": _pure("placement/candidates", "tests/functional/placement/candidates"),
     "judge": Room(
-        ["minova/placement/audit/judge.py"], ["tests/unit/placement/audit", "tests/functional/placement/audit"]
+        ["minova/placement/audit/judge.py"],
+        [
+            "tests/unit/placement/audit",
+            "tests/unit/objects/requests/test_resource_request.py",
+            "tests/functional/placement/audit",
+        ],
     ),
-    "decide": _pure("scheduler/decide"),
-    "filters": _pure("scheduler/filters"),
-    "weights": _pure("scheduler/weights"),
+    "decide": _pure("scheduler/decide", "tests/unit/scheduler/third_party"),
+    "filters": _pure(
+        "scheduler/filters",
+        *("tests/unit/scheduler/test_filters.py", "tests/unit/scheduler/third_party", "tests/unit/scheduler/decide"),
+    ),
+    "weights": _pure(
+        "scheduler/weights",
+        *("tests/unit/scheduler/test_weights.py", "tests/unit/scheduler/third_party", "tests/unit/scheduler/decide"),
+    ),
     "hosts": Room(
         ["minova/scheduler/hosts"],
-        ["tests/unit/scheduler/decide", "tests/unit/scheduler/filters", "tests/functional/scheduler/test_refresh.py"],
+        ["tests/unit/scheduler", "tests/functional/scheduler/test_refresh.py"],
     ),
     "request": _pure("scheduler/request"),
     "refresh": Room(

@@ -1,31 +1,31 @@
-"""Runs the tests of a room on a mutant: in a fork of a process that has imported all other packages, so that most runs take a second.
+"""Runs the tests of a room on each mutant. No file changes, so a run may be interrupted at any time.
 
-The mutant is given to the import of its module. No file changes, so a run may be interrupted at any time.
+Most mutants are broken in the fork of a session that has collected the tests. One whose code runs at import needs a process that imports
+it anew: a fork of this process, which has imported all large packages.
 """
 
-import contextlib
 import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
-import os
-import signal
+import pickle
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from tests.mutation import forks
+from tests.mutation.collected import MOST_SECONDS, Collected, Report, seconds_for
 from tests.mutation.mutants import Mutant, code_of
-from tests.mutation.rooms import ROOT
+from tests.mutation.rooms import ROOT, Room
 
 # -n 0: in this process. The same examples for each mutant.
 OPTIONS = ("-q", "-x", "-n", "0", "-p", "no:randomly", "-p", "no:cacheprovider", "--hypothesis-seed=0", "--no-header")
 # Plugins of pytest are imported before pytest could rewrite their assertions.
 QUIET = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
-FAILED, PASSED, TIMED_OUT = "noticed", "survived", "timed out"
 NO_TESTS = 5
 
 
@@ -51,6 +51,18 @@ class Mutated(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self._code, self._path, "exec"), module.__dict__)
 
 
+class Chosen:
+    """Plugin of pytest: runs these tests in this order, and no others."""
+
+    def __init__(self, tests: Iterable[str]) -> None:
+        self._places = {test: place for place, test in enumerate(tests)}
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        items[:] = sorted(
+            (item for item in items if item.nodeid in self._places), key=lambda item: self._places[item.nodeid]
+        )
+
+
 def warm_up() -> None:
     """Imports large packages, which each fork then has. None of them knows minova, or chooses how threads work."""
     for name in (
@@ -67,62 +79,64 @@ def warm_up() -> None:
         importlib.import_module(name)
 
 
-def unbroken(tests: Sequence[str]) -> float:
-    """Seconds that the tests take. Raises SystemExit if they fail."""
-    begun = time.monotonic()
-    with tempfile.NamedTemporaryFile("r") as output:
-        outcome = _wait(_forked(lambda: _pytest(tests), output.name), 3600)
-        if outcome != PASSED:
-            sys.exit(f"{output.read()[-4000:]}\nthe tests fail without any change: pytest {' '.join(tests)}")
-    return time.monotonic() - begun
+def outcomes(room: Room, mutants: Sequence[Mutant], note: Callable[[Mutant, str], None]) -> dict[Mutant, str]:
+    """Calls `note` for each as soon as it is known. Raises SystemExit if pytest cannot collect the tests."""
+    report = _report(room, mutants, note)
+    found = dict(report.outcomes)
+    for mutant in mutants:
+        if mutant not in found:
+            found[mutant] = _outcome_at_import(room, mutant, report)
+            note(mutant, found[mutant])
+    return found
 
 
-def outcome_of(mutant: Mutant, tests: Sequence[str], seconds: float) -> str:
-    """Whether a test fails. One that takes longer than `seconds` hangs, which is noticed, too."""
+def _report(room: Room, mutants: Sequence[Mutant], note: Callable[[Mutant, str], None]) -> Report:
+    with tempfile.NamedTemporaryFile() as file, tempfile.NamedTemporaryFile("r") as output:
+
+        def work() -> int:
+            collected = Collected(room, mutants, note)
+            code = _pytest(room.tests, collected)
+            Path(file.name).write_bytes(pickle.dumps(collected.report))
+            return code
+
+        forks.end(forks.begin(work, output.name), 1_000_000)
+        written = file.read()
+        report = pickle.loads(written) if written else None
+        if not isinstance(report, Report):
+            sys.exit(f"{output.read()[-4000:]}\nno record of the tests {' '.join(room.tests)}")
+    return report
+
+
+def _outcome_at_import(room: Room, mutant: Mutant, report: Report) -> str:
+    """First the module's own tests, which notice most, then others, first those that execute lines of the module."""
     name = mutant.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
     finder = Mutated(name, ROOT / mutant.path, code_of(mutant, ROOT))
 
-    def run() -> int:
+    def run(tests: Sequence[str]) -> int:
         sys.meta_path.insert(0, finder)
-        return _pytest(tests)
+        return _pytest(sorted({test.partition("::")[0] for test in tests}), Chosen(tests))
 
-    return _wait(_forked(run), seconds)
+    for tests in _parts(room, mutant, report):
+        outcome = forks.end(forks.begin(partial(run, tests)), 60 + seconds_for(report.record, tests))
+        if outcome != forks.PASSED:
+            return outcome
+    return forks.PASSED
 
 
-def _pytest(words: Sequence[str]) -> int:
+def _parts(room: Room, mutant: Mutant, report: Report) -> Iterator[list[str]]:
+    record, own = report.record, set(room.tests_of(mutant.path))
+    near = {test for test in record.seconds if test.partition("::")[0] in own}
+    executing = record.tests_of_module(mutant.path) - near
+    for tests in (near, executing, record.seconds.keys() - near - executing):
+        if tests:
+            yield record.quickest(tests, MOST_SECONDS)
+
+
+def _pytest(words: Sequence[str], *plugins: Any) -> int:
     for name in [name for name in sys.modules if name.partition(".")[0] == "minova"]:
         del sys.modules[name]
     import pytest  # noqa: PLC0415 - its plugins change the process that imports them
 
-    code = int(pytest.main([*OPTIONS, *QUIET, *words]))
+    code = int(pytest.main([*OPTIONS, *QUIET, *words], plugins=list(plugins)))
     assert code != NO_TESTS, f"no tests in {words}"
     return code
-
-
-def _forked(work: Callable[[], int], output: str = os.devnull) -> int:
-    """Returns the id of the process."""
-    pid = os.fork()
-    if pid:
-        return pid
-    code = 1
-    try:
-        os.setpgid(0, 0)
-        file = os.open(output, os.O_RDWR)
-        for number in (0, 1, 2):
-            os.dup2(file, number)
-        code = work()
-    finally:
-        os._exit(code)
-
-
-def _wait(pid: int, seconds: float) -> str:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        done, status = os.waitpid(pid, os.WNOHANG)
-        if done:
-            return PASSED if status == 0 else FAILED
-        time.sleep(0.02)
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(pid, signal.SIGKILL)
-    os.waitpid(pid, 0)
-    return TIMED_OUT

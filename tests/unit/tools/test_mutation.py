@@ -1,10 +1,16 @@
 """What tests.mutation breaks, and its list of changes without effect."""
 
+import signal
 from pathlib import Path
+from typing import Any
 
-from tests.mutation import equivalents
-from tests.mutation.mutants import code_of, mutants_of
+import pytest
+
+from tests.mutation import equivalents, forks
+from tests.mutation.mutants import Mutant, code_of, mutants_of
+from tests.mutation.record import Record, executed, lines_of_statement, recorder
 from tests.mutation.rooms import ROOMS, ROOT
+from tests.mutation.swap import changed_codes, functions_of, swap
 
 SOURCE = '''"""A module."""
 
@@ -52,3 +58,102 @@ def test_each_change_without_effect_can_still_be_made_and_has_a_reason() -> None
     found = {mutant.key for path in sorted(paths) for mutant in mutants_of(ROOT / path, ROOT)}
     assert sorted(listed.keys() - found) == []
     assert [key for key, reason in listed.items() if len(reason.split()) < 3] == []
+
+
+STATEMENTS = """@cache
+def one(
+    a=1,
+):
+    if a and (
+        a > 2
+    ):
+        call(
+            a
+        )
+    try:
+        call()
+    except (
+        OSError
+    ):
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [
+        (3, {2, 3, 4}),
+        (6, {5, 6, 7}),
+        (9, {8, 9, 10}),
+        (12, {12}),
+        (14, {13, 14, 15}),
+        (16, {16}),
+    ],
+)
+def test_a_line_runs_with_its_statement_and_not_with_the_body_of_it(line: int, lines: set[int]) -> None:
+    assert lines_of_statement(STATEMENTS, line) == lines
+
+
+def test_functions_that_exist_get_the_broken_code(tmp_path: Path) -> None:
+    file = tmp_path / "module.py"
+    sound = "def ages(people, least):\n    return [x for x in map(lambda one: one + 1, people) if x > least]\n\ndef same():\n    return 1\n"
+    module: dict[str, Any] = {}
+    exec(compile(sound, str(file), "exec"), module)
+    codes = changed_codes(sound, sound.replace("one + 1", "one - 1").replace("x > least", "x < least"), str(file))
+    found = functions_of(str(file))
+    assert {one.__name__ for one in found} == {"ages", "same"}
+    assert module["ages"]([1, 5], 3) == [6]
+    assert swap(found, codes) == 1
+    assert module["ages"]([1, 5], 3) == [0]
+    assert module["same"]() == 1
+
+
+def test_a_loop_that_is_left_out_takes_its_inner_code_with_it(tmp_path: Path) -> None:
+    file = str(tmp_path / "module.py")
+    sound = "def keys(xs):\n    for key in sorted(xs, key=lambda x: -x):\n        yield key\n"
+    module: dict[str, Any] = {}
+    exec(compile(sound, file, "exec"), module)
+    codes = changed_codes(sound, "def keys(xs):\n    for key in []:\n        yield key\n", file)
+    assert swap(functions_of(file), codes) == 1
+    assert list(module["keys"]([1])) == []
+
+
+def test_a_mutant_needs_the_tests_that_execute_its_line() -> None:
+    def twice(x: int) -> int:
+        return x * 2
+
+    recorded = recorder([Path(__file__)])
+    recorded.start()
+    recorded.switch_context("test of twice")
+    twice(1)
+    recorded.switch_context("test of nothing")
+    recorded.stop()
+    (lines,) = executed(recorded, ROOT).values()
+    assert lines[twice.__code__.co_firstlineno + 1] == ["test of twice"]
+
+
+def test_the_quickest_tests_run_up_to_the_time_for_one_mutant() -> None:
+    seconds = {"slow": 30.0, "quick": 0.5, "middle": 3.0}
+    record = Record({"m.py": {1}}, {"m.py": {7: ["slow", "quick"], 8: ["slow"]}}, seconds)
+    mutant = Mutant("m.py", "AddNot", 7, "", 1, 0)
+    assert record.tests_of(mutant, {6, 7}) == {"slow", "quick"}
+    assert record.tests_of(mutant, {9}) == set()
+    assert not record.runs_at_import(mutant, {7, 8})
+    assert record.runs_at_import(mutant, {1, 2})
+    assert record.quickest(seconds, 4) == ["quick", "middle"]
+    assert record.quickest(["slow"], 4) == ["slow"]
+    assert record.quickest([], 4) == []
+
+
+def _hang() -> int:
+    signal.pause()
+    return 0
+
+
+# The workers of pytest-xdist have threads; the fork uses none of their locks.
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_work_in_a_fork_that_fails_or_hangs_is_noticed() -> None:
+    assert forks.end(forks.begin(lambda: 0), 30) == forks.PASSED
+    assert forks.end(forks.begin(lambda: 1), 30) == forks.FAILED
+    assert forks.end(forks.begin(lambda: 1 // 0), 30) == forks.FAILED
+    assert forks.end(forks.begin(_hang), 0.05) == forks.TIMED_OUT

@@ -1,0 +1,129 @@
+"""A pytest session that collects the tests of a room once. A fork of it runs all of them for the record; then each mutant has a fork, in
+which its functions get the broken code, and only the tests that execute its line run.
+
+A mutant of code that runs at import is left to the runner, which imports everything again.
+"""
+
+import gc
+import pickle
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.mutation import forks, swap
+from tests.mutation.mutants import Mutant, code_of
+from tests.mutation.record import Lines, Record, executed, lines_of_statement, recorder
+from tests.mutation.rooms import ROOT, Room
+
+# Seconds of tests for one mutant, as the record took them.
+MOST_SECONDS = 60.0
+
+
+class Report(NamedTuple):
+    """`outcomes`: of the mutants of functions. The others have none."""
+
+    record: Record
+    outcomes: Mapping[Mutant, str]
+
+
+def seconds_for(record: Record, tests: Sequence[str]) -> float:
+    """The time after which these tests hang: a broken loop need not end, and other work may slow them down."""
+    return 15 + 4 * sum(record.seconds[test] for test in tests)
+
+
+class Collected:
+    """Plugin of pytest: breaks the mutants instead of running the tests. `report` is None until then."""
+
+    def __init__(self, room: Room, mutants: Sequence[Mutant], note: Callable[[Mutant, str], None]) -> None:
+        self._room, self._mutants, self._note = room, mutants, note
+        self._imports = recorder(room.files())
+        self._imports.start()
+        self.report: Report | None = None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        self._imports.stop()
+        # Else functions are hidden from gc.get_objects().
+        gc.unfreeze()
+        record = _recorded(session, self._room, self._imports_of_lines())
+        self.report = Report(record, dict(self._outcomes(session, record)))
+        return True
+
+    def _imports_of_lines(self) -> dict[str, set[int]]:
+        return {path: set(lines) for path, lines in executed(self._imports, ROOT).items()}
+
+    def _outcomes(self, session: pytest.Session, record: Record) -> Iterator[tuple[Mutant, str]]:
+        items = {item.nodeid: item for item in session.items}
+        for mutant in self._mutants:
+            lines = lines_of_statement((ROOT / mutant.path).read_text(), mutant.line)
+            if record.runs_at_import(mutant, lines):
+                continue
+            tests = record.quickest(record.tests_of(mutant, lines), MOST_SECONDS)
+            outcome = _outcome_of(mutant, [items[test] for test in tests], seconds_for(record, tests))
+            if outcome is not None:
+                self._note(mutant, outcome)
+                yield mutant, outcome
+
+
+def _outcome_of(mutant: Mutant, items: Sequence[pytest.Item], seconds: float) -> str | None:
+    """None if no function of this process has the code of the mutant."""
+    if not items:
+        return forks.PASSED
+    file = str(ROOT / mutant.path)
+    functions = swap.functions_of(file)
+    codes = swap.changed_codes(Path(file).read_text(), code_of(mutant, ROOT), file)
+    if not any(one.__code__ in codes for one in functions):
+        return None
+
+    def work() -> int:
+        swap.swap(functions, codes)
+        return 0 if _passes(items) else 1
+
+    return forks.end(forks.begin(work), seconds)
+
+
+def _passes(items: Sequence[pytest.Item]) -> bool:
+    """Runs them up to the first that fails."""
+    session = items[0].session
+    for item, following in zip(items, [*items[1:], None], strict=True):
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if session.testsfailed:
+            return False
+    return True
+
+
+def _recorded(session: pytest.Session, room: Room, imports: Mapping[str, set[int]]) -> Record:
+    """Runs all tests in a fork, whose record comes back in a file. A test that fails without any change is left out."""
+    with tempfile.NamedTemporaryFile() as file:
+
+        def work() -> int:
+            Path(file.name).write_bytes(pickle.dumps(_run_of_all(session, room)))
+            return 0
+
+        if forks.end(forks.begin(work), 3600) != forks.PASSED:
+            sys.exit("the tests do not end without any change")
+        lines, seconds = pickle.loads(file.read())
+    return Record(imports, {path: _sound(tests, seconds) for path, tests in lines.items()}, seconds)
+
+
+def _run_of_all(session: pytest.Session, room: Room) -> tuple[dict[str, dict[int, list[str]]], dict[str, float]]:
+    """The tests of each line, and the seconds of each test that passes."""
+    recorded, seconds = recorder(room.files()), {}
+    recorded.start()
+    for item, following in zip(session.items, [*session.items[1:], None], strict=True):
+        failed, begun = session.testsfailed, time.monotonic()
+        recorded.switch_context(item.nodeid)
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if session.testsfailed == failed:
+            seconds[item.nodeid] = time.monotonic() - begun
+    recorded.stop()
+    return executed(recorded, ROOT), seconds
+
+
+def _sound(lines: Lines, seconds: Mapping[str, float]) -> dict[int, list[str]]:
+    return {line: [test for test in tests if test in seconds] for line, tests in lines.items()}
