@@ -192,7 +192,7 @@ def _wrong_amount(consumer: Consumer, instance: Instance, right: Sequence[Holdin
     )
     kept = {holding.provider_uuid: dict(holding.resources) for holding in consumer.holdings}
     for name in {name for resources in instance.alternatives for name in resources}:
-        if held.get(name, 0) != wanted.get(name, 0):
+        if held.get(name) != wanted.get(name):
             _set_amount(kept, instance, right, name, wanted.get(name, 0))
     return Verdict(finding, {provider: resources for provider, resources in kept.items() if resources})
 
@@ -221,9 +221,9 @@ def _nearest(held: Mapping[str, int], instance: Instance) -> Mapping[str, int]:
 
     def cost(wanted: Mapping[str, int]) -> tuple[int, int]:
         named = {name for resources in instance.alternatives for name in resources}
-        missing = {name: amount - held.get(name, 0) for name, amount in wanted.items() if amount > held.get(name, 0)}
-        changed = sum(held.get(name, 0) != wanted.get(name, 0) for name in named)
-        return changed, sum(_offering(instance, name, amount) is None for name, amount in missing.items())
+        more = {name: wanted.get(name, 0) - held.get(name, 0) for name in named}
+        changed = sum(amount != 0 for amount in more.values())
+        return changed, sum(_offering(instance, name, amount) is None for name, amount in more.items() if amount > 0)
 
     return min(instance.alternatives, key=cost)
 
@@ -244,10 +244,10 @@ def _set_amount(
     """Sets the amount of one class. If several providers of the tree gave it, the one that gave most gives all of it
     from now on.
     """
-    holders = sorted(right, key=lambda one: -one.resources.get(name, 0))
-    giving = [holding.provider_uuid for holding in holders if holding.resources.get(name, 0)]
+    holders = sorted((one for one in right if one.resources.get(name)), key=lambda one: -one.resources[name])
+    giving = [holding.provider_uuid for holding in holders]
     for provider in giving:
-        kept[provider].pop(name, None)
+        del kept[provider][name]
     if amount:
         provider = giving[0] if giving else _offering(instance, name, amount) or str(instance.provider_uuid)
         kept.setdefault(provider, {})[name] = amount
