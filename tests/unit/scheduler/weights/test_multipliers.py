@@ -82,6 +82,18 @@ def test_what_aggregates_may_say(sentence: str, metadata: tuple[dict[str, str], 
     assert per_host(weigher.multipliers(table, np.arange(2)), 2) == [multiplier, 7.0]
 
 
+def test_a_multiplier_of_0_switches_a_weigher_off() -> None:
+    table = table_of(record(1), record(2, memory_mb_used=32768))
+    assert list(weigh(table, np.arange(2), request(), [named("RAMWeigher", ram_weight_multiplier=0.0)]).total) == [0, 0]
+
+
+def test_a_weigher_without_an_option_has_the_multiplier_1() -> None:
+    class Numbers(Weigher):
+        pass
+
+    assert per_host(Numbers(options()).multipliers(table_of(record(1)), np.arange(1)), 1) == [1.0]
+
+
 def test_equal_hosts_are_told_apart_by_their_aggregates_where_weights_start_at_0() -> None:
     keys = {"ram_weight_multiplier": "5", "num_instances_weight_multiplier": "5"}
     others = [record(number, num_instances=2) for number in (1, 3)]
