@@ -120,6 +120,33 @@ OF_USERS = (
     "port delete story-port",
     "network delete story-net",
 )
+MOVED = f"until 'None VERIFY_RESIZE' {STATE}"
+RUNNING = "server migration list --server vm --status running -f value -c Id"
+# With an ID the client mixes up the server and the migration: its own error, which it also has with Nova.
+BY_UUID = "--os-compute-api-version 2.59"
+RUNNING_UUID = f"server migration list --server vm --status running -f value -c UUID {BY_UUID}"
+MIGRATES = "until running server migration list --server vm --status running -f value -c Status"
+# Operators' commands while vm is on h2 and there is h1 beside it, whose live migrations take as long as they may. After the last
+# one vm is on h2 again.
+OF_MOVES = (
+    *("server resize vm --flavor larger", MOVED, "server resize confirm vm", ACTIVE),
+    *("server resize vm --flavor story", MOVED, "server resize revert vm", ACTIVE),
+    *("server migrate vm", MOVED, "server migrate confirm vm", ACTIVE),
+    *("server migrate vm", MOVED, "server migrate revert vm", ACTIVE),
+    *("server migrate vm --host h1", MOVED, "server migration confirm vm", ACTIVE),
+    *("server migrate vm", MOVED, "server migration revert vm", ACTIVE),
+    *("server migrate vm --live-migration", MIGRATES, f"keep UUID {RUNNING_UUID}", f"server migration show vm $UUID {BY_UUID}"),
+    f"keep ID {RUNNING}",
+    *("server migration force complete vm $ID", ACTIVE),
+    *(
+        "server migrate vm --live-migration --host h1",
+        MIGRATES,
+        f"keep ID {RUNNING}",
+        "server migration abort vm $ID",
+        ACTIVE,
+    ),
+)
+OF_EVACUATIONS = ("compute service set h2 nova-compute --down", "server evacuate vm", ACTIVE)
 # Why a command is run elsewhere, or not at all.
 ELSEWHERE = {
     "cached image delete": "sends the request of `cached image queue`, and takes its 404 for success",
@@ -138,19 +165,6 @@ UNKNOWN = "8d3e7b02-5d3c-4f3c-a0e8-1d5f8f6b2f00"
 REFUSED = {
     # The client asks at the newest microversion that it knows, and the action ends with 2.43.
     "server remove fixed ip vm 10.77.0.77": NOT_FOUND,
-    "server resize vm --flavor story": "instances must change flavor",
-    "server resize confirm vm": NOT_RESIZED,
-    "server resize revert vm": NOT_RESIZED,
-    "server migrate vm": "Policy doesn't allow os_compute_api:os-migrate-server:migrate",
-    "server migrate confirm vm": NOT_RESIZED,
-    "server migrate revert vm": NOT_RESIZED,
-    "server migration confirm vm": NOT_RESIZED,
-    "server migration revert vm": NOT_RESIZED,
-    "server evacuate vm": "Policy doesn't allow os_compute_api:os-evacuate",
-    "server migration show vm 1": "No ServerMigration found",
-    "server migrate vm --live-migration": "Policy doesn't allow os_compute_api:os-migrate-server:migrate_live",
-    "server migration abort vm 1": "Policy doesn't allow os_compute_api:servers:migrations:delete",
-    "server migration force complete vm 1": "Policy doesn't allow os_compute_api:servers:migrations:force_complete",
     "server volume set vm v": NO_VOLUMES,
     "server volume update vm v": NO_VOLUMES,
     "server add volume vm v": NO_VOLUMES,
@@ -174,6 +188,22 @@ REFUSED = {
     f"image task show {UNKNOWN}": NOT_FOUND,
     "image metadef namespace list": NOT_FOUND,
     "image metadef resource type list": NOT_FOUND,
+}
+# Of moves, which OF_MOVES runs: what a user gets whose server has not moved.
+MOVES_REFUSED = {
+    "server resize vm --flavor story": "instances must change flavor",
+    "server resize confirm vm": NOT_RESIZED,
+    "server resize revert vm": NOT_RESIZED,
+    "server migrate vm": "Policy doesn't allow os_compute_api:os-migrate-server:migrate",
+    "server migrate confirm vm": NOT_RESIZED,
+    "server migrate revert vm": NOT_RESIZED,
+    "server migration confirm vm": NOT_RESIZED,
+    "server migration revert vm": NOT_RESIZED,
+    "server evacuate vm": "Policy doesn't allow os_compute_api:os-evacuate",
+    "server migration show vm 1": "No ServerMigration found",
+    "server migrate vm --live-migration": "Policy doesn't allow os_compute_api:os-migrate-server:migrate_live",
+    "server migration abort vm 1": "Policy doesn't allow os_compute_api:servers:migrations:delete",
+    "server migration force complete vm 1": "Policy doesn't allow os_compute_api:servers:migrations:force_complete",
 }
 REFUSED_TO_OPERATORS = {"aggregate cache image caching story-image": NOT_FOUND}
 # Of each only some commands are sent: all need what these ask for.

@@ -4,6 +4,7 @@ import json
 import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -62,7 +63,8 @@ def check_refusals(environment: Mapping[str, str], refused: Mapping[str, str]) -
 def test_each_command_of_the_client_is_run_or_refused() -> None:
     """A release of the client that adds one fails here."""
     known = known_commands()
-    run = names_of((*commands.OF_OPERATORS, *commands.OF_USERS), known)
+    moves = (*commands.OF_MOVES, *commands.OF_EVACUATIONS)
+    run = names_of((*commands.OF_OPERATORS, *commands.OF_USERS, *moves), known)
     refused = names_of((*commands.REFUSED, *commands.REFUSED_TO_OPERATORS), known)
     alike = {name for name in known if name.startswith(commands.ALIKE)}
     assert run | refused | alike | commands.ELSEWHERE.keys() == known
@@ -86,12 +88,49 @@ def test_commands_of_users_and_their_refusals(cloud: Cluster, keystone: Keystone
     openstack(keystone.client_environment(), FLAVOR)
     alice = keystone.client_environment("alice", "demo")
     openstack(alice, *lines[:booted])
-    check_refusals(alice, commands.REFUSED)
+    check_refusals(alice, commands.REFUSED | commands.MOVES_REFUSED)
     operator = keystone.client_environment()
     openstack(operator, "aggregate create caching")
     check_refusals(operator, commands.REFUSED_TO_OPERATORS)
     openstack(operator, "aggregate delete caching", f"flavor delete {FLAVOR.split()[2]}")
     openstack(alice, commands.ACTIVE, *lines[booted:])
+
+
+def test_commands_of_moves(cloud: Cluster, keystone: Keystone, tmp_path: Path) -> None:
+    disk = tmp_path / "disk.raw"
+    disk.write_bytes(b"\1" * 4096)
+    cloud.add_compute("h2")
+    for compute in cloud.computes.values():
+        driver = compute._manager.collaborators.own_driver
+        # Until it is told to end.
+        driver.live_rounds, driver.between_rounds = sys.maxsize, lambda: threading.Event().wait(0.1)
+    operator = keystone.client_environment()
+    openstack(
+        operator,
+        FLAVOR,
+        "flavor create larger --id larger --ram 256 --disk 1 --vcpus 1",
+        f"image create moving --disk-format raw --file {disk}",
+        "server create vm --flavor story --image moving --no-network --host h2",
+        commands.ACTIVE,
+        *commands.OF_MOVES,
+    )
+    cloud.computes.pop("h2").stop()
+    openstack(operator, *commands.OF_EVACUATIONS, "until h1 server show vm -f value -c OS-EXT-SRV-ATTR:host")
+    cloud.add_compute("h2")
+    openstack(
+        operator,
+        "until completed server migration list --server vm --type evacuation -f value -c Status",
+        "compute service set h2 nova-compute --up",
+        "server delete vm --wait",
+        "image delete moving",
+        "flavor delete story larger",
+    )
+    cloud.computes.pop("h2").stop()
+    openstack(
+        operator,
+        "keep ID compute service list --host h2 -f value -c ID",
+        "compute service delete $ID",
+    )
 
 
 def test_the_service_of_a_host_that_has_ended_is_deleted(cloud: Cluster, keystone: Keystone) -> None:
