@@ -228,6 +228,7 @@ _LOOKS: Mapping[str, Look] = {
     "delete_quota_set": _never,
     "update_aggregate": _never,
     "update_flavor": _never,
+    "cache_images": _never,  # what hosts have is not fetched again
     "update_server": _never,
     "reset_server_state": _never,
     "update_network": _never,

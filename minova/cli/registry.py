@@ -9,6 +9,7 @@ from cliff.commandmanager import CommandManager
 
 COMMANDS = {
     "aggregate add host": "minova.cli.commands.aggregate:AggregateAddHost",
+    "aggregate cache image": "minova.cli.commands.aggregate:AggregateCacheImage",
     "aggregate create": "minova.cli.commands.aggregate:AggregateCreate",
     "aggregate delete": "minova.cli.commands.aggregate:AggregateDelete",
     "aggregate list": "minova.cli.commands.aggregate:AggregateList",

@@ -22,11 +22,13 @@ from minova.compute.guest_records import GuestRecords
 from minova.compute.guest_secrets import HostSecrets
 from minova.compute.host_identity import IdentifiedConductor, LocalIdentity
 from minova.compute.images.cache import ImageCache
+from minova.compute.images.precaching import Precaching
+from minova.compute.images.source import Images
 from minova.compute.images.uploads import ImageUploads, Uploads
 from minova.compute.instances.abandonment import ShutdownGate
 from minova.compute.instances.background import Background
 from minova.compute.instances.base_images import BaseImages
-from minova.compute.instances.builds import FRESH_CLAIM, Builder, Images
+from minova.compute.instances.builds import FRESH_CLAIM, Builder
 from minova.compute.instances.clean_stops import CleanStops
 from minova.compute.instances.guest_starts import GuestStarts
 from minova.compute.instances.interfaces import Interfaces
@@ -47,6 +49,7 @@ from minova.compute.periodic.hardware_records import HardwareRecords
 from minova.compute.periodic.periodic_tasks import PeriodicTasks
 from minova.compute.tracker.monitors import Monitors
 from minova.compute.tracker.nodes import Nodes, settings_from
+from minova.concurrency.daemon_pool import DaemonPool
 from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.messaging.dispatch import Implementation
@@ -246,6 +249,7 @@ def make_manager(
         adoptions=adoptions,
         interfaces=interfaces,
         guest_reports=guest_reports,
+        precaching=Precaching(images, DaemonPool("image caching", 1).spawn, check=gate.check, ticks=ticks),
         periodic_tasks=PeriodicTasks(
             conf,
             guarded,

@@ -26,6 +26,7 @@ from minova.conductor.actions.kinds.shelving import Shelving
 from minova.conductor.actions.registry import action_kinds
 from minova.conductor.catalogue.aggregates import Aggregates
 from minova.conductor.catalogue.flavors import Flavors
+from minova.conductor.catalogue.image_caching import ImageCaching
 from minova.conductor.catalogue.images import Images
 from minova.conductor.catalogue.key_pairs import KeyPairs
 from minova.conductor.catalogue.server_groups import Groups
@@ -290,6 +291,18 @@ def make_manager(
         flavors=Flavors(worker),
         images=images,
         aggregates=Aggregates(worker),
+        image_caching=ImageCaching(
+            conf,
+            worker,
+            liveness,
+            compute,
+            image_tokens.token_for,
+            notifier,
+            host=host,
+            wait=stopping.wait,
+            ticks=ticks,
+            spawn=spawn,
+        ),
         groups=groups,
         key_pairs=KeyPairs(worker, quotas),
         quotas=quotas,

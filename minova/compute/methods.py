@@ -8,6 +8,7 @@ from minova import errors
 from minova.compute.actions.images import Snapshots
 from minova.compute.actions.runner import InstanceActions
 from minova.compute.adoptions import Adoptions
+from minova.compute.images.precaching import Precaching
 from minova.compute.instances.abandonment import ShutdownGate
 from minova.compute.instances.background import Background
 from minova.compute.instances.builds import Builder
@@ -24,6 +25,7 @@ from minova.contracts.compute import ComputeApi
 from minova.contracts.conductor import ConductorApi
 from minova.objects.actions.host_arguments import HostArguments
 from minova.objects.actions.table import BY_KIND
+from minova.objects.catalogue.image_caching import WantedImage
 from minova.objects.guests.console import ConsoleAddress, ConsoleType
 from minova.objects.guests.diagnostics import GuestDiagnostics
 from minova.objects.hosts.node_audit import NodeAudit
@@ -63,6 +65,7 @@ class ComputeCollaborators(msgspec.Struct, frozen=True, kw_only=True):
     periodic_tasks: PeriodicTasks
     interfaces: Interfaces
     guest_reports: GuestReports
+    precaching: Precaching
 
 
 class ComputeMethods(ComputeApi):
@@ -138,6 +141,9 @@ class ComputeMethods(ComputeApi):
         self._builder.stops.cancel(move.instance.uuid)
         work = lambda: self.collaborators.moves.run(ctx, move)  # noqa: E731
         self._background.run(ctx, (f"{move.phase} of attempt {move.migration.attempt}", move.instance.uuid), work)
+
+    def cache_images(self, ctx: RequestContext, wanted: tuple[WantedImage, ...]) -> tuple[str, ...]:
+        return self.collaborators.precaching.statuses(ctx.request_id, wanted)
 
     def get_console(self, ctx: RequestContext, instance_uuid: str, console_type: str) -> ConsoleAddress:
         try:

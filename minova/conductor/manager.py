@@ -18,6 +18,7 @@ from minova.conductor.actions.kinds.moves import CONFIRM_INTERVAL, Confirmations
 from minova.conductor.actions.kinds.shelving import OFFLOAD_INTERVAL, Shelving
 from minova.conductor.catalogue.aggregates import Aggregates
 from minova.conductor.catalogue.flavors import Flavors
+from minova.conductor.catalogue.image_caching import ImageCaching
 from minova.conductor.catalogue.images import Images
 from minova.conductor.catalogue.key_pairs import KeyPairs
 from minova.conductor.catalogue.server_groups import Groups
@@ -104,6 +105,7 @@ class ConductorCollaborators(msgspec.Struct, frozen=True, kw_only=True):
     flavors: Flavors
     images: Images
     aggregates: Aggregates
+    image_caching: ImageCaching
     groups: Groups
     key_pairs: KeyPairs
     quotas: Quotas

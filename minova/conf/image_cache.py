@@ -6,6 +6,12 @@ GROUP = "image_cache"
 
 OPTS: list[cfg.Opt] = [
     cfg.IntOpt(
+        "precache_concurrency",
+        default=1,
+        min=1,
+        help="How many hosts a conductor lets cache images at the same time (POST /os-aggregates/{id}/images).",
+    ),
+    cfg.IntOpt(
         "manager_interval",
         default=2400,
         min=-1,

@@ -271,7 +271,7 @@ _OTHERS = {
     "consoleauth": "enforce_session_timeout",
     "conductor": "use_local topic manager",
     "glance": f"{AUTH} debug host port protocol api_insecure allowed_direct_url_schemes",
-    "image_cache": "subdirectory_name remove_unused_resized_minimum_age_seconds precache_concurrency",
+    "image_cache": "subdirectory_name remove_unused_resized_minimum_age_seconds",
     "libvirt": "cpu_model_fallback checksum_base_images image_info_filename_pattern remove_unused_kernels",
     "quota": "driver max_age until_refresh reservation_expire",
     "scheduler": "host_manager driver_task_period workers",

@@ -5,6 +5,7 @@ from typing import ClassVar, Protocol
 from minova.context import RequestContext
 from minova.contracts.base import Role, call, called_by, cast, contract
 from minova.objects.actions.host_arguments import HostArguments
+from minova.objects.catalogue.image_caching import WantedImage
 from minova.objects.guests.console import ConsoleAddress
 from minova.objects.guests.diagnostics import GuestDiagnostics
 from minova.objects.hosts.node_audit import NodeAudit
@@ -79,6 +80,13 @@ class ForConductor(Protocol):
         """
         ...
 
+    @call(since="1.4")
+    def cache_images(self, ctx: RequestContext, *, wanted: tuple[WantedImage, ...]) -> tuple[str, ...]:
+        """Begin to fetch those of these images that are not in the cache of the host. Returns the present `CacheStatus` of
+        each; the conductor asks again while one is `fetching`. Idempotent.
+        """
+        ...
+
 
 @called_by(Role.API)
 class ForApi(Protocol):
@@ -136,5 +144,5 @@ class ComputeApi(ForConductor, ForApi, ForConsoles, Protocol):
         "1.1": "audit_node",
         "1.2": "several builds at once",
         "1.3": "server actions; consoles; config drives; changes of interfaces; diagnostics",
-        "1.4": "moves; a namespace for each local network, so that ranges may overlap; the uptime of the host",
+        "1.4": "moves; a namespace for each local network, so that ranges may overlap; the uptime of the host; images that are cached in advance",
     }

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from minova.cmd.compute import make_manager as make_compute_manager
 from minova.compute.host_identity import LocalIdentity
-from minova.compute.instances.builds import Images
+from minova.compute.images.source import Images
 from minova.virt.fake import FakeDriver
 from tests.cluster import configure
 

@@ -20,8 +20,8 @@ from minova.cmd.conductor import make_manager
 from minova.compute.actions.results import UnreportedResults
 from minova.compute.guest_records import GuestRecords
 from minova.compute.host_identity import LocalIdentity
+from minova.compute.images.source import Images
 from minova.compute.images.tokens import ImageToken
-from minova.compute.instances.builds import Images
 from minova.compute.manager import ComputeManager
 from minova.conductor.hosts import rename
 from minova.conductor.manager import ConductorManager

@@ -170,6 +170,7 @@ DELETE /v2.1/os-aggregates/{aggregate_id}                 200 403 403 403 403 40
 POST /v2.1/os-aggregates/{aggregate_id}/action add_host     200 403 403 403 403 403 401
 POST /v2.1/os-aggregates/{aggregate_id}/action remove_host  404 403 403 403 403 403 401
 POST /v2.1/os-aggregates/{aggregate_id}/action set_metadata 200 403 403 403 403 403 401
+POST /v2.1/os-aggregates/{aggregate_id}/images            202 403 403 403 403 403 401
 GET /v2.1/os-hypervisors                                  200 403 403 403 403 403 401
 GET /v2.1/os-hypervisors/detail                           200 403 403 403 403 403 401
 GET /v2.1/os-hypervisors/statistics until 2.87            200 403 403 403 403 403 401
@@ -680,6 +681,7 @@ BODIES: dict[str, Callable[[Site], Any]] = {
     "POST /v2.1/os-aggregates/{aggregate_id}/action add_host": lambda _: {"add_host": {"host": "h1"}},
     "POST /v2.1/os-aggregates/{aggregate_id}/action remove_host": lambda _: {"remove_host": {"host": "h1"}},
     "POST /v2.1/os-aggregates/{aggregate_id}/action set_metadata": lambda _: {"set_metadata": {"metadata": {"x": "y"}}},
+    "POST /v2.1/os-aggregates/{aggregate_id}/images": lambda site: {"cache": [{"id": site.image_id()}]},
     "POST /v2.1/os-hypervisors/{hypervisor_id}/action": lambda _: {"audit": None},
     "PUT /v2.1/os-services/{id_or_action}": lambda _: {"host": "h1", "binary": "nova-compute"},
     "POST /v2.1/images/{image_id}/metadata": lambda _: {"metadata": {"k": "w"}},

@@ -190,6 +190,7 @@ RULES: tuple[Rule, ...] = (
             ADMIN,
             "Name the host or node of a new server in host and hypervisor_hostname.",
         ),
+        ("aggregates:images", ADMIN, "Let the hosts of an aggregate cache images."),
         ("server:topology:index", READER, "Show the NUMA cells of a server."),
         ("server:topology:host:index", ADMIN, "See on which cells and CPUs of its host a server is."),
     ),

@@ -110,6 +110,20 @@ class AggregateUnset(Command):
         _act(self, aggregate, "set_metadata", metadata=dict.fromkeys(parsed_args.property))
 
 
+class AggregateCacheImage(Command):
+    """Let the hosts of an aggregate fetch images before servers need them. It does not wait for them."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = _with_aggregate(super().get_parser(prog_name))
+        parser.add_argument("image", nargs="+", metavar="IMAGE", help="name or ID")
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        aggregate = find.aggregate(self.client, parsed_args.aggregate)
+        images = dict.fromkeys(find.image(self.client, name)["id"] for name in parsed_args.image)
+        self.client.post(f"{AGGREGATES}/{aggregate['id']}/images", {"cache": [{"id": image} for image in images]})
+
+
 class AggregateDelete(Command):
     """Delete aggregates that have no hosts."""
 

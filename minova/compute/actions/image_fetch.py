@@ -4,8 +4,8 @@ from pathlib import Path
 
 from minova import errors
 from minova.compute.actions.action_run import ActionEnded, ActionRun, Progress
+from minova.compute.images.source import Images
 from minova.compute.images.tokens import ImageToken
-from minova.compute.instances.builds import Images
 from minova.contracts.conductor import ConductorApi
 from minova.objects.catalogue.image import Image
 from minova.objects.servers.states import TaskState

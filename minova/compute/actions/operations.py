@@ -23,8 +23,8 @@ from minova.compute.actions.rebuild import Rebuild
 from minova.compute.actions.rescue import Rescue
 from minova.compute.actions.shelving import Disks, Shelving
 from minova.compute.guest_secrets import HostSecrets
+from minova.compute.images.source import Images
 from minova.compute.instances.base_images import BaseImages
-from minova.compute.instances.builds import Images
 from minova.compute.instances.vif_plug_waiter import VifPlugWaiter
 from minova.contracts.conductor import ConductorApi
 from minova.objects.actions.deletion import RESTORE, SOFT_DELETE

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import msgspec
 
 from minova import errors
+from minova.compute.images.source import Images
 from minova.compute.images.tokens import ImageToken
-from minova.compute.instances.builds import Images
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.servers.instance import Instance

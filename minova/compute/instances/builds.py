@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
 from minova import errors, metrics
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.guest_records import GuestRecords, with_long_fields
+from minova.compute.images.source import Images
 from minova.compute.images.tokens import ImageToken
 from minova.compute.instances.attempts import Attempts, End, Outcome
 from minova.compute.instances.clean_stops import DEFAULT_TIMEOUT, CleanStops
@@ -48,23 +48,6 @@ from minova.virt.driver.domains import GuestData
 LOG = logging.getLogger(__name__)
 # Seconds after its claim for which an attempt counts as this host's without another request to the conductor.
 FRESH_CLAIM = 5.0
-
-
-class Images(Protocol):
-    """The source of base images."""
-
-    def is_cached(self, image: Image) -> bool:
-        """Whether `fetch` will most likely find the image in the cache."""
-        ...
-
-    def fetch(self, image: Image, check: Callable[[], None] = ..., token: ImageToken | None = ...) -> Path:
-        """Returns the file of the checked image. Raises ImageUnacceptable, DiskFull or ServiceUnavailable if it cannot
-        be had.
-
-        While it waits it calls `check` repeatedly; an exception of `check` ends the wait. `token` is used for a
-        download.
-        """
-        ...
 
 
 class Builder:

@@ -10,8 +10,8 @@ import msgspec
 from oslo_config import cfg
 
 from minova import errors
+from minova.compute.images.source import Images
 from minova.compute.images.tokens import ImageToken
-from minova.compute.instances.builds import Images
 from minova.compute.instances.clean_stops import shutdown_timeout
 from minova.compute.instances.vif_plug_waiter import VifPlugWaiter
 from minova.compute.moves.move_records import MoveRecords

@@ -16,7 +16,7 @@ from typing import Any, cast
 from minova import virt
 from minova.cmd.compute import make_manager as make_compute_manager
 from minova.cmd.conductor import make_manager
-from minova.compute.instances.builds import Images
+from minova.compute.images.source import Images
 from minova.context import service_context
 from minova.db.engine import Database
 from minova.db.upgrade import upgrade

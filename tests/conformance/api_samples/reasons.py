@@ -57,7 +57,6 @@ EXPLAINED: tuple[tuple[str, str, str], ...] = (
     ("os-hosts/host-put-maintenance*", "501", _DRIVER),
     ("os-hosts/hosts-list-resp*", _LISTS, "Nova's template names another zone than its test sets"),
     ("os-security-groups/*", "", "Nova's test pretends security groups"),
-    ("os-aggregates/v2.81/*", "404", "images are not fetched before a guest needs them"),
     ("os-rescue/*", VALUES, "Nova's fake hypervisor does not start the rescue system"),
     ("os-server-diagnostics/*", "", "what Nova's fake guest uses"),
     ("os-server-password/*", VALUES, "Nova's test pretends a password that a guest has left"),

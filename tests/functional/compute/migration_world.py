@@ -17,7 +17,7 @@ from minova import errors
 from minova.cmd.compute import make_manager as make_compute_manager
 from minova.cmd.conductor import make_manager
 from minova.compute.accounting.audit import audit_node
-from minova.compute.instances.builds import Images
+from minova.compute.images.source import Images
 from minova.compute.manager import ComputeManager
 from minova.compute.tracker.nodes import settings_from
 from minova.context import RequestContext

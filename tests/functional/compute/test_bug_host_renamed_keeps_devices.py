@@ -9,7 +9,7 @@ from sqlalchemy import select
 from minova import errors
 from minova.cmd.compute import make_manager as make_compute_manager
 from minova.compute.host_identity import LocalIdentity
-from minova.compute.instances.builds import Images
+from minova.compute.images.source import Images
 from minova.compute.manager import ComputeManager
 from minova.conductor.hosts import rename as host_rename
 from minova.db import models

@@ -11,6 +11,7 @@ from minova.contracts.compute import ComputeApi
 from minova.contracts.scheduler import SchedulerApi
 from minova.db.engine import Database
 from minova.objects.actions.host_arguments import HostArguments
+from minova.objects.catalogue.image_caching import WantedImage
 from minova.objects.guests.console import ConsoleAddress
 from minova.objects.guests.diagnostics import GuestDiagnostics
 from minova.objects.hosts.node_audit import NodeAudit
@@ -128,6 +129,9 @@ class FakeHost(ComputeApi):
         self.members: list[GroupMembers] = []
         self.network_changes: list[str] = []
         self.moves: list[MoveMessage] = []
+        # What it answers of images, one answer after the other; then it has all of them.
+        self.image_statuses: list[tuple[str, ...]] = []
+        self.wanted_images: list[tuple[WantedImage, ...]] = []
 
     def run_move(self, ctx: RequestContext, move: MoveMessage) -> None:
         self.moves.append(move)
@@ -174,6 +178,14 @@ class FakeHost(ComputeApi):
         self.actions.append((kind, instance.uuid, action_id))
         self.arguments.append(arguments)
         self.instances.append(instance)
+
+    def cache_images(self, ctx: RequestContext, wanted: tuple[WantedImage, ...]) -> tuple[str, ...]:
+        if self.old:
+            raise errors.PeerTooOld("cache_images needs compute 1.4")
+        if self.deaf:
+            raise errors.ServiceUnavailable("The message could not be delivered")
+        self.wanted_images.append(wanted)
+        return self.image_statuses.pop(0) if self.image_statuses else tuple("existing" for _ in wanted)
 
     def get_console_output(self, ctx: RequestContext, instance_uuid: str, tail_length: int | None) -> str:
         raise errors.NotFound(instance_uuid)

@@ -16,7 +16,7 @@ from tests.security.broker_cloud import Facts, arguments_of
 from tests.tables import make_tables
 
 # Reads.
-READS = {"preview_servers", "preview_evacuation", "preview_move", "capacity"}
+READS = {"preview_servers", "preview_evacuation", "preview_move", "capacity", "cache_images"}
 # Changes to what is there, without which a full disk could not be emptied, or the cloud not be run meanwhile. An upload that the
 # image store has no room for says by `change_image` that it has ended.
 GOES_ON = {

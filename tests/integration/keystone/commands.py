@@ -119,6 +119,20 @@ OF_USERS = (
     "security group delete story-group",
     "port delete story-port",
     "network delete story-net",
+    "network create left-net",
+    "subnet create left-subnet --network left-net --subnet-range 10.78.0.0/24",
+    "port create left-port --network left-net",
+    "project cleanup --auth-project --dry-run",
+    "project cleanup --auth-project --auto-approve",
+    "until '' network list -f value -c Name --project demo",
+)
+# While there is an image.
+OF_CACHES = (
+    "aggregate create caching",
+    "aggregate add host caching h1",
+    "aggregate cache image caching story-image",
+    "aggregate remove host caching h1",
+    "aggregate delete caching",
 )
 MOVED = f"until 'None VERIFY_RESIZE' {STATE}"
 RUNNING = "server migration list --server vm --status running -f value -c Id"
@@ -135,7 +149,12 @@ OF_MOVES = (
     *("server migrate vm", MOVED, "server migrate revert vm", ACTIVE),
     *("server migrate vm --host h1", MOVED, "server migration confirm vm", ACTIVE),
     *("server migrate vm", MOVED, "server migration revert vm", ACTIVE),
-    *("server migrate vm --live-migration", MIGRATES, f"keep UUID {RUNNING_UUID}", f"server migration show vm $UUID {BY_UUID}"),
+    *(
+        "server migrate vm --live-migration",
+        MIGRATES,
+        f"keep UUID {RUNNING_UUID}",
+        f"server migration show vm $UUID {BY_UUID}",
+    ),
     f"keep ID {RUNNING}",
     *("server migration force complete vm $ID", ACTIVE),
     *(
@@ -205,6 +224,5 @@ MOVES_REFUSED = {
     "server migration abort vm 1": "Policy doesn't allow os_compute_api:servers:migrations:delete",
     "server migration force complete vm 1": "Policy doesn't allow os_compute_api:servers:migrations:force_complete",
 }
-REFUSED_TO_OPERATORS = {"aggregate cache image caching story-image": NOT_FOUND}
 # Of each only some commands are sent: all need what these ask for.
 ALIKE = ("image metadef",)

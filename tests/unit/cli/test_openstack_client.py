@@ -36,7 +36,6 @@ HOSTS = "Nova has removed os-hosts: `hypervisor ...` and `service ...`"
 
 # Commands that minova has not.
 NO_COMMAND: Mapping[str, str] = {
-    "aggregate cache image": NOT_YET,
     "cached image clear": CACHE,
     "cached image delete": CACHE,
     "cached image list": CACHE,

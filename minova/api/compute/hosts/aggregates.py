@@ -1,13 +1,16 @@
 """`/os-aggregates`: groups of hosts with common metadata, which also form the availability zones."""
 
 import re
+import uuid
 from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
+from sqlalchemy.orm import Session
 
 from minova import errors
 from minova.api.compute.collaborators import Collaborators
+from minova.api.compute.servers.boot_files import with_boot_files
 from minova.api.http import names, times
 from minova.api.http.call import Call
 from minova.api.http.definition import Route
@@ -15,6 +18,7 @@ from minova.api.http.microversions import History, added
 from minova.codecs import Decoder
 from minova.db.catalogue import aggregates
 from minova.objects.catalogue.aggregate import ZONE, Aggregate
+from minova.objects.catalogue.image import Image
 
 Host = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z0-9\-._]{1,255}$")]
 Key = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z0-9\-_:. ]{1,255}$")]
@@ -49,6 +53,14 @@ class Metadata(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Null removes a key."""
 
     metadata: dict[Key, Value | None]
+
+
+class ImageToCache(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    id: str
+
+
+class CacheImages(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    cache: Annotated[tuple[ImageToCache, ...], msgspec.Meta(min_length=1)]
 
 
 class AggregateBrief(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,6 +139,36 @@ def act(api: Collaborators, call: Call) -> dict[str, Any]:
     except msgspec.ValidationError as error:
         raise errors.BadRequest(f"Invalid input for {name}: {error}") from None
     return {"aggregate": view(call, work(api, call, wanted, action))}
+
+
+def cache_images(api: Collaborators, call: Call) -> None:
+    """As in Nova, the aggregate is looked up first, and an image need not be active."""
+    body: CacheImages = call.body
+    wanted = _id(call)
+    ids = [_image_id(each.id) for each in body.cache]
+    if len({*ids}) < len(ids):
+        raise errors.BadRequest("Duplicate images in request")
+    with api.db.read() as session:
+        if wanted not in aggregates.all_of(session):
+            raise errors.NotFound(f"Aggregate {wanted} could not be found.")
+        images = tuple(_image(api, call, session, image_id) for image_id in ids)
+    api.conductor.cache_images(call.ctx, aggregate_id=wanted, images=images)
+
+
+def _image_id(text: str) -> str:
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        raise errors.BadRequest(
+            f"Invalid input for field/attribute id. Value: {text[:255]}. It is not a 'uuid'."
+        ) from None
+
+
+def _image(api: Collaborators, call: Call, session: Session, image_id: str) -> Image:
+    image = api.images.visible(session, image_id, call)
+    if image is None:
+        raise errors.BadRequest(f"Image {image_id} could not be found.")
+    return with_boot_files(api, call, session, image)
 
 
 def _add_host(api: Collaborators, call: Call, aggregate_id: int, body: OneHost) -> Aggregate:
@@ -236,5 +278,14 @@ ROUTES: tuple[Route, ...] = (
         handler=act,
         answer={"aggregate": AggregateView},
         body=dict[str, Any],
+    ),
+    Route(
+        method="POST",
+        path="/v2.1/os-aggregates/{aggregate_id}/images",
+        rule="compute:aggregates:images",
+        handler=cache_images,
+        body=CacheImages,
+        status=202,
+        since=(2, 81),
     ),
 )

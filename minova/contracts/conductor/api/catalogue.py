@@ -7,6 +7,7 @@ from minova.contracts.base import call
 from minova.contracts.conductor.audiences import BY_API
 from minova.objects.catalogue.aggregate import Aggregate
 from minova.objects.catalogue.flavor import Flavor
+from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.instance_group import InstanceGroup
 from minova.objects.catalogue.key_pair import KeyPair
 
@@ -83,6 +84,17 @@ class AggregatesApi(Protocol):
     def remove_host_from_aggregate(self, ctx: RequestContext, *, aggregate_id: int, host: str) -> Aggregate:
         """Raises NotFound if the host is not in the aggregate, Conflict if the host's instances would change their
         zone.
+        """
+        ...
+
+
+@BY_API
+class ImageCachingApi(Protocol):
+    @call(since="1.9")
+    def cache_images(self, ctx: RequestContext, *, aggregate_id: int, images: tuple[Image, ...]) -> None:
+        """Let the hosts of the aggregate fetch these images into their caches. Answers before they have them.
+
+        Raises NotFound if there is no such aggregate.
         """
         ...
 

@@ -8,7 +8,7 @@ import pytest
 
 from minova.db import models
 from tests.fakes.row_conductor import now
-from tests.functional.api.conftest import Cloud
+from tests.functional.api.conftest import Cloud, at
 
 AGGREGATES = "/v2.1/os-aggregates"
 SHAPE = {"id", "name", "availability_zone", "created_at", "updated_at", "deleted", "deleted_at"}
@@ -212,3 +212,33 @@ def test_a_server_is_in_the_zone_of_its_host(stocked: Cloud) -> None:
         for zone in ("north", "nova", "south")
     }
     assert listed == {"north": {"a", "c"}, "nova": {"b"}, "south": set()}
+
+
+def cache(cloud: Cloud, aggregate_id: object, *image_ids: str, version: str = "2.81") -> tuple[int, Any]:
+    body = {"cache": [{"id": image_id} for image_id in image_ids]}
+    return cloud.ask("POST", f"{AGGREGATES}/{aggregate_id}/images", body, **at(version))
+
+
+def test_images_are_cached_from_2_81_on(cloud: Cloud) -> None:
+    add_host(cloud, "h1")
+    made, image = make(cloud, "fast", "h1"), cloud.make_image()
+    assert cache(cloud, made["id"], image["id"]) == (202, None)
+    assert cache(cloud, made["id"], image["id"], version="2.80")[0] == 404
+
+
+def test_requests_to_cache_images_are_refused_as_in_nova(cloud: Cloud) -> None:
+    made, image, unknown = make(cloud), cloud.make_image()["id"], str(uuid.uuid4())
+
+    def refused(status: int, text: str, aggregate_id: object, *image_ids: str) -> None:
+        answered, document = cache(cloud, aggregate_id, *image_ids)
+        assert (answered, text in str(document)) == (status, True), document
+
+    refused(404, "Aggregate 77 could not be found.", 77, image)
+    refused(400, "Duplicate images in request", made["id"], image, image)
+    refused(400, f"Image {unknown} could not be found.", made["id"], unknown)
+    refused(400, "not a 'uuid'", made["id"], "debian")
+    refused(400, "cache", made["id"])
+    path = f"{AGGREGATES}/{made['id']}/images"
+    bodies: list[Any] = [{}, {"cache": [{}]}, {"cache": [{"id": image, "x": 1}]}, {"cache": [{"id": image}], "x": 1}]
+    for body in bodies:
+        assert cloud.ask("POST", path, body, **at("2.81"))[0] == 400

@@ -1,0 +1,25 @@
+"""What a compute needs of its source of images."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from minova.compute.images.tokens import ImageToken
+from minova.objects.catalogue.image import Image
+
+
+class Images(Protocol):
+    """The source of base images."""
+
+    def is_cached(self, image: Image) -> bool:
+        """Whether `fetch` will most likely find the image in the cache."""
+        ...
+
+    def fetch(self, image: Image, check: Callable[[], None] = ..., token: ImageToken | None = ...) -> Path:
+        """Returns the file of the checked image. Raises ImageUnacceptable, DiskFull or ServiceUnavailable if it cannot
+        be had.
+
+        While it waits it calls `check` repeatedly; an exception of `check` ends the wait. `token` is used for a
+        download.
+        """
+        ...
