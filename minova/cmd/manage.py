@@ -366,7 +366,8 @@ def _add_rabbitmq(command: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="RabbitMQ's management API, such as https://admin@broker:15671; a password that is not in it is asked for",
     )
-    command.add_argument("--cafile", help="certificates (PEM) to check an https URL against; default: the system's")
+    text = "certificates (PEM) to check an https URL against; default: [oslo_messaging_rabbit] ssl_ca_file, else the system's"
+    command.add_argument("--cafile", help=text)
 
 
 def _add_nouns(subparsers: "argparse._SubParsersAction[Any]") -> None:

@@ -137,7 +137,8 @@ def set_policies(conf: cfg.ConfigOpts) -> None:
             policy.name: {"pattern": policy.pattern, "definition": policy.definition, "apply-to": "queues"}
             for policy in POLICIES
         }
-        apply(command.apply, [(f"policies/{vhost}/{name}", body) for name, body in bodies.items()], command.cafile)
+        requests = [(f"policies/{vhost}/{name}", body) for name, body in bodies.items()]
+        apply(command.apply, requests, authorities_of(conf))
         return
     for policy in POLICIES:
         definition = msgspec.json.encode(policy.definition).decode()
@@ -153,10 +154,17 @@ def run(conf: cfg.ConfigOpts) -> None:
     user = BrokerUser(Role(command.service), command.host_name)
     account = Account(user=user, broker=broker, vhost=command.vhost or broker.vhost, password=password)
     if command.apply:
-        apply(command.apply, account.requests(), command.cafile)
+        apply(command.apply, account.requests(), authorities_of(conf))
     else:
         print("\n".join(account.commands()))
     print("\n".join(account.options()))
+
+
+def authorities_of(conf: cfg.ConfigOpts) -> str | None:
+    """Returns the file of authorities that signed RabbitMQ's certificates: the API has the one of the broker, unless --cafile says
+    otherwise. None: those of the system.
+    """
+    return conf.command.cafile or broker_of(conf).tls.get("ssl_ca_file")
 
 
 def apply(url: str, requests: Sequence[tuple[str, dict[str, Any]]], cafile: str | None = None) -> None:
