@@ -1,5 +1,5 @@
-"""Tables that fit the terminal: text is wrapped between words, and the last columns are dropped before an ID is
-broken.
+"""Tables that fit the terminal: text is wrapped between words, and columns are left out before an ID is broken: those without any
+value first, then the last ones.
 """
 
 import argparse
@@ -46,17 +46,25 @@ def fit(
     names: Sequence[str], rows: Sequence[Sequence[Any]], width: int
 ) -> tuple[Sequence[str], list[list[Any]], Sequence[str]]:
     """Returns names and rows of the columns that fit into `width` characters, and the names of those that do not."""
-    least = [_widest(name, column, _longest_word) for name, column in _columns(names, rows)]
-    kept = len(names)
-    while kept > 1 and _total(least[:kept]) > width:
-        kept -= 1
-    widths = least[:kept]
+    columns = list(_columns(names, rows))
+    least = [_widest(name, column, _longest_word) for name, column in columns]
+    kept: list[int] = []
+    for index in sorted(range(len(names)), key=lambda index: bool(rows) and _is_empty(columns[index][1])):
+        if not kept or _total([least[one] for one in (*kept, index)]) <= width:
+            kept.append(index)
+    kept.sort()
+    widths = {index: least[index] for index in kept}
     # The remaining width goes to the columns in their order, as far as they can use it.
-    for index, (name, column) in enumerate(_columns(names[:kept], rows)):
-        more = _widest(name, column, _longest_line) - widths[index]
-        widths[index] += max(0, min(more, width - _total(widths)))
-    wrapped = [[_wrapped(cell, room) for cell, room in zip(row, widths, strict=False)] for row in rows]
-    return names[:kept], wrapped, names[kept:]
+    for index in kept:
+        more = _widest(*columns[index], _longest_line) - widths[index]
+        widths[index] += max(0, min(more, width - _total(list(widths.values()))))
+    wrapped = [[_wrapped(row[index], widths[index]) for index in kept] for row in rows]
+    left_out = [name for index, name in enumerate(names) if index not in widths]
+    return [names[index] for index in kept], wrapped, left_out
+
+
+def _is_empty(column: Sequence[Any]) -> bool:
+    return all(str(cell) in {"", "None"} for cell in column)
 
 
 def _columns(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterable[tuple[str, list[Any]]]:
