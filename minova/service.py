@@ -130,7 +130,8 @@ class Service:
         self.stopping.set()
         self._leave()
         if self._server is not None:
-            within(SERVER_STOP, f"the RPC server of {self.binary}", self._stop_server)
+            # A server of oslo.messaging without messages notices its stop after up to 5 s: that is nothing to warn of.
+            within(SERVER_STOP, f"the RPC server of {self.binary}", self._stop_server, level=logging.DEBUG)
         until = time.monotonic() + PERIODIC_STOP
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))
@@ -154,8 +155,8 @@ class Service:
         self._server.wait()
 
 
-def within(seconds: float, what: str, work: Callable[[], None]) -> bool:
-    """Runs `work` in a thread, and abandons that thread after `seconds`. Returns whether the work has ended."""
+def within(seconds: float, what: str, work: Callable[[], None], *, level: int = logging.WARNING) -> bool:
+    """Runs `work` in a thread, and abandons that thread after `seconds`. Returns whether the work has ended. `level`: of the log line that it has not."""
 
     def guarded() -> None:
         try:
@@ -169,7 +170,7 @@ def within(seconds: float, what: str, work: Callable[[], None]) -> bool:
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
-        LOG.warning("%s still works after %.1f s and is left behind", what, seconds)
+        LOG.log(level, "%s still works after %.1f s and is left behind", what, seconds)
     return not thread.is_alive()
 
 
