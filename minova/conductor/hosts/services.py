@@ -31,8 +31,6 @@ from minova.objects.hosts.cloud import CloudState, Seen
 from minova.placement import changes
 
 LOG = logging.getLogger(__name__)
-# The reason why a compute is down that has ended as asked.
-STOPPED = "stopped"
 
 FLUSH_INTERVAL = 1.0
 # The most heartbeats that one conductor handles in a second. When each live conductor gets more, every service is told
@@ -171,7 +169,7 @@ class Services(ServicesApi, ServiceSettingsApi):
 
         def work(session: Session) -> None:
             if self._processes.leave(session, host, process):
-                self._set_reason(session, service_id, host, STOPPED)
+                self._set_reason(session, service_id, host, objects.STOPPED)
 
         self._worker.record(work)
         self._liveness.forget()
@@ -401,7 +399,8 @@ class Services(ServicesApi, ServiceSettingsApi):
             return known
 
     def _set_reason(self, session: Session, service_id: int, host: str, reason: str | None) -> None:
-        LOG.info("Compute of host %s: %s", host, f"cannot work: {reason}" if reason else "works again")
+        told = {None: "works again", objects.STOPPED: "has stopped"}
+        LOG.info("Compute of host %s: %s", host, told.get(reason, f"cannot work: {reason}"))
         services.change(session, service_id, down_reason=reason and reason[:255], updated_at=self._worker.at())
         self._announce(session, host)
         self._reasons = {k: v for k, v in self._reasons.items() if k != service_id} | (

@@ -9,7 +9,7 @@ from minova.db.api_queries.services import ServiceRow, services
 from minova.db.models import ComputeNode, NodeAudit
 from minova.health.doctor.findings import Finding, Patient, Severity
 from minova.health.readings import ServiceReading, service_readings
-from minova.objects.hosts.service import SERVICE_VERSION
+from minova.objects.hosts.service import SERVICE_VERSION, STOPPED
 
 AREA = "services"
 NEEDED = ("minova-conductor", "minova-scheduler", "minova-compute")
@@ -44,13 +44,17 @@ def _of_service(row: ServiceRow, reading: ServiceReading) -> Iterator[Finding]:
             mend=f"minova service set {row.host} {row.binary} --up, once the host is repaired",
             severity=Severity.WARNING,
         )
+    elif row.down_reason == STOPPED:
+        yield Finding(
+            area=AREA, subject=name, problem="has been stopped", mend=f"on {row.host}: systemctl start {row.binary}"
+        )
     elif row.down_reason is not None:
         yield Finding(
             area=AREA,
             subject=name,
             problem="reports that it cannot work",
             detail=row.down_reason,
-            mend=f"on {row.host}: repair it, or systemctl start {row.binary}",
+            mend=f"on {row.host}: repair it; {row.binary} then goes on by itself",
         )
     elif reading.state != "up":
         silence = "it has never reported" if reading.age is None else f"no report for {reading.age:.0f} s"

@@ -12,7 +12,8 @@ from minova.objects.hosts.cloud import CloudState, Seen
 CONDUCTOR = "minova-conductor"
 # The version with which this release's services register: one more than the release before (see rpc_levels.py).
 SERVICE_VERSION = 1
-
+# The `down_reason` of a compute that has ended as asked.
+STOPPED = "stopped"
 
 Names = Annotated[tuple[Line, ...], Meta(max_length=MAX_NODES)]
 

@@ -27,6 +27,7 @@ from minova.health import storages
 from minova.health.doctor.broker import judge
 from minova.messaging.queue_depths import Depth
 from minova.objects.hosts.node_audit import NodeAudit
+from minova.objects.hosts.service import STOPPED
 from minova.objects.unexpected.guest_record import GuestMark
 from tests.cluster import Cluster, wait_for
 from tests.servers.authority import Authority
@@ -366,6 +367,12 @@ FAULTS: dict[str, tuple[Callable[[Cloud], None], str, str, int]] = {
         service("minova-compute", down_reason="libvirt does not answer"),
         "services",
         "reports that it cannot work: libvirt does not answer",
+        2,
+    ),
+    "a stopped compute": (
+        service("minova-compute", down_reason=STOPPED),
+        "services",
+        "minova-compute on hv1 has been stopped",
         2,
     ),
     "a forced host": (service("minova-compute", forced_down=True), "services", "was forced down", 2),
