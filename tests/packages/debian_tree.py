@@ -1,10 +1,13 @@
 """A fresh Debian in a folder, with minova's packages built from the tree."""
 
+import atexit
+import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -18,13 +21,25 @@ def run(*words: object) -> str:
     return done.stdout
 
 
+@cache
+def built_packages() -> Path:
+    """Returns the folder of minova's packages. They are built once: it takes minutes. `MINOVA_DEBIAN_PACKAGES` names those that
+    packaging/build-debian-packages has built before.
+    """
+    if given := os.environ.get("MINOVA_DEBIAN_PACKAGES"):
+        return Path(given)
+    folder = Path(tempfile.mkdtemp(prefix="minova-packages-", dir="/var/tmp"))
+    atexit.register(shutil.rmtree, folder)
+    run(ROOT / "packaging/build-debian-packages", folder)
+    return folder
+
+
 @contextmanager
 def debian_with_minova(*included: str) -> Iterator[Path]:
     """Yields the folder of a Debian that has minova's packages and those of Debian that are `included`."""
     # Not below /tmp of the tests: a Debian has device files and its own users.
     folder = Path(tempfile.mkdtemp(prefix="minova-debian-", dir="/var/tmp"))
     try:
-        run(ROOT / "packaging/build-debian-packages", folder / "packages")
         root = folder / "root"
         run("mmdebstrap", "--variant=apt", *[f"--include={name}" for name in included], "bookworm", root)
         for file in HOST_FILES:
@@ -32,7 +47,7 @@ def debian_with_minova(*included: str) -> Iterator[Path]:
             shutil.copy(file, root / file.lstrip("/"))
         (root / "usr/sbin/policy-rc.d").write_text("#!/bin/sh\nexit 101\n")
         (root / "usr/sbin/policy-rc.d").chmod(0o755)
-        shutil.copytree(folder / "packages", root / "packages")
+        shutil.copytree(built_packages(), root / "packages")
         packages = [f"/packages/{file.name}" for file in sorted((root / "packages").glob("*.deb"))]
         run("chroot", root, "apt-get", "update")  # mmdebstrap leaves no lists behind
         install = ("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-y", "--no-install-recommends")
