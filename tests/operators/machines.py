@@ -93,6 +93,11 @@ class Machine:
         """What the unit has logged since the machine was started, without time and host."""
         return self(f"journalctl --quiet --no-pager --output=cat --unit={unit}")
 
+    def processes(self, unit: str) -> list[str]:
+        """What still runs of the unit, also if systemd counts it as stopped: PIDs."""
+        listed = self.run(f"grep --files-with-matches --fixed-strings /{unit}.service /proc/[0-9]*/cgroup").stdout
+        return [line.split("/")[2] for line in listed.splitlines() if line.startswith("/proc/")]
+
     def connect(self, bridge_of: "Machine | None" = None) -> None:
         """Connects the machine to the network; the first machine, which has no other, brings the bridge."""
         if bridge_of is None:

@@ -1,5 +1,6 @@
 """What the pages of docs/operators tell operators to type and to write."""
 
+import re
 from pathlib import Path
 
 _PAGES = Path(__file__).parents[2] / "docs/operators"
@@ -26,3 +27,11 @@ def blocks(page: str, heading: str) -> list[str]:
 def commands(block: str) -> list[str]:
     """Returns the commands of a block: a line that ends with a backslash goes on in the next."""
     return [line for line in block.replace("\\\n", " ").splitlines() if line and not line.startswith("#")]
+
+
+def typed(page: str, *beginnings: str) -> list[str]:
+    """Returns the commands in the page's text that begin so, one for each beginning."""
+    spans = re.findall(r"`([^`\n]+)`", (_PAGES / page).read_text())
+    found = [[span for span in spans if span.startswith(beginning)] for beginning in beginnings]
+    assert all(len(each) == 1 for each in found), (page, beginnings, found)
+    return [command for each in found for command in each]

@@ -33,13 +33,21 @@ class Authority:
             *self._to(self.certificate, self._key),
         )
 
-    def issue(self, name: str, folder: Path, names: str = NAMES) -> Certificate:
-        """For the common name `name` and for the alternative `names`."""
+    def issue(self, name: str, folder: Path, names: str = NAMES, days: int | None = None) -> Certificate:
+        """For the common name `name` and for the alternative `names`. `days`: until it ends; negative if it has ended."""
         made = Certificate(folder / f"{name}.crt", folder / f"{name}.key")
         request, extensions = folder / f"{name}.csr", folder / f"{name}.ext"
         extensions.write_text(f"subjectAltName={names}\n")
         _openssl("req", *_NEW_KEY, "-subj", f"/CN={name}", *self._to(request, made.key))
-        signing = ["-CA", str(self.certificate), "-CAkey", str(self._key), "-CAcreateserial", "-days", self._days]
+        signing = [
+            "-CA",
+            str(self.certificate),
+            "-CAkey",
+            str(self._key),
+            "-CAcreateserial",
+            "-days",
+            self._days if days is None else str(days),
+        ]
         more = ["-extfile", str(extensions), "-out", str(made.certificate)]
         _openssl("x509", "-req", "-in", str(request), *signing, *more)
         made.key.chmod(0o600)

@@ -1,0 +1,35 @@
+"""One cloud for all tests. Each leaves it as it has found it.
+
+`MINOVA_DEBIAN_TREE` names a Debian with the packages that an earlier run has left; else one is made.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from shutil import rmtree
+
+import pytest
+
+from tests.operators.cloud import ADDRESSES, INCLUDED, LIBVIRT, SERVERS, Cloud, installed
+from tests.operators.machines import Machine
+from tests.packages.debian_tree import debian_with_minova
+
+
+@pytest.fixture(scope="session")
+def cloud() -> Iterator[Cloud]:
+    with ExitStack() as stack:
+        given = os.environ.get("MINOVA_DEBIAN_TREE")
+        tree = Path(given) if given else stack.enter_context(debian_with_minova(*INCLUDED))
+        # Not in memory: three machines write what a Debian writes.
+        folder = Path(tempfile.mkdtemp(prefix="minova-day-", dir="/var/tmp"))
+        stack.callback(rmtree, folder)
+        hosts = "".join(f"{address} {name}\n" for name, address in ADDRESSES.items())
+        machines: dict[str, Machine] = {}
+        for name, address in ADDRESSES.items():
+            masked = LIBVIRT if name == "controller" else (*LIBVIRT, *SERVERS)
+            machines[name] = Machine(folder, tree, name, address, hosts, masked)
+            stack.callback(machines[name].end)
+            machines[name].connect(None if name == "controller" else machines["controller"])
+        yield installed(machines, folder)
