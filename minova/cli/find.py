@@ -114,11 +114,19 @@ def security_group(client: Client, name_or_id: str) -> Json:
     return _on_network(client, "security_group", name_or_id)
 
 
-def _on_network(client: Client, kind: str, name_or_id: str) -> Json:
+def address_group(client: Client, name_or_id: str) -> Json:
+    return _on_network(client, "address_group", name_or_id)
+
+
+def subnet_pool(client: Client, name_or_id: str) -> Json:
+    return _on_network(client, "subnetpool", name_or_id, "subnet pool")
+
+
+def _on_network(client: Client, kind: str, name_or_id: str, noun: str = "") -> Json:
     path = f"{NETWORK}/{kind.replace('_', '-')}s"
     if is_uuid(name_or_id) and (document := _by_id(client, f"{path}/", name_or_id)):
         return dict(document[kind])
-    return _only(kind.replace("_", " "), name_or_id, client.pages(path, f"{kind}s", name=name_or_id))
+    return _only(noun or kind.replace("_", " "), name_or_id, client.pages(path, f"{kind}s", name=name_or_id))
 
 
 def server_groups(client: Client, *, every: bool = False, offset: int = 0) -> Iterator[Json]:

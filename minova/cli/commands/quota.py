@@ -49,6 +49,8 @@ NETWORK_LIMITS = {
     "ports": ("port", "ports"),
     "secgroups": ("security_group", "security groups"),
     "secgroup_rules": ("security_group_rule", "rules of security groups"),
+    "subnetpools": ("subnetpool", "subnet pools"),
+    "address_groups": ("address_group", "address groups"),
 }
 Shown = tuple[Sequence[str], Iterable[Any]]
 

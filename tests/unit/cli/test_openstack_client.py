@@ -26,6 +26,7 @@ COMMON = ("availability zone", "quota")
 NO_VOLUMES = "minova has no volumes"
 NO_SHARES = "minova has no shares: there is no Manila"
 NO_FLOATING = "minova's networks have no floating addresses"
+NO_SCOPES = "minova's networks have no address scopes"
 NOT_YET = "not served yet"  # the only reason whose commands may be served without a change here
 CACHE = "images are cached by Glance's own commands; minova's computes fetch and expire them by themselves"
 METADEF = "minova has no catalogue of metadata definitions"
@@ -99,6 +100,17 @@ NO_COMMAND: Mapping[str, str] = {
 
 # Options that minova's commands of networks have not.
 NO_NETWORK_OPTION: Mapping[str, Mapping[str, str]] = {
+    "address group create": {"--extra-property": NOT_YET},
+    "address group list": dict.fromkeys(["--limit", "--marker", "--max-items"], NOT_YET),
+    "address group set": {"--extra-property": NOT_YET},
+    "subnet pool create": {"--address-scope": NO_SCOPES, "--extra-property": NOT_YET},
+    "subnet pool list": {
+        "--address-scope": NO_SCOPES,
+        **dict.fromkeys(
+            ["--any-tags", "--limit", "--marker", "--max-items", "--not-any-tags", "--not-tags", "--tags"], NOT_YET
+        ),
+    },
+    "subnet pool set": {"--address-scope": NO_SCOPES, "--no-address-scope": NO_SCOPES, "--extra-property": NOT_YET},
     "network create": dict.fromkeys(
         [
             "--availability-zone-hint",
@@ -296,9 +308,7 @@ NO_NETWORK_OPTION: Mapping[str, Mapping[str, str]] = {
         ],
         NOT_YET,
     ),
-    "security group rule create": dict.fromkeys(
-        ["--extra-property", "--project", "--project-domain", "--remote-address-group"], NOT_YET
-    ),
+    "security group rule create": dict.fromkeys(["--extra-property", "--project", "--project-domain"], NOT_YET),
     "security group rule list": dict.fromkeys(
         ["--ethertype", "--limit", "--long", "--marker", "--max-items", "--project", "--project-domain"], NOT_YET
     ),
@@ -316,13 +326,10 @@ NO_NETWORK_OPTION: Mapping[str, Mapping[str, str]] = {
             "--network-segment",
             "--no-dns-publish-fixed-ip",
             "--no-tag",
-            "--prefix-length",
             "--project",
             "--project-domain",
             "--service-type",
-            "--subnet-pool",
             "--tag",
-            "--use-default-subnet-pool",
             "--use-prefix-delegation",
         ],
         NOT_YET,
@@ -377,7 +384,7 @@ NO_OPTION: Mapping[str, Mapping[str, str]] = {
         "--check-limit": "the client's own hidden one: limits are checked without --force",
         "--class": "there is one class: --default",
         "--floating-ips": NO_FLOATING,
-        **dict.fromkeys(["--rbac-policies", "--router-routes", "--routers", "--subnetpools"], "minova has none of them"),
+        **dict.fromkeys(["--rbac-policies", "--router-routes", "--routers"], "minova has none of them"),
         **dict.fromkeys(
             ["--backup-gigabytes", "--backups", "--gigabytes", "--groups", "--per-volume-gigabytes", "--snapshots"]
             + ["--volume-type", "--volumes"],

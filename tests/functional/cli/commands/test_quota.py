@@ -39,6 +39,7 @@ def test_limits_of_networks(cloud: Cloud, minova: Cli) -> None:
     words = ("--networks", "2", "--subnets", "3", "--ports", "4", "--secgroups", "5", "--secgroup-rules", "6")
     succeed(minova("quota", "set", "demo", *words, "--cores", "7"))
     networks = {"networks": 2, "subnets": 3, "ports": 4, "secgroups": 5, "secgroup_rules": 6}
+    networks |= {"subnetpools": -1, "address_groups": -1}
     assert json_output(minova("quota", "show", "demo", "--network", *JSON)) == networks
     other = json_output(minova("quota", "show", "other", *JSON))
     whole = json_output(minova("quota", "show", "demo", *JSON))

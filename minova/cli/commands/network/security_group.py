@@ -7,7 +7,7 @@ from typing import Any
 from minova.cli import find
 from minova.cli.base import Command, Lister, ShowOne
 from minova.cli.client import COMPUTE, NETWORK, Json, part
-from minova.cli.commands.network import without_none
+from minova.cli.commands.network.network import without_none
 from minova.cli.errors import UsageError
 from minova.cli.output.columns import Words
 
@@ -100,12 +100,14 @@ class SecurityGroupRuleCreate(ShowOne):
         remote = parser.add_mutually_exclusive_group()
         remote.add_argument("--remote-ip", metavar="RANGE", help="such as 192.0.2.0/24; default: any")
         remote.add_argument("--remote-group", metavar="GROUP", help="ports that have this group; name or ID")
+        remote.add_argument("--remote-address-group", metavar="GROUP", help="its ranges; name or ID")
         parser.add_argument("--description", metavar="TEXT")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
         low, high = parsed_args.dst_port or (parsed_args.icmp_type, parsed_args.icmp_code)
         remote = parsed_args.remote_group and find.security_group(self.client, parsed_args.remote_group)["id"]
+        ranges = parsed_args.remote_address_group
         is_6 = parsed_args.remote_ip is not None and ":" in parsed_args.remote_ip
         rule: Json = {
             "security_group_id": find.security_group(self.client, parsed_args.group)["id"],
@@ -116,6 +118,7 @@ class SecurityGroupRuleCreate(ShowOne):
             "port_range_max": high,
             "remote_ip_prefix": parsed_args.remote_ip,
             "remote_group_id": remote,
+            "remote_address_group_id": ranges and find.address_group(self.client, ranges)["id"],
             "description": parsed_args.description,
         }
         made = self.client.post(RULES, {"security_group_rule": without_none(rule)})["security_group_rule"]

@@ -7,7 +7,7 @@ from typing import Any
 from minova.cli import find
 from minova.cli.base import Command, Lister, ShowOne
 from minova.cli.client import NETWORK, Json, part
-from minova.cli.commands.network import without_none
+from minova.cli.commands.network.network import without_none
 from minova.cli.errors import UsageError
 from minova.cli.output.columns import Words
 
@@ -24,8 +24,12 @@ class SubnetCreate(ShowOne):
         parser = super().get_parser(prog_name)
         parser.add_argument("name", metavar="NAME")
         parser.add_argument("--network", required=True, metavar="NETWORK", help="name or ID")
-        parser.add_argument("--subnet-range", required=True, metavar="CIDR", help="such as 192.0.2.0/24")
-        parser.add_argument("--ip-version", type=int, choices=[4, 6], help="default: that of the range")
+        parser.add_argument("--subnet-range", metavar="CIDR", help="such as 192.0.2.0/24; without it, of a subnet pool")
+        pools = parser.add_mutually_exclusive_group()
+        pools.add_argument("--subnet-pool", metavar="POOL", help="of which it gets its range; name or ID")
+        pools.add_argument("--use-default-subnet-pool", action="store_true", help="of the default one of --ip-version")
+        parser.add_argument("--prefix-length", type=int, metavar="BITS", help="of its range; default: the pool's")
+        parser.add_argument("--ip-version", type=int, choices=[4, 6], help="default: that of the range or pool, else 4")
         parser.add_argument("--gateway", metavar="ADDRESS", help="an address, none, or auto: the first one (default)")
         parser.add_argument(
             "--allocation-pool",
@@ -47,10 +51,9 @@ class SubnetCreate(ShowOne):
 
     def take_action(self, parsed_args: argparse.Namespace) -> Shown:
         subnet: Json = {
+            **self._range(parsed_args),
             "name": parsed_args.name,
             "network_id": find.network(self.client, parsed_args.network)["id"],
-            "ip_version": parsed_args.ip_version or (6 if ":" in parsed_args.subnet_range else 4),
-            "cidr": parsed_args.subnet_range,
             "description": parsed_args.description,
             "allocation_pools": parsed_args.allocation_pool,
             "dns_nameservers": parsed_args.dns_nameserver,
@@ -63,6 +66,21 @@ class SubnetCreate(ShowOne):
         if parsed_args.gateway not in (None, "auto"):
             subnet["gateway_ip"] = None if parsed_args.gateway == "none" else parsed_args.gateway
         return self.dict2columns(fields(self.client.post(SUBNETS, {"subnet": subnet})["subnet"]))
+
+    def _range(self, parsed_args: argparse.Namespace) -> Json:
+        """Returns the fields that say where its range comes from."""
+        given, pool = parsed_args.subnet_range, parsed_args.subnet_pool
+        if given is None and pool is None and not parsed_args.use_default_subnet_pool:
+            raise UsageError("Give --subnet-range, --subnet-pool or --use-default-subnet-pool.")
+        found = None if pool is None else find.subnet_pool(self.client, pool)
+        versions = (parsed_args.ip_version, given and (6 if ":" in given else 4), found and found["ip_version"])
+        return {
+            "ip_version": next((version for version in versions if version), 4),
+            "cidr": given,
+            "subnetpool_id": found and found["id"],
+            "use_default_subnetpool": parsed_args.use_default_subnet_pool or None,
+            "prefixlen": parsed_args.prefix_length,
+        }
 
 
 class SubnetList(Lister):

@@ -7,7 +7,7 @@ from typing import Any
 from minova.cli import find
 from minova.cli.base import Command, Lister, ShowOne
 from minova.cli.client import NETWORK, Client, Json, part
-from minova.cli.commands.network import without_none
+from minova.cli.commands.network.network import without_none
 from minova.cli.errors import CliError, UsageError
 from minova.cli.output.columns import Words
 

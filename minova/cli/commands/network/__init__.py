@@ -1,0 +1,1 @@
+"""Commands of networks, their addresses and their security groups."""
