@@ -13,6 +13,7 @@ from minova.objects.catalogue.flavor import Flavor
 from minova.objects.servers.states import PowerState
 from tests.faults.cloud import CONTROLLERS, FLAVOR
 from tests.faults.mover import LARGER, Mover
+from tests.faults.test_evacuation import evacuate
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("fewer_renewals")]
 
@@ -285,11 +286,23 @@ def test_a_move_counts_the_larger_size_until_it_is_over(mover: Mover) -> None:
     assert used() == (2, 1024)
 
 
-@pytest.mark.parametrize("older", [{"compute": "1.3"}, {"conductor": "1.8"}])
-def test_a_server_does_not_move_while_an_older_service_runs(mover: Mover, older: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("older", "than_evacuations"),
+    [({"compute": "1.3"}, {"compute": "1.2"}), ({"conductor": "1.8"}, {"conductor": "1.8"})],
+)
+def test_a_server_does_not_move_while_an_older_service_runs(
+    mover: Mover, older: dict[str, str], than_evacuations: dict[str, str]
+) -> None:
     for name in CONTROLLERS["conductor"]:
-        mover.world.processes[name].manager.collaborators.actions._levels = lambda: older
+        collaborators = mover.world.processes[name].manager.collaborators
+        collaborators.actions._levels = lambda: older
+        collaborators.evacuations._levels = lambda: than_evacuations
+    for kind, flavor in (("migrate", None), ("resize", LARGER), ("live_migrate", None)):
+        with pytest.raises(errors.PeerTooOld):
+            mover.ask(kind, flavor)
     with pytest.raises(errors.PeerTooOld):
-        mover.ask("migrate")
+        evacuate(mover.cloud, mover.uuid)
+    mover.world.run(5.0)
     assert mover.state == ("active", None, mover.source)
     assert mover.migration() is None
+    assert set(mover.holders()) == {"instance"}

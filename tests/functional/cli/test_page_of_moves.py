@@ -58,3 +58,15 @@ def test_a_host_that_has_died_is_evacuated_and_returns(minova: Cli, cluster: Clu
     assert "2 evacuations from it are not completed" in minova(*up).err
     cluster.add_compute("h1")
     wait_for("h1 up", lambda: minova(*up).code == 0)
+
+
+def test_a_move_that_no_host_can_take_is_refused_at_once(minova: Cli) -> None:  # noqa: F811
+    """And administrators get the reasons."""
+    succeed(minova("server", "create", "stays", *TINY, "--host", "h1", "--wait"))
+    succeed(minova("service", "set", "h2", "--disable"))
+    for options in ((), ("--live-migration",)):
+        refused = minova("server", "migrate", *options, "stays")
+        assert refused.code == 1
+        assert "No valid host was found. 2 hosts: ignore_hosts removed 1, ComputeFilter removed 1." in refused.err
+    assert json_output(minova("server", "migration", "list", "--server", "stays", "-f", "json")) == []
+    assert host_of(minova, "stays") == "h1"
