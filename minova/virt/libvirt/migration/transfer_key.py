@@ -9,8 +9,19 @@ from pathlib import Path
 from minova.objects.servers.disk_export import TransferKey
 from minova.virt import programs
 
-# The name that QEMU looks for.
-_FILE = "keys.psk"
+# The names that QEMU looks for.
+_FILE, _GROUP_FILE = "keys.psk", "dh-params.pem"
+# ffdhe2048 of RFC 7919. Without a group in the folder, QEMU's server looks for a prime of its own at each start, which takes seconds.
+_GROUP = """\
+-----BEGIN DH PARAMETERS-----
+MIIBCAKCAQEA//////////+t+FRYortKmq/cViAnPTzx2LnFg84tNpWp4TZBFGQz
++8yTnc4kmz75fS/jY2MMddj2gbICrsRhetPfHtXV/WVhJDP1H18GbtCFY2VVPe0a
+87VXE15/V8k1mE8McODmi3fipona8+/och3xWKE2rec1MKzKT0g6eXq8CrGCsyT7
+YdEIqUuyyOP7uWrat2DX9GgdT0Kj3jlN9K5W7edjcrsZCwenyO4KbXCeAvzhzffi
+7MA0BM0oNC9hkXL+nOmFg/+OTxIy7vKBg8P+OxtMb61zO7X8vC7CIAXFjvGDfRaD
+ssbzSibBsu/6iGtCOGEoXJf//////////wIBAg==
+-----END DH PARAMETERS-----
+"""
 
 
 def make_folder(key: TransferKey, *, as_nobody: bool) -> Path:
@@ -18,6 +29,7 @@ def make_folder(key: TransferKey, *, as_nobody: bool) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="minova-move-"))
     with os.fdopen(os.open(folder / _FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(f"{key.identity}:{key.secret}\n")
+    (folder / _GROUP_FILE).write_text(_GROUP)
     if as_nobody:
         programs.let_read(folder)
     return folder
