@@ -21,6 +21,7 @@ _L2, _L2_END, _REPLIES, _GATEWAY, _ALLOWED, _END = -900, -500, 100, 150, 300, 90
 _NEW = "NEW,ESTABLISHED"
 # The types of frames with a VLAN tag: 802.1Q, 802.1ad, and that of older switches.
 _TAGGED = ("0x8100", "0x88a8", "0x9100")
+_ARP_ADDRESSES = ("arpsrcipaddr", "arpdstipaddr")
 # Names of ICMP; libvirt's other elements for IPv6 end in -ipv6.
 _ICMP = {4: "icmp", 6: "icmpv6"}
 _LINK_LOCAL = "169.254.0.0/16"
@@ -127,6 +128,8 @@ def _own_addresses(vif: Vif, own: Sequence[tuple[str, str]], versions: set[int])
             yield Rule("drop", "out", _L2 - 10, "ip", _range("src", str(block)))
     # An ARP probe, which checks whether an address is free, has no sender address.
     yield _arp(vif.mac_address, "0.0.0.0")
+    # After a live migration QEMU tells the switches where the guest is now. Otherwise they learn it from the guest's next frame.
+    yield _announcement(vif.mac_address)
     if 6 in versions:
         yield from _discovery(vif)
     for mac, address in own:
@@ -144,6 +147,13 @@ def _arp(mac: str, address: str) -> Rule:
     if block.prefixlen < block.max_prefixlen:
         senders["arpsrcipmask"] = str(block.netmask)
     return Rule("accept", "out", _L2, "arp", {"srcmacaddr": mac, "arpsrcmacaddr": mac, **senders})
+
+
+def _announcement(mac: str) -> Rule:
+    own = {"srcmacaddr": mac, "arpsrcmacaddr": mac, "arpdstmacaddr": mac}
+    return Rule(
+        "accept", "out", _L2, "rarp", {**own, "opcode": "Request_Reverse", **dict.fromkeys(_ARP_ADDRESSES, "0.0.0.0")}
+    )
 
 
 def _discovery(vif: Vif) -> Iterator[Rule]:

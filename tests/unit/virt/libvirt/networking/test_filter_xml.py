@@ -39,6 +39,22 @@ def rules(**values: Any) -> list[Row]:
     return found[len(TAGGED) :]
 
 
+# What QEMU sends in the name of a guest that has just arrived.
+ANNOUNCEMENT = (
+    "accept",
+    "out",
+    "rarp",
+    {
+        "srcmacaddr": MAC,
+        "arpsrcmacaddr": MAC,
+        "arpdstmacaddr": MAC,
+        "opcode": "Request_Reverse",
+        "arpsrcipaddr": "0.0.0.0",
+        "arpdstipaddr": "0.0.0.0",
+    },
+)
+
+
 def test_guest_sends_from_its_own_addresses_alone() -> None:
     assert rules() == [
         (
@@ -56,10 +72,16 @@ def test_guest_sends_from_its_own_addresses_alone() -> None:
         ),
         ("drop", "out", "ip", {"protocol": "udp", "srcportstart": "67", "dstportstart": "68"}),
         ("accept", "out", "arp", {"srcmacaddr": MAC, "arpsrcmacaddr": MAC, "arpsrcipaddr": "0.0.0.0"}),
+        ANNOUNCEMENT,
         ("accept", "out", "arp", {"srcmacaddr": MAC, "arpsrcmacaddr": MAC, "arpsrcipaddr": "10.1.0.5"}),
         ("accept", "out", "ip", {"srcmacaddr": MAC, "srcipaddr": "10.1.0.5"}),
         ("drop", "out", "mac", {}),
     ]
+
+
+def test_bug_no_switch_learns_where_a_guest_has_arrived() -> None:
+    """It had no answer for half a minute: until the others' neighbour tables asked again."""
+    assert ANNOUNCEMENT in rules()
 
 
 def test_pairs_allow_more_and_no_security_allows_all() -> None:
