@@ -4,6 +4,7 @@ import uuid
 from typing import Any, cast
 
 from oslo_config import cfg
+from sqlalchemy import select
 
 from minova import errors
 from minova.cmd.conductor import make_manager
@@ -11,6 +12,7 @@ from minova.cmd.startup import database
 from minova.cmd.startup.usual_flavors import FLAVORS
 from minova.conductor.manager import ConductorCollaborators
 from minova.context import service_context
+from minova.db import models
 from minova.db.engine import Database
 from minova.db.networks import networks
 from minova.db.schema import require_schema
@@ -76,6 +78,10 @@ def _make_network(db: Database, writes: ConductorCollaborators, text: str, proje
     )
     with db.read() as session:
         known = networks.find(session, network_id)
+        other = session.scalar(select(models.Network.name).limit(1))
+    if known is None and other is not None:
+        print(f"No network was made: the cloud has a network already ({other or 'without a name'}).")
+        return
     if known is None:
         network = Network(id=network_id, name=NAME, project_id=project_id, shared=True)
         writes.networks.create_networks(service_context(), networks=(network,))

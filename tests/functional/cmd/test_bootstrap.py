@@ -66,3 +66,21 @@ def test_both_are_on_request(conf: Path, tmp_path: Path, capsys: pytest.CaptureF
         assert cloud.get("/network/v2.0/networks")["networks"] == []
     finally:
         cloud.close()
+
+
+def test_bug_a_second_network_without_a_subnet_was_left(
+    conf: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The range overlapped with that of a network of the operator's own: then servers no longer knew which network is meant."""
+    manage.run(["--config-file", str(conf), "db", "upgrade"])
+    cloud = Cloud(tmp_path)
+    try:
+        _, made = cloud.ask("POST", "/network/v2.0/networks", {"network": {"name": "own", "shared": True}})
+        own = made["network"]["id"]
+        subnet = {"network_id": own, "ip_version": 4, "cidr": "172.30.0.0/20"}
+        assert cloud.ask("POST", "/network/v2.0/subnets", {"subnet": subnet})[0] == 201
+        assert bootstrap(conf) == 0
+        assert "No network was made: the cloud has a network already (own)." in capsys.readouterr().out
+        assert [network["name"] for network in cloud.get("/network/v2.0/networks")["networks"]] == ["own"]
+    finally:
+        cloud.close()
