@@ -1,6 +1,6 @@
 """Keeps the passphrases of guests' disks and TPMs, and gives them to the host of the server alone."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from sqlalchemy.orm import Session
@@ -38,16 +38,21 @@ class GuestSecretKeeper(GuestSecretsApi):
         made = {kind: new_passphrase() for kind in kinds if make and kind not in found}
         sealed = {str(kind): self._sealing.seal(uuid, kind, value) for kind, value in made.items()}
         guest_secrets.write(session, uuid, sealed, self._worker.at())
-        # A rebuild that failed early has left what the former secrets encrypt.
-        texts = {kind: found.get(kind) or found.get(guest_secrets.FORMER + kind) for kind in kinds if kind not in made}
-        known = {kind: self._sealing.unseal(uuid, kind, text) for kind, text in texts.items() if text is not None}
+        former = {kind: self._former(uuid, kind, found) for kind in kinds}
+        known = {kind: self._sealing.unseal(uuid, kind, found[kind]) for kind in kinds if kind in found}
+        # A rebuild that failed before it asked for new secrets has left what the last former ones encrypt.
+        last = {kind: texts[0] for kind, texts in former.items() if texts}
         state = found.get(guest_secrets.TPM_STATE) if SecretKind.TPM in kinds else None
         return GuestSecrets(
-            passphrases={**known, **made},
+            passphrases={**last, **known, **made},
+            former={kind: texts for kind, texts in former.items() if texts},
             tpm_state=None
             if state is None
             else _STATE.from_json(self._sealing.unseal(uuid, guest_secrets.TPM_STATE, state)),
         )
+
+    def _former(self, uuid: str, kind: SecretKind, found: Mapping[str, str]) -> tuple[str, ...]:
+        return tuple(self._sealing.unseal(uuid, kind, found[name]) for name in guest_secrets.former_kinds(found, kind))
 
     def keep_tpm_state(self, ctx: RequestContext, host: str, instance_uuid: str, state: TpmState | None = None) -> None:
         def keep(session: Session) -> None:

@@ -2,12 +2,13 @@
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
+from itertools import pairwise
 
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from minova.db.models import GuestSecret
-from minova.objects.guests.guest_secrets import SecretKind
+from minova.objects.guests.guest_secrets import MAX_FORMER, SecretKind
 
 # The kind of a TPM's kept state, and the prefix of the kinds of secrets that a rebuild replaces.
 TPM_STATE, FORMER = "tpm-state", "former-"
@@ -33,15 +34,27 @@ def write(session: Session, uuid: str, values: Mapping[str, str], at: datetime) 
 
 def set_aside(session: Session, uuid: str) -> None:
     """What the secrets of a locked instance encrypt is about to be made anew. They stay until `remove_former`, in case it is not."""
-    connection, own = session.connection(), GuestSecret.instance_uuid == uuid
     _remove_kinds(session, [uuid], [TPM_STATE])
-    for kind in of_instance(session, uuid).keys() & {*SecretKind}:
-        connection.execute(delete(GuestSecret).where(own, GuestSecret.kind == FORMER + kind))
-        connection.execute(update(GuestSecret).where(own, GuestSecret.kind == kind).values(kind=FORMER + kind))
+    found = of_instance(session, uuid)
+    for kind in [kind for kind in SecretKind if kind in found]:
+        names = [kind, *_former_names(kind)]
+        _remove_kinds(session, [uuid], names[-1:])  # after so many failures
+        for name, older in reversed([*pairwise(names)]):
+            one = update(GuestSecret).where(GuestSecret.instance_uuid == uuid, GuestSecret.kind == name)
+            session.connection().execute(one.values(kind=older))
+
+
+def former_kinds(found: Mapping[str, str], kind: SecretKind) -> list[str]:
+    """Returns the kinds under which secrets of `of_instance` were set aside, the last one first."""
+    return [name for name in _former_names(kind) if name in found]
+
+
+def _former_names(kind: SecretKind) -> list[str]:
+    return [f"{FORMER}{kind}", *(f"{FORMER}{kind}-{number}" for number in range(2, MAX_FORMER + 1))]
 
 
 def remove_former(session: Session, uuid: str) -> None:
-    _remove_kinds(session, [uuid], [FORMER + kind for kind in SecretKind])
+    _remove_kinds(session, [uuid], [name for kind in SecretKind for name in _former_names(kind)])
 
 
 def remove_tpm_states(session: Session, uuids: Collection[str]) -> None:

@@ -8,6 +8,8 @@ from msgspec import Meta
 
 # Of swtpm 0.7: some 10 KiB. libtpms gives a TPM 128 KiB at most; base64 and swtpm's own encryption add a half.
 MAX_STATE = 512 * 1024
+# Of rebuilds that fail one after the other.
+MAX_FORMER = 8
 
 
 class SecretKind(StrEnum):
@@ -31,10 +33,15 @@ class TpmState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GuestSecrets(msgspec.Struct, frozen=True, kw_only=True):
-    """Passphrases, by what they encrypt. `tpm_state`: what the host of a shelved server has kept, until the server is unshelved."""
+    """Passphrases, by what they encrypt. `tpm_state`: what the host of a shelved server has kept, until the server is unshelved.
+
+    `former`: those that rebuilds have replaced, until one succeeds; the last one first. What a rebuild has not made anew is encrypted
+    with one of them.
+    """
 
     passphrases: dict[SecretKind, Passphrase] = {}
     tpm_state: TpmState | None = None
+    former: dict[SecretKind, Annotated[tuple[Passphrase, ...], Meta(max_length=MAX_FORMER)]] = {}
 
     def __repr__(self) -> str:
         """Without the secrets: it may stand in a log."""

@@ -11,6 +11,7 @@ class KeptSecrets:
 
     def __init__(self) -> None:
         self.made: dict[tuple[str, SecretKind], str] = {}
+        self.former: dict[tuple[str, SecretKind], tuple[str, ...]] = {}
         self.tpm_states: dict[str, TpmState] = {}
         self.asked: list[SecretKind] = []
         self.fault: Exception | None = None
@@ -23,4 +24,12 @@ class KeptSecrets:
             for kind in kinds:
                 self.made.setdefault((instance_uuid, kind), secrets.token_hex(32))
         found = {kind: self.made[instance_uuid, kind] for kind in kinds if (instance_uuid, kind) in self.made}
-        return GuestSecrets(passphrases=found, tpm_state=self.tpm_states.get(instance_uuid))
+        former = {kind: self.former[instance_uuid, kind] for kind in kinds if (instance_uuid, kind) in self.former}
+        last = {kind: passphrases[0] for kind, passphrases in former.items()}
+        return GuestSecrets(passphrases={**last, **found}, former=former, tpm_state=self.tpm_states.get(instance_uuid))
+
+    def set_aside(self) -> None:
+        """A rebuild begins."""
+        for key, passphrase in self.made.items():
+            self.former[key] = (passphrase, *self.former.get(key, ()))
+        self.made.clear()

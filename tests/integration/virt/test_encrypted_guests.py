@@ -11,7 +11,7 @@ import libvirt
 import msgspec
 import pytest
 
-from minova.errors import Conflict, HardwareNotOffered, HypervisorError, ImageUnacceptable, ServiceUnavailable
+from minova.errors import Conflict, DiskFull, HardwareNotOffered, HypervisorError, ImageUnacceptable, ServiceUnavailable
 from minova.hardware.guest.features import TPM_2_0
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
@@ -19,6 +19,7 @@ from minova.objects.guests.guest_secrets import SecretKind, TpmState
 from minova.objects.guests.local_disks import to_metadata
 from minova.objects.servers.states import PowerState
 from minova.virt.libvirt.guest_files import tpm_files
+from minova.virt.libvirt.storage import disk_images
 from tests.integration.virt.kept_secrets import KeptSecrets
 from tests.integration.virt.test_guest import instance, load, remove_all
 from tests.integration.virt.test_guest_hardware import DIVISION, Guest
@@ -145,6 +146,38 @@ def test_disks_are_made_encrypted_and_rebuilt_so(tmp_path: Path, libvirtd: Libvi
         assert not (tmp_path / "copy").exists()
         vm.driver.prepare_rescue(vm.instance, Image(id="r", disk_format="qcow2"), guest_image)
         assert read_with(vm.folder / "disk.rescue", "0" * 64).returncode
+
+
+def test_bug_failed_rebuild_leaves_a_guest_that_only_its_former_secrets_open(
+    tmp_path: Path, libvirtd: Libvirtd, guest_image: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise DiskFull("no space left")
+
+    of = flavor({**ENCRYPTED, **WITH_TPM}, swap=16)
+    with guest(tmp_path, libvirtd, guest_image, of) as (vm, kept):
+        vm.driver.power_off(vm.instance.uuid)
+        state, disks = state_of(vm), {path: path.stat().st_ino for path in disks_of(vm)}
+        assert state is not None
+        # Each fails between the new secrets and the new disks: the root disk is there under its temporary name.
+        for _ in range(2):
+            kept.set_aside()
+            with monkeypatch.context() as patched:
+                patched.setattr(disk_images, "formatted", full)
+                with pytest.raises(DiskFull):
+                    vm.driver.rebuild(vm.instance, guest_image)
+            assert {path: path.stat().st_ino for path in disks_of(vm)} == disks
+            assert state_of(vm) is not None
+            assert vm.driver.hard_reboot(vm.instance) is PowerState.RUNNING
+            vm.driver.power_off(vm.instance.uuid)
+        # This one has made its disks, and fails before it can say so.
+        kept.set_aside()
+        vm.driver.rebuild(vm.instance, guest_image)
+        assert not {path.stat().st_ino for path in disks_of(vm)} & {*disks.values()}
+        assert vm.driver.hard_reboot(vm.instance) is PowerState.RUNNING
+        vm.driver.power_off(vm.instance.uuid)
+        kept.set_aside()
+        assert vm.driver.hard_reboot(vm.instance) is PowerState.RUNNING
 
 
 @pytest.mark.skipif(os.environ.get("MINOVA_TABLE") != "all", reason="nightly: MINOVA_TABLE, it needs two boots")

@@ -22,6 +22,7 @@ from minova.virt.libvirt.networking.bridges import Bridges, interfaces_in
 from minova.virt.libvirt.networking.filters import PortFilters
 from minova.virt.libvirt.networking.networks import LocalNetworks
 from minova.virt.libvirt.settings import SYSTEM_URI, uri_of
+from minova.virt.libvirt.storage import disk_owner
 from minova.virt.libvirt.storage.disk_snapshots import DiskSnapshots
 from minova.virt.libvirt.storage.disks import Disks, DiskSettings
 from minova.virt.libvirt.xml.host_settings import HostSettings
@@ -36,7 +37,7 @@ class LibvirtBase:
         self._conf = conf
         self._host = Host(uri_of(conf))
         self._real: bool = conf.libvirt.virt_type != "test"
-        self._secrets = LibvirtSecrets()
+        self._secrets = LibvirtSecrets(lambda uuid: disk_owner.secrets_in_use(self._disks.folder(uuid)))
         self._disks = Disks(Path(conf.instances_path), DiskSettings.of(conf), self._disk_key)
         self._drives = ConfigDrives(conf)
         self._snapshots = DiskSnapshots(self._disks, lambda: int(conf.free_space_reserve_mb) << 20)

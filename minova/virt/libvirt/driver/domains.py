@@ -139,12 +139,22 @@ class LibvirtDomains(DomainDefinitions):
 
     def _make_disks(self, instance: Instance, base: Base, attempt: int, data: GuestData) -> None:
         """Make the disks of a defined domain anew, and with them its firmware variables and the state of its TPM: firmware and swtpm
-        make those of the new guest at its first start. They go first, so that new disks never boot with those of the former guest.
+        make those of the new guest at its first start. They go before the former disks do, so that new disks never boot with them.
 
-        What may refuse that comes before: the former guest then still has its TPM and its secrets.
+        What may refuse or fail comes before that: the former guest then still has its disks, its TPM and their secrets.
         """
         self._disks.require_room(instance, base)
-        passphrase = self._make_secrets(instance)
+        self._disks.make(
+            instance,
+            base,
+            self._ready().host,
+            attempt,
+            self._write_drive(instance, data),
+            self._make_secrets(instance),
+            partial(self._remove_firmware_state, instance),
+        )
+
+    def _remove_firmware_state(self, instance: Instance) -> None:
         with self._host.connection("Removing the firmware variables", domain_name(instance.uuid)) as connection:
             domain = self._own(connection, instance.uuid)
             xml = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
@@ -152,14 +162,13 @@ class LibvirtDomains(DomainDefinitions):
                 libvirt_files.remove(connection, VARIABLES, domain.name())
             if tpm_version_of(xml) is not None or tpm_files.may_be_there(instance.uuid):
                 tpm_files.remove(connection, instance.uuid)
-        self._disks.make(instance, base, self._ready().host, attempt, self._write_drive(instance, data), passphrase)
 
-    def _make_secrets(self, instance: Instance) -> str | None:
-        """Returns the passphrase of the new disks; None if they are not encrypted."""
+    def _make_secrets(self, instance: Instance) -> dict[SecretKind, str]:
+        """Returns the passphrases of the new disks and of the new TPM."""
         features = guest_features(instance.flavor, properties_of(instance))
         kinds = [SecretKind.DISKS] if self._disks.encrypts(instance) else []
         kinds += [SecretKind.TPM] if features.tpm_version is not None else []
-        return self._secrets.passphrases(instance.uuid, kinds, make=True).get(SecretKind.DISKS)
+        return self._secrets.passphrases(instance.uuid, kinds, make=True)
 
     def destroy(self, instance_uuid: str, row: RowHost = NO_ROW) -> None:
         with self._host.connection("Destroying", domain_name(instance_uuid)) as connection:

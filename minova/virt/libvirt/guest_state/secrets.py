@@ -1,7 +1,7 @@
 """Gives libvirt the secrets of a guest for as long as it needs them: while the guest starts, or until it has arrived."""
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,6 +11,8 @@ from minova.errors import GuestSecretMissing, HypervisorError
 from minova.objects.guests.guest_secrets import SecretKind
 from minova.virt.driver.secrets import SecretSource
 from minova.virt.libvirt.guest_files import tpm_files
+from minova.virt.libvirt.storage.disk_keys import mark_of
+from minova.virt.libvirt.storage.disk_owner import SecretsInUse
 from minova.virt.libvirt.xml.secrets_xml import kinds_of, secret_uuid, secret_xml
 
 LOG = logging.getLogger(__name__)
@@ -19,7 +21,9 @@ LOG = logging.getLogger(__name__)
 class LibvirtSecrets:
     """libvirt keeps these secrets in its memory alone, and shows them to no client."""
 
-    def __init__(self) -> None:
+    def __init__(self, in_use: Callable[[str], SecretsInUse]) -> None:
+        """`in_use`: returns which secrets encrypt what an instance has here."""
+        self._in_use = in_use
         self._source: SecretSource | None = None
 
     def use(self, source: SecretSource) -> None:
@@ -34,10 +38,16 @@ class LibvirtSecrets:
     def passphrases(
         self, instance_uuid: str, kinds: Collection[SecretKind], *, make: bool = False
     ) -> dict[SecretKind, str]:
-        """`make`: see `SecretSource`. Raises GuestSecretMissing if there is none."""
+        """Returns those of what is there. `make`: those of what is about to be made (see `SecretSource`). Raises GuestSecretMissing if
+        there is none.
+        """
         if not kinds:
             return {}
-        found = self.source.secrets_of(instance_uuid, kinds, make=make).passphrases
+        answer = self.source.secrets_of(instance_uuid, kinds, make=make)
+        found = dict(answer.passphrases)
+        if answer.former and not make:
+            in_use = self._in_use(instance_uuid)
+            found |= {kind: _chosen(found.get(kind), former, in_use, kind) for kind, former in answer.former.items()}
         if missing := {*kinds} - found.keys():
             raise GuestSecretMissing(
                 f"The database has no secret for the {' and '.join(sorted(missing))} of instance {instance_uuid}: it may be in a "
@@ -83,3 +93,10 @@ class LibvirtSecrets:
             except libvirt.libvirtError as error:
                 if error.get_error_code() not in {libvirt.VIR_ERR_NO_SECRET, libvirt.VIR_ERR_NO_SUPPORT}:
                     LOG.warning("libvirt may keep the %s secret of instance %s: %s", kind, instance_uuid, error)
+
+
+def _chosen(present: str | None, former: Sequence[str], in_use: SecretsInUse, kind: SecretKind) -> str:
+    """Returns the passphrase of what a rebuild has left. Without a mark it is the last former one, if nothing was replaced yet."""
+    known = [passphrase for passphrase in (present, *former) if passphrase is not None]
+    marked = [passphrase for passphrase in known if mark_of(passphrase) == in_use.marks.get(kind)]
+    return (marked or (known if in_use.replaced else list(former)))[0]

@@ -7,7 +7,7 @@ the file and its size before the renaming: it preallocates the file and gives QE
 import errno
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 import msgspec
@@ -59,6 +59,16 @@ def new_file(path: Path) -> Iterator[Path]:
         part.rename(path)
 
 
+NewFile = Callable[[Path], AbstractContextManager[Path]]
+
+
+@contextmanager
+def together() -> Iterator[NewFile]:
+    """Yields a `new_file` whose files are all renamed when the block ends, the last one first. After an error nothing is left of any."""
+    with ExitStack() as files:
+        yield lambda path: nullcontext(files.enter_context(new_file(path)))
+
+
 @contextmanager
 def _temporary(path: Path) -> Iterator[Path]:
     try:
@@ -74,6 +84,7 @@ def overlay(
     record_inode: Callable[[int], None],
     finish: Finish,
     passphrase: str | None = None,
+    new: NewFile = new_file,
 ) -> None:
     """Make a qcow2 disk on top of the base image. `record_inode` receives the inode of the disk before the renaming.
 
@@ -83,7 +94,7 @@ def overlay(
     if not base.path.is_file():
         raise HypervisorError(f"Base image {base.path} is missing")
     command = ["qemu-img", "create", "-q", "-u", "-f", QCOW2, "-F", base.disk_format, "-b", str(base.path)]
-    with new_file(path) as part:
+    with new(path) as part:
         _create(part, command, size, passphrase)
         finish(part, size)
         record_inode(part.stat().st_ino)
@@ -105,11 +116,13 @@ def _create(part: Path, command: list[str], size: int, passphrase: str | None) -
         )
 
 
-def raw_copy(path: Path, base: Base, size: int, record_inode: Callable[[int], None], finish: Finish) -> None:
+def raw_copy(
+    path: Path, base: Base, size: int, record_inode: Callable[[int], None], finish: Finish, new: NewFile = new_file
+) -> None:
     """Make a raw disk with the content of the base image, sparse where the image has no data. `record_inode`: see `overlay`."""
     if not base.path.is_file():
         raise HypervisorError(f"Base image {base.path} is missing")
-    with new_file(path) as part:
+    with new(path) as part:
         if base.disk_format == RAW:
             copy(base.path, part)
         else:
@@ -154,14 +167,21 @@ def _copy_range(reader: int, writer: int, count: int, at: int) -> int:
         return os.sendfile(writer, reader, at, count)
 
 
-def formatted(path: Path, disk: LocalDisk, name: str, finish: Finish, passphrase: str | None = None) -> None:
+def formatted(
+    path: Path,
+    disk: LocalDisk,
+    name: str,
+    finish: Finish,
+    passphrase: str | None = None,
+    new: NewFile = new_file,
+) -> None:
     """Make a raw file with a file system or swap area, or an encrypted qcow2 disk with it. The label of a file system is `ephemeral0`
     and so on.
     """
     size = disk.size_mb * units.Mi
     label = f"ephemeral{name.removeprefix('disk.eph')}"
     command = ["mkswap"] if disk.is_swap else [f"mkfs.{disk.guest_format}", "-q", "-F", "-L", label]
-    with new_file(path) as part:
+    with new(path) as part:
         if passphrase is None:
             _format(part, size, command)
         else:
@@ -186,8 +206,8 @@ def _encrypt(plain: Path, part: Path, size: int, passphrase: str) -> None:
         disk_keys.making(lambda: programs.convert(plain, part, command, limits, inherited=key.inherited))
 
 
-def written(path: Path, write: Callable[[Path], None], let_in: Callable[[Path], None]) -> None:
-    with new_file(path) as part:
+def written(path: Path, write: Callable[[Path], None], let_in: Callable[[Path], None], new: NewFile = new_file) -> None:
+    with new(path) as part:
         write(part)
         let_in(part)
 

@@ -4,6 +4,7 @@ The passphrase is in a file without a name, which only the program inherits: no 
 disk has it.
 """
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -50,6 +51,11 @@ class DiskKey(NamedTuple):
 
 
 PLAIN = DiskKey()
+
+
+def mark_of(passphrase: str) -> str:
+    """Returns what tells a passphrase from others, and nothing about it: it has 256 random bits."""
+    return hashlib.sha256(passphrase.encode()).hexdigest()[:16]
 
 
 @contextmanager

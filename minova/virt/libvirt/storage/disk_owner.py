@@ -33,10 +33,15 @@ PAUSE = 0.05
 
 
 class FormerDisk(msgspec.Struct, frozen=True, kw_only=True):
-    """A root disk that a new one will replace. `format` is None if no format was recorded for it."""
+    """A root disk that a new one will replace, together with the disks beside it. `format` is None if no format was recorded for it.
+
+    `formats`: of all disks; empty from releases that recorded that of the root disk alone. `secrets`: see `DiskOwner`.
+    """
 
     inode: int
     format: str | None
+    formats: dict[str, str] = {}
+    secrets: dict[str, str] = {}
 
 
 class FormerOwner(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +59,7 @@ class DiskOwner(msgspec.Struct, frozen=True, kw_only=True):
     `drive_is_cd`: whether the config drive was made as a CD.
     `former`: the root disk that existed when this one was begun.
     `addresses`: where the guest has its devices; None if that is not known.
+    `secrets`: {kind: mark} of the secrets with which disks and TPM were made (`disk_keys.mark_of`).
     `taken_from`: an evacuation has brought the server here, with its disks. They go back to this host if it fails.
     """
 
@@ -65,6 +71,14 @@ class DiskOwner(msgspec.Struct, frozen=True, kw_only=True):
     former: FormerDisk | None = None
     taken_from: FormerOwner | None = None
     addresses: PciAddresses | None = None
+    secrets: dict[str, str] = {}
+
+
+class SecretsInUse(msgspec.Struct, frozen=True, kw_only=True):
+    """Which secrets encrypt what is there. `marks`: see `DiskOwner.secrets`. `replaced`: a rebuild has not replaced it yet."""
+
+    marks: dict[str, str] = {}
+    replaced: bool = True
 
 
 _OWNER = Decoder(DiskOwner)
@@ -127,7 +141,9 @@ class OwnerFile:
         there = inode(self._folder / ROOT_DISK)
         if there is not None:
             formats = {} if owner is None else _formats_now(self._folder, owner)
-            entry = msgspec.structs.replace(entry, former=FormerDisk(inode=there, format=formats.get(ROOT_DISK)))
+            marks = {} if owner is None else _secrets_now(self._folder, owner).marks
+            former = FormerDisk(inode=there, format=formats.get(ROOT_DISK), formats=formats, secrets=marks)
+            entry = msgspec.structs.replace(entry, former=former)
         self.write(entry)
         return entry
 
@@ -216,11 +232,12 @@ def _formats_now(folder: Path, owner: DiskOwner) -> dict[str, str]:
     """
     if not _is_former(inode(folder / ROOT_DISK), owner):
         return owner.formats if _made(folder, owner) else {}
-    former = owner.former.format if owner.former is not None else None
-    formats = {name: written for name, written in owner.formats.items() if name != ROOT_DISK}
-    # The successor has this name until it is complete.
-    formats |= {f"{ROOT_DISK}.part": owner.formats[ROOT_DISK]} if ROOT_DISK in owner.formats else {}
-    return formats if former is None else {**formats, ROOT_DISK: former}
+    former = owner.former
+    assert former is not None
+    # Successors have these names until all of them are complete.
+    formats = {f"{name}.part": written for name, written in owner.formats.items()}
+    formats |= former.formats or {name: written for name, written in owner.formats.items() if name != ROOT_DISK}
+    return formats if former.format is None else {**formats, ROOT_DISK: former.format}
 
 
 def written_formats(folder: Path) -> dict[str, str]:
@@ -230,6 +247,17 @@ def written_formats(folder: Path) -> dict[str, str]:
     """
     owner = read(folder)
     return _formats_now(folder, owner) if owner is not None else {}
+
+
+def secrets_in_use(folder: Path) -> SecretsInUse:
+    owner = read(folder)
+    return SecretsInUse() if owner is None else _secrets_now(folder, owner)
+
+
+def _secrets_now(folder: Path, owner: DiskOwner) -> SecretsInUse:
+    if owner.former is not None and _is_former(inode(folder / ROOT_DISK), owner):
+        return SecretsInUse(marks=owner.former.secrets, replaced=False)
+    return SecretsInUse(marks=owner.secrets)
 
 
 def drive_is_cd(folder: Path) -> bool:

@@ -8,10 +8,11 @@ records which host owns the files if hosts share the folder.
 import logging
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -27,6 +28,7 @@ from minova.errors import (
 )
 from minova.hardware.guest.features import encrypts_disks
 from minova.objects.catalogue.image import Image
+from minova.objects.guests.guest_secrets import SecretKind
 from minova.objects.guests.local_disks import FORMATS, LocalDisk, local_disks
 from minova.objects.servers.disk_export import PciAddresses
 from minova.objects.servers.instance import Instance
@@ -36,7 +38,7 @@ from minova.virt.disk_space import disk_full, require_room
 from minova.virt.driver.domains import RowHost
 from minova.virt.libvirt.guest_files import console_logs, disk_formats, image_locks
 from minova.virt.libvirt.guest_files.qemu_access import QemuAccess, QemuUser, folders_above
-from minova.virt.libvirt.storage import boot_files, disk_images, disk_owner
+from minova.virt.libvirt.storage import boot_files, disk_images, disk_keys, disk_owner
 from minova.virt.libvirt.storage.disk_images import Base
 from minova.virt.libvirt.storage.disk_owner import DiskOwner, OwnerFile
 from minova.virt.libvirt.storage.guest_folders import OVERLAY, OVERLAY_RECORD, RESCUE_DISK, GuestFolders
@@ -212,12 +214,15 @@ class Disks(GuestFolders):
         host: str,
         attempt: int,
         write_drive: WriteDrive | None = None,
-        passphrase: str | None = None,
+        passphrases: Mapping[SecretKind, str] = MappingProxyType({}),
+        replaces: Callable[[], None] = lambda: None,
     ) -> None:
-        """Make every disk anew. `write_drive` writes the config drive, if the instance has one. `passphrase`: of encrypted disks.
+        """Make every disk anew. `write_drive` writes the config drive, if the instance has one. `passphrases`: of encrypted disks and of a
+        TPM. After a failure the former disks are there, all of them. `replaces` is called once nothing but the renaming is left to do.
 
         Raises StaleAttempt if a later attempt on another host has made them. Raises as `require_room`.
         """
+        passphrase = passphrases.get(SecretKind.DISKS)
         if passphrase is None and self.encrypts(instance):
             raise HypervisorError(f"There is no passphrase for the disks of instance {instance.uuid}")
         folder = self.folder(instance.uuid)
@@ -226,29 +231,33 @@ class Disks(GuestFolders):
         drive_is_cd = write_drive is None or write_drive.is_cd
         formats = {Path(disk.path).name: disk.driver_format for disk in self.plan(instance, drive_is_cd=drive_is_cd)}
         local, root_size = named_disks(instance), instance.flavor.root_gb * units.Gi or base.virtual_size
-        entry = DiskOwner(host=host, attempt=attempt, formats=formats, drive_is_cd=drive_is_cd)
+        marks = {str(kind): disk_keys.mark_of(passphrase) for kind, passphrase in passphrases.items()}
+        entry = DiskOwner(host=host, attempt=attempt, formats=formats, drive_is_cd=drive_is_cd, secrets=marks)
         with (
             disk_full(what),
             disk_owner.locked(folder, make=True) as owner,
         ):
             taken = owner.take(entry)
-            for name in (OVERLAY, OVERLAY_RECORD):  # they belong to the disk that is replaced
-                (folder / name).unlink(missing_ok=True)
             self.share(folder, base)
             record_inode = lambda disk: owner.write(msgspec.structs.replace(taken, disk=disk))  # noqa: E731
             root = folder / disk_owner.ROOT_DISK
-            if formats[root.name] == disk_formats.RAW:
-                disk_images.raw_copy(root, base, root_size, record_inode, self.finish)
-            else:
-                disk_images.overlay(root, base, root_size, record_inode, self.finish, passphrase)
+            with disk_images.together() as new:
+                # It is renamed last: until then the others are opened in the formats of their predecessors.
+                if formats[root.name] == disk_formats.RAW:
+                    disk_images.raw_copy(root, base, root_size, record_inode, self.finish, new)
+                else:
+                    disk_images.overlay(root, base, root_size, record_inode, self.finish, passphrase, new)
+                for name, disk in local.items():
+                    disk_images.formatted(folder / name, disk, name, self.finish, passphrase, new)
+                if instance.config_drive and write_drive is not None:
+                    disk_images.written(folder / DRIVE, write_drive.write, self._qemu.write, new)
+                self._make_boot_files(what, folder, instance.image, base.path)
+                replaces()
+                for name in (OVERLAY, OVERLAY_RECORD):  # they belong to the disk that is replaced
+                    (folder / name).unlink(missing_ok=True)
             if taken.former is not None:
                 # The inode of the former disk may belong to another file by now.
                 owner.write(msgspec.structs.replace(taken, disk=disk_owner.inode(root), former=None))
-            self._make_boot_files(what, folder, instance.image, base.path)
-            for name, disk in local.items():
-                disk_images.formatted(folder / name, disk, name, self.finish, passphrase)
-            if instance.config_drive and write_drive is not None:
-                disk_images.written(folder / DRIVE, write_drive.write, self._qemu.write)
 
     def make_boot_files(self, instance: Instance, image_path: Path | None) -> None:
         """Make the kernel and ramdisk of an instance that has come from another host. `image_path`: its image in the cache."""

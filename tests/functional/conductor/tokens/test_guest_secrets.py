@@ -5,8 +5,9 @@ from sqlalchemy import select
 
 from minova import errors
 from minova.db.models import GuestSecret, ProviderTrait
+from minova.db.servers import guest_secrets
 from minova.hardware.guest.features import NEED_SECRETS
-from minova.objects.guests.guest_secrets import GuestSecrets, SecretKind, TpmState
+from minova.objects.guests.guest_secrets import MAX_FORMER, GuestSecrets, SecretKind, TpmState
 from tests.functional.conductor.conductor_harness import CTX, ConductorHarness, inventories_of
 from tests.functional.scheduler.cloud import named
 
@@ -83,3 +84,22 @@ def test_without_a_key_hosts_offer_nothing_that_needs_secrets(
         assert names & {*traits} == {*offered, "HW_CPU_X86_AVX2"}
     with pytest.raises(errors.SecretsNotConfigured, match="key_file"):
         asked(harness, harness.active())
+
+
+def test_former_secrets_stay_until_a_rebuild_succeeds(with_key: ConductorHarness) -> None:
+    """However often it fails: the host knows which of them opens the disks that are there."""
+    uuid = with_key.active()
+    passphrases = []
+    for _ in range(MAX_FORMER + 2):
+        passphrases.append(asked(with_key, uuid).passphrases[SecretKind.DISKS])
+        with with_key.db.write() as session:
+            guest_secrets.set_aside(session, uuid)
+        # Before the host asks for new ones, the last former ones are those of the disks.
+        again = with_key.conductor.guest_secrets(CTX, host="a", instance_uuid=uuid, kinds=BOTH, make=False)
+        assert again.passphrases[SecretKind.DISKS] == passphrases[-1]
+    answer = asked(with_key, uuid)
+    assert answer.former[SecretKind.DISKS] == tuple(passphrases[: -MAX_FORMER - 1 : -1])
+    assert len({*answer.former[SecretKind.TPM], *passphrases, *answer.passphrases.values()}) == 2 * MAX_FORMER + 4
+    with with_key.db.write() as session:
+        guest_secrets.remove_former(session, uuid)
+    assert asked(with_key, uuid) == GuestSecrets(passphrases=answer.passphrases)
