@@ -67,6 +67,7 @@ def warm_up() -> None:
     """Imports large packages, which each fork then has. None of them knows minova, or chooses how threads work."""
     for name in (
         "alembic",
+        "anyio.pytest_plugin",
         "cryptography.x509",
         "falcon",
         "hypothesis",
@@ -74,7 +75,10 @@ def warm_up() -> None:
         "keystoneauth1",
         "numpy",
         "oslo_config.cfg",
+        "pytest_timeout",
+        "schemathesis.pytest.plugin",
         "sqlalchemy.orm",
+        "xdist.plugin",
     ):
         importlib.import_module(name)
 

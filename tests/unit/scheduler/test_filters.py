@@ -274,6 +274,12 @@ def test_rows_that_fail_alike_have_one_kind_of_reason(checks: list[Check], kind:
     assert verdict.kinds_of(np.array([0])) == [kind]
 
 
+def test_a_check_that_all_hosts_fail_leaves_none() -> None:
+    verdict = all_of([at_least("vcpus", 4, 2), at_least("vcpus", 4, 5)], 3)
+    assert verdict.passed.tolist() == [False] * 3
+    assert all_of([at_least("vcpus", 4, 2)], 3).passed.tolist() == [True] * 3
+
+
 def test_the_kind_of_a_reason_without_numbers_is_the_reason() -> None:
     verdict = Verdict(np.zeros(1, bool), lambda rows: ["the service is disabled: moving 3 racks"] * len(rows))
     assert verdict.kinds_of(np.array([0])) == ["the service is disabled: moving 3 racks"]
