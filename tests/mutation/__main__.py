@@ -25,23 +25,29 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
     parser.add_argument("rooms", metavar="ROOM", nargs="*", help=f"of {', '.join(ROOMS)}; all by default")
     parser.add_argument("--file", help="only modules whose path has this text")
+    parser.add_argument(
+        "--again", metavar="OUTPUT", help="only the survivors that an earlier run has written to this file"
+    )
     parser.add_argument("--sample", type=int, metavar="N", help="at most N mutants of each room, drawn by --seed")
     parser.add_argument("--seed", type=int, default=0, help="of the sample (%(default)s)")
     arguments = parser.parse_args()
     unknown = [name for name in arguments.rooms if name not in ROOMS]
     if unknown:
         parser.error(f"no such room: {', '.join(unknown)}; there are {', '.join(ROOMS)}")
+    again = None if arguments.again is None else Path(arguments.again).read_text()
     shares = [
-        share_of(name, ROOMS[name], chosen(ROOMS[name], arguments.file or "", arguments.sample, arguments.seed))
+        share_of(name, ROOMS[name], chosen(ROOMS[name], arguments.file or "", again, arguments.sample, arguments.seed))
         for name in arguments.rooms or ROOMS
     ]
     return 0 if min(shares) >= AIM else 1
 
 
-def chosen(room: Room, text: str, sample: int | None, seed: int) -> list[Mutant]:
+def chosen(room: Room, text: str, again: str | None, sample: int | None, seed: int) -> list[Mutant]:
     paths: Iterator[Path] = (path for path in room.files() if text in str(path.relative_to(ROOT)))
     known = equivalents.read()
     found = [mutant for path in paths for mutant in mutants_of(path, ROOT) if mutant.key not in known]
+    if again is not None:
+        found = [mutant for mutant in found if f"  {equivalents.line_of(mutant)}   line " in again]
     if sample is not None and sample < len(found):
         found = sorted(random.Random(seed).sample(found, sample))
     return found

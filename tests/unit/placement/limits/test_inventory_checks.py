@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minova.placement.limits.inventory_checks import capacity_checks, refusals
+from minova.placement.limits.inventory_checks import InventoryUsage, capacity_checks, refusals
 from minova.scheduler.hosts.table import INVENTORY_COLUMNS, InventoryColumns
 
 
@@ -35,6 +35,16 @@ def inventory_columns(**numbers: int) -> InventoryColumns:
             7,
             [],
         ),
+        ("the largest piece", {"max_unit": 8}, 8, 0, []),
+        ("the smallest piece", {"min_unit": 4}, 4, 0, []),
+        ("a piece of whole steps", {"step_size": 4}, 8, 0, []),
+        (
+            "one that the consumer changes is refused as a whole",
+            {"capacity": 8, "used": 7},
+            9,
+            7,
+            ["free VCPU 8 < requested 9 (capacity 8, used 0)"],
+        ),
         ("a piece may be too large", {"max_unit": 8}, 9, 0, ["max_unit of VCPU 8 < requested 9"]),
         ("a piece may be too small", {"min_unit": 4}, 3, 0, ["requested VCPU 3 < min_unit 4"]),
         ("a piece must be whole steps", {"step_size": 4}, 6, 0, ["requested VCPU 6 is no multiple of step_size 4"]),
@@ -56,6 +66,29 @@ def test_refusals_of_one_inventory(
 
 def test_a_class_that_the_provider_has_not_is_named() -> None:
     assert refusals({}, {"VGPU": 1}, {}) == ["no inventory of VGPU"]
+    assert refusals({}, {"VGPU": 0}, {}) == []
+
+
+def test_each_class_has_its_reasons() -> None:
+    full = {name: inventory_columns(used=100) for name in ("A", "C")}
+    assert refusals(full, {"A": 1, "B": 1, "C": 2}, {"A": 1}) == [
+        "no inventory of B",
+        "free C 0 < requested 2 (capacity 100, used 100)",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("amount", "takes"), [(2, False), (3, False), (4, True), (5, False), (8, True), (10, False), (12, False)]
+)
+def test_what_an_inventory_takes_in_one_piece(amount: int, takes: bool) -> None:
+    usage = InventoryUsage(capacity=10, used=2, min_unit=3, max_unit=11, step_size=4)
+    assert usage.takes(amount) is takes
+
+
+@pytest.mark.parametrize(("numbers", "takes"), [({}, True), ({"used": 3}, False), ({"max_unit": 7}, False)])
+def test_all_of_an_inventory_is_taken(numbers: dict[str, int], takes: bool) -> None:
+    whole = {"capacity": 10, "used": 2, "min_unit": 8, "max_unit": 8, "step_size": 8}
+    assert InventoryUsage(**whole | numbers).takes(8) is takes
 
 
 small = st.integers(0, 12)

@@ -65,3 +65,45 @@ def test_young_gaps_among_many_known_numbers_wait_until_all_are_asked_for() -> N
     assert ranges.known <= YOUNG_BUDGET
     assert len(ranges.pairs) <= MAX_RANGES
     assert ranges.pairs[-1][1] == 99_998
+
+
+def test_the_longest_stretches_of_known_numbers_are_left_out() -> None:
+    gaps, first = Gaps(), 1
+    for known in (5, 9, 1, 8, 7, 2, 6, 4, 3, 0):
+        gaps.add(first, first + 1, 0.0)
+        first += 2 + known
+    # Only the stretches of 1 and of 2 known numbers are asked for again.
+    pairs = [(1, 2), (8, 9), (19, 23), (32, 33), (41, 46), (53, 54), (59, 60), (64, 65)]
+    assert len(pairs) == MAX_RANGES
+    assert gaps.to_ask(0.0, every=True) == (pairs, 1 + 2)
+
+
+def test_a_gap_that_a_number_splits_keeps_its_age() -> None:
+    gaps = Gaps()
+    gaps.add(3, 6, 0.0)
+    gaps.add(9, 9, LIFETIME)
+    assert gaps.fill([2, 5, 7, 9]) == [5, 9]
+    assert gaps.to_ask(0.0, every=True) == ([(3, 4), (6, 6)], 0)
+    assert len(gaps) == 2
+    gaps.expire(LIFETIME)
+    assert len(gaps) == 0
+
+
+def test_a_gap_is_young_until_its_time_is_over() -> None:
+    gaps = gaps_of({3}, 0.0)
+    assert asked_for(gaps, YOUNG - 0.001, every=False) == {3}
+    assert asked_for(gaps, YOUNG, every=False) == set()
+
+
+def test_young_gaps_are_asked_for_with_the_known_numbers_of_the_budget_between_them() -> None:
+    def asked(*stretches: int) -> int:
+        gaps, number = Gaps(), 1
+        for stretch in (*stretches, 0):
+            gaps.add(number, number, 0.0)
+            number += stretch + 1
+        return sum(last - first + 1 for first, last in gaps.to_ask(0.0, every=False).pairs)
+
+    assert asked(YOUNG_BUDGET) == 2
+    assert asked(YOUNG_BUDGET + 1) == 1
+    assert asked(1, YOUNG_BUDGET - 1) == 3
+    assert asked(2, YOUNG_BUDGET - 1) == 2
