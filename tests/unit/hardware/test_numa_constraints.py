@@ -276,6 +276,8 @@ THREADS: list[tuple[dict[str, str], dict[str, str], str | None]] = [
     ({"trait:HW_CPU_HYPERTHREADING": "required"}, {}, "require"),
     ({"trait:HW_CPU_HYPERTHREADING": "forbidden"}, {}, "isolate"),
     ({"trait1:HW_CPU_HYPERTHREADING": "forbidden"}, {}, "isolate"),
+    ({"trait:HW_CPU_HYPERTHREADING": "required", "trait1:HW_CPU_HYPERTHREADING": "forbidden"}, {}, "require"),
+    ({"trait:HW_CPU_HYPERTHREADING": ""}, {}, None),
     ({}, {"trait:HW_CPU_HYPERTHREADING": "required"}, "require"),
     ({}, {"trait:HW_CPU_HYPERTHREADING": "forbidden"}, None),
 ]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from minova.scheduler.extensions import load_weighers
-from minova.scheduler.weights import Weigher, weigh
+from minova.scheduler.weights import Weigher, parts, weigh
 from tests.unit.scheduler.hosts import record, table_of
 from tests.unit.scheduler.requests import aggregates, options, per_host, request
 
@@ -80,6 +80,21 @@ def test_what_aggregates_may_say(sentence: str, metadata: tuple[dict[str, str], 
     table = table_of(record(1, aggregates=aggregates(*metadata)), record(2))
     weigher = named("RAMWeigher", ram_weight_multiplier=7.0)
     assert per_host(weigher.multipliers(table, np.arange(2)), 2) == [multiplier, 7.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "half"),
+    [
+        ("RAMWeigher", {"memory_mb_used": 16384}),
+        ("CPUWeigher", {"vcpus_used": 32}),
+        ("DiskWeigher", {"free_disk_mb": 256_000, "local_gb": 500}),
+        ("IoOpsWeigher", {"num_io_ops": 4}),
+    ],
+)
+def test_amounts_are_weighed_from_0_up(name: str, half: dict[str, Any]) -> None:
+    whole = {"num_io_ops": 8, "free_disk_mb": 512_000, "local_gb": 500}
+    table = table_of(record(1, **whole), record(2, **whole | half))
+    assert per_host(parts(named(name), table, np.arange(2), request()).normal, 2) == [1.0, 0.5]
 
 
 def test_a_multiplier_of_0_switches_a_weigher_off() -> None:
