@@ -101,8 +101,8 @@ def test_a_limit_of_the_class_that_is_set_later_does_not_override_the_projects_o
 
 
 def test_limits_of_one_project_are_changed_and_removed_one_by_one(db: Database) -> None:
-    for project in ("p", "q"):
-        db.run(lambda session, project=project: quotas.set_limits(session, project, {"cores": 8, "ram": 80}))
+    db.run(lambda session: quotas.set_limits(session, "p", {"cores": 8, "ram": 80}))
+    db.run(lambda session: quotas.set_limits(session, "q", {"cores": 8, "ram": 80}))
     db.run(lambda session: quotas.set_limits(session, "p", {"cores": 9}))
     assert [(limits(db, one)["cores"], limits(db, one)["ram"]) for one in ("p", "q")] == [(9, 80), (8, 80)]
     db.run(lambda session: quotas.remove_limits(session, "p", ["cores"]))
