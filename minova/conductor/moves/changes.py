@@ -2,7 +2,8 @@
 allocations of both sides change together.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -23,6 +24,7 @@ from minova.db import quotas
 from minova.db.models import Task
 from minova.db.servers import actions, instances, migrations, tasks
 from minova.objects.servers.failures import Failure
+from minova.objects.servers.instance import Instance
 from minova.objects.servers.migration import BEGUN, Hold, Migration
 from minova.objects.servers.moves import MigrationOrder, MoveMessage, MovePhase
 from minova.objects.servers.states import PowerState, State, TaskState, VmState
@@ -76,12 +78,40 @@ _TASK_STATE = {
 }
 
 
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A move that is about to enter a phase. `failure`: of the phase before. `changed`: fields of the plan."""
+
+    move: LockedMove
+    phase: MovePhase
+    failure: Failure | None = None
+    changed: Mapping[str, Any] = {}
+
+
+class _Entered(msgspec.Struct, frozen=True, kw_only=True):
+    """A move as it will be in its next phase."""
+
+    entry: Entry
+    plan: MovePlan
+    migration: Migration
+
+    @property
+    def move(self) -> LockedMove:
+        return self.entry.move
+
+    @property
+    def host(self) -> str | None:
+        return host_of(self.plan.phase, self.migration)
+
+
 class MoveChanges:
-    """Each method runs inside the transaction of its caller, which holds the locks of the move."""
+    """Each method runs inside the transaction of its caller, which holds the locks of the move.
+
+    `timeout`: the seconds of a phase, which begin anew with each sign of life of its host.
+    """
 
     def __init__(self, conf: cfg.ConfigOpts, worker: Worker) -> None:
         self._worker = worker
-        self._timeout = float(conf.conductor.action_timeout)
+        self.timeout = float(conf.conductor.action_timeout)
 
     # -- phases ----------------------------------------------------------------------------------------------------
 
@@ -89,28 +119,52 @@ class MoveChanges:
         self, session: Session, move: LockedMove, phase: MovePhase, failure: Failure | None = None, **changed: Any
     ) -> MoveMessage:
         """Returns the message to the host of the phase. `changed`: fields of the plan."""
+        (message,) = self.enter_all(session, [Entry(move=move, phase=phase, failure=failure, changed=changed)])
+        return message
+
+    def enter_all(self, session: Session, entries: Sequence[Entry]) -> list[MoveMessage]:
+        """As `enter`, for different moves, which share their statements. Returns their messages in the same order."""
+        if not entries:
+            return []
         at, now = self._worker.at(), self._worker.now()
-        plan = replace(move.plan, phase=phase, asks=1, waits="", **changed)
-        if failure is not None:
-            plan = replace(plan, failure=plan.failure or failure)
-        migration = self._migration_in(move.migration, plan)
-        self.end_event(session, move.task, failure)
-        if phase in _SWITCHES:
-            self._switch(session, move, migration)
-        elif phase is MovePhase.RESTORE and plan.reverting:
-            self._switch_back(session, move, migration, owed=plan.owed)
-        elif phase in _TASK_STATE:
-            self._step(session, move, _TASK_STATE[phase])
-        if phase in {MovePhase.EXPORT, MovePhase.PREPARE}:
+        entered = [self._entered(entry) for entry in entries]
+        self._change_instances(session, entered)
+        migrations.write_all(session, [one.migration for one in entered], at, now)
+        for one in entered:
+            notes = notices.of_step(one.move.plan, one.plan, one.migration, one.move.task.host, one.entry.failure)
+            _note(session, one.migration, notes)
+        self._change_events(session, entered)
+        tasks.change(
+            session,
+            [(one.move.task, _task_in(one)) for one in entered],
+            BACKOFF.first,
+            now,
+            deadline_in=self.timeout,
+        )
+        sides = ({one.migration.source_compute, one.migration.dest_compute} for one in entered)
+        announce_hosts(session, set().union(*sides), now)
+        return self._messages(session, [(one.migration, one.plan) for one in entered])
+
+    def _entered(self, entry: Entry) -> _Entered:
+        plan = replace(entry.move.plan, phase=entry.phase, asks=1, waits="", **entry.changed)
+        if entry.failure is not None:
+            plan = replace(plan, failure=plan.failure or entry.failure)
+        if entry.phase in {MovePhase.EXPORT, MovePhase.PREPARE}:
             plan = replace(plan, claimed=True)
-        migrations.write(session, migration, at, now)
-        _note(session, migration, notices.of_step(move.plan, plan, migration, move.task.host, failure))
-        host = host_of(phase, migration)
-        self._begin_event(session, move.task, _events(migration, plan).get(phase), host)
-        new = {"payload": msgspec.to_builtins(plan), "host": host, "node": _node(phase, migration)}
-        tasks.change(session, [(move.task, new)], BACKOFF.first, now, deadline_in=self._timeout)
-        announce_hosts(session, {migration.source_compute, migration.dest_compute}, now)
-        return self.message(session, migration, plan)
+        return _Entered(entry=entry, plan=plan, migration=self._migration_in(entry.move.migration, plan))
+
+    def _change_instances(self, session: Session, entered: Iterable[_Entered]) -> None:
+        steps: defaultdict[tuple[State, State], list[str]] = defaultdict(list)
+        for one in entered:
+            vm_state, before = one.move.instance.state
+            if one.plan.phase in _SWITCHES:
+                self._switch(session, one.move, one.migration)
+            elif one.plan.phase is MovePhase.RESTORE and one.plan.reverting:
+                self._switch_back(session, one.move, one.migration, owed=one.plan.owed)
+            elif one.plan.phase in _TASK_STATE:
+                steps[(vm_state, before), (vm_state, _TASK_STATE[one.plan.phase])].append(one.move.uuid)
+        for (state, after), uuids in steps.items():
+            instances.transition(session, uuids, [state], after, updated_at=self._worker.at())
 
     def ask_again(self, session: Session, move: LockedMove) -> MoveMessage:
         plan = replace(move.plan, asks=move.plan.asks + 1, waits="")
@@ -129,18 +183,18 @@ class MoveChanges:
             "node": migration.source_node,
         }
         pause = BACKOFF_OF_LOOKS.pause(plan.asks)
-        tasks.change(session, [(move.task, changed)], pause, self._worker.now(), deadline_in=self._timeout)
+        tasks.change(session, [(move.task, changed)], pause, self._worker.now(), deadline_in=self.timeout)
 
     def wait(self, session: Session, move: LockedMove, failure: Failure, pause: float = BACKOFF.longest) -> None:
         """The move waits for its host, which is asked again after so many seconds."""
         changed = {"payload": msgspec.to_builtins(_with_wait(session, move.task, move.plan, failure))}
-        tasks.change(session, [(move.task, changed)], pause, self._worker.now(), deadline_in=self._timeout)
+        tasks.change(session, [(move.task, changed)], pause, self._worker.now(), deadline_in=self.timeout)
 
     def give_time(self, session: Session, move: LockedMove) -> None:
         """The host works on it. Its time begins anew."""
         pause = BACKOFF.pause(move.plan.asks)
         changed = {"host": move.task.host}
-        tasks.change(session, [(move.task, changed)], pause, self._worker.now(), deadline_in=self._timeout)
+        tasks.change(session, [(move.task, changed)], pause, self._worker.now(), deadline_in=self.timeout)
 
     def order(self, session: Session, move: LockedMove, order: MigrationOrder) -> None:
         """The source learns it when it reports the progress."""
@@ -164,20 +218,13 @@ class MoveChanges:
         actions.end(session, [actions.begin(session, [row])[instance_uuid]], at)
 
     def message(self, session: Session, migration: Migration, plan: MovePlan) -> MoveMessage:
-        instance = instances.by_uuids(session, [migration.instance_uuid])[migration.instance_uuid]
-        host = host_of(plan.phase, migration)
-        return MoveMessage(
-            migration=migration,
-            instance=instance,
-            phase=plan.phase,
-            limits=plan.limits,
-            export=plan.export if plan.phase is MovePhase.IMPORT else None,
-            key=plan.key if plan.phase in _WITH_KEY else None,
-            live_source=plan.live_source if plan.phase in {MovePhase.CHECK, MovePhase.PREPARE} else None,
-            live_destination=plan.live_destination if plan.phase is MovePhase.MIGRATE else None,
-            block=plan.block,
-            availability_zone=zones_of_hosts(session).get(host or "", "") if instance.config_drive else "",
-        )
+        (message,) = self._messages(session, [(migration, plan)])
+        return message
+
+    def _messages(self, session: Session, moves: Sequence[tuple[Migration, MovePlan]]) -> list[MoveMessage]:
+        found = instances.by_uuids(session, [migration.instance_uuid for migration, _ in moves])
+        zones = zones_of_hosts(session) if any(instance.config_drive for instance in found.values()) else {}
+        return [_message(found[migration.instance_uuid], migration, plan, zones) for migration, plan in moves]
 
     def cleaning(self, session: Session, migration: Migration) -> MoveMessage | None:
         """Returns the request to remove what an ended move has left, or to end its guest; None: the instance is purged."""
@@ -202,10 +249,14 @@ class MoveChanges:
         """The row has the destination from now on, which has the whole copy; the source has reported that its guest is
         off.
         """
-        self._step(
+        vm_state, before = move.instance.state
+        after = BEGUN[migration.migration_type] if migration.is_live else TaskState.RESIZE_FINISH
+        instances.transition(
             session,
-            move,
-            BEGUN[migration.migration_type] if migration.is_live else TaskState.RESIZE_FINISH,
+            [move.uuid],
+            [(vm_state, before)],
+            (vm_state, after),
+            updated_at=self._worker.at(),
             host=migration.dest_compute,
             node=migration.dest_node,
             flavor=migration.new_flavor,
@@ -229,11 +280,6 @@ class MoveChanges:
             numa_topology=migration.old_numa_topology,
             attempt=migration.attempt,
         )
-
-    def _step(self, session: Session, move: LockedMove, task_state: TaskState, **values: Any) -> None:
-        vm_state, before = move.instance.state
-        after: State = (vm_state, task_state)
-        instances.transition(session, [move.uuid], [(vm_state, before)], after, updated_at=self._worker.at(), **values)
 
     # -- ends ------------------------------------------------------------------------------------------------------
 
@@ -319,10 +365,22 @@ class MoveChanges:
 
     # -- records ---------------------------------------------------------------------------------------------------
 
-    def _begin_event(self, session: Session, task: Task, event: str | None, host: str | None) -> None:
-        if event is not None and task.action_id is not None:
-            row = {"action_id": task.action_id, "host": host, "start_time": self._worker.at(), "event": event}
-            actions.begin_events(session, [row])
+    def _change_events(self, session: Session, entered: Iterable[_Entered]) -> None:
+        """Ends the events of the phases before, and begins those of the next ones."""
+        at = self._worker.at()
+        ended: defaultdict[Failure | None, list[int]] = defaultdict(list)
+        begun = []
+        for one in entered:
+            action_id = one.move.task.action_id
+            if action_id is None:
+                continue
+            ended[one.entry.failure].append(action_id)
+            if event := _events(one.migration, one.plan).get(one.plan.phase):
+                begun.append({"action_id": action_id, "host": one.host, "start_time": at, "event": event})
+        for failure, action_ids in ended.items():
+            actions.end_events(session, action_ids, at, error=failure)
+        if begun:
+            actions.begin_events(session, begun)
 
     def end_event(self, session: Session, task: Task, failure: Failure | None) -> None:
         if task.action_id is not None:
@@ -351,6 +409,27 @@ def _note(session: Session, migration: Migration, made: Iterable[MoveNotice]) ->
         kind, text = ("", "") if one.failure is None else (one.failure.kind, one.failure.details)
         flavor = migration.new_flavor if one.has_flavor else None
         note(session, one.event, [migration.instance_uuid], one.host, kind, text, flavor)
+
+
+def _task_in(one: _Entered) -> dict[str, Any]:
+    node = _node(one.plan.phase, one.migration)
+    return {"payload": msgspec.to_builtins(one.plan), "host": one.host, "node": node}
+
+
+def _message(instance: Instance, migration: Migration, plan: MovePlan, zones: Mapping[str, str]) -> MoveMessage:
+    host = host_of(plan.phase, migration)
+    return MoveMessage(
+        migration=migration,
+        instance=instance,
+        phase=plan.phase,
+        limits=plan.limits,
+        export=plan.export if plan.phase is MovePhase.IMPORT else None,
+        key=plan.key if plan.phase in _WITH_KEY else None,
+        live_source=plan.live_source if plan.phase in {MovePhase.CHECK, MovePhase.PREPARE} else None,
+        live_destination=plan.live_destination if plan.phase is MovePhase.MIGRATE else None,
+        block=plan.block,
+        availability_zone=zones.get(host or "", "") if instance.config_drive else "",
+    )
 
 
 def _node(phase: MovePhase, migration: Migration) -> str | None:

@@ -52,6 +52,8 @@ _AFTER_FAILURE: Mapping[MovePhase, MovePhase | MoveEnd] = {
     MovePhase.HALT: MoveEnd.LOST,
     MovePhase.CLOSE: MoveEnd.BROKEN,  # the source ends its guest later
 }
+# A host's phases of live migrations.
+PHASES = frozenset({*_NEXT, MovePhase.STAY, MovePhase.LOOK_THERE})
 # In these phases a host that cannot do its part is asked again.
 REPEATED = frozenset({MovePhase.LOOK, MovePhase.LOOK_THERE})
 STALLED = "PostCopyFailed"

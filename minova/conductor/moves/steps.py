@@ -5,6 +5,7 @@ the epoch of the task.
 """
 
 import logging
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,13 +18,14 @@ from minova.conductor.compute_messages import ComputeClient
 from minova.conductor.hosts.liveness import Hosts, Liveness
 from minova.conductor.moves import live_plan
 from minova.conductor.moves import plan as cold_plan
-from minova.conductor.moves.changes import BACKOFF_OF_LOOKS, MoveChanges
-from minova.conductor.moves.in_progress import LockedMove, lock
+from minova.conductor.moves.changes import BACKOFF_OF_LOOKS, Entry, MoveChanges
+from minova.conductor.moves.in_progress import LockedMove, began_lately, lock, lock_all
 from minova.conductor.moves.live_queue import LiveQueue
 from minova.conductor.moves.plan import Loss, MoveEnd, host_of
 from minova.conductor.moves.resolver import Side
 from minova.conductor.network.neutron.live_bindings import LiveBindings
 from minova.conductor.servers.locks import require_unlocked
+from minova.conductor.tasks.group_commit import GroupCommit
 from minova.conductor.tasks.pools import Kind
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext, service_context
@@ -50,6 +52,8 @@ LOG = logging.getLogger(__name__)
 replace = msgspec.structs.replace
 # Nova's names in the records.
 CANCEL, FORCE_COMPLETE = "live_migration_cancel", "live_migration_force_complete"
+# A host that begins a phase so many seconds after its time has begun needs no more time.
+FRESH = 5.0
 # The most requests in one round to remove what ended moves have left.
 LIMIT = 100
 WAITS = "The host does not answer. The move waits for it."
@@ -77,6 +81,16 @@ class Sent(NamedTuple):
     message: MoveMessage
 
 
+class _Report(NamedTuple):
+    """Of the end of a phase. `down`: the hosts that were down then."""
+
+    ctx: RequestContext
+    phase: PhaseKey
+    host: str
+    result: PhaseResult
+    down: frozenset[str]
+
+
 class MoveSteps(MovePhasesApi, MoveOrdersApi):
     def __init__(
         self,
@@ -95,12 +109,19 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         self._changes = changes
         self._queue = queue
         self._bindings = bindings
+        self._reports: GroupCommit[_Report, Sent | None] = GroupCommit(worker, self._write)
         # The id of the last migration that the last full round of `collect` has read.
         self._collected = 0
 
     # -- reports of hosts ------------------------------------------------------------------------------------------
 
     def begin_phase(self, ctx: RequestContext, phase: PhaseKey, host: str) -> None:
+        """Writes only if the time of the phase has to begin anew."""
+        with self._worker.db.read() as session:
+            since = self._worker.now() + (self._changes.timeout - FRESH)
+            if began_lately(session, phase, host, since):
+                return
+
         def work(session: Session) -> bool:
             move = lock(session, phase.instance_uuid)
             if move is not None and move.is_at(phase, host):
@@ -114,20 +135,57 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
             )
 
     def phase_ended(self, ctx: RequestContext, phase: PhaseKey, host: str, result: PhaseResult) -> None:
+        """Reports that arrive at the same time share a transaction."""
         down = self._liveness.down_hosts()
+        self._send(self._reports.run(_Report(ctx=ctx, phase=phase, host=host, result=result, down=down)))
+        if phase.phase in live_plan.PHASES:
+            self.let_in()
 
-        def work(session: Session) -> Sent | None:
-            move = lock(session, phase.instance_uuid)
-            if move is None or not move.is_at(phase, host):
-                self._pay(session, phase, host, result)
-                return None
-            if result.failure is not None:
-                failure = Failure(kind=result.kind, details=f"Host {host}: {result.failure}")
-                return self._fail(session, move, failure, down, result.power_state)
-            return self._succeed(session, move, result)
+    def _write(self, session: Session, reports: Sequence[_Report]) -> list[Sent | None]:
+        """Returns the message to send after each report."""
+        answers: list[Sent | None] = [None] * len(reports)
+        left = list(enumerate(reports))
+        while left:
+            # A later report on the same move meets what the earlier one has changed.
+            by_instance: dict[str, tuple[int, _Report]] = {}
+            for number, report in left:
+                by_instance.setdefault(report.phase.instance_uuid, (number, report))
+            left = [one for one in left if one not in by_instance.values()]
+            moves = lock_all(session, by_instance)
+            following = [self._follow(session, moves.get(uuid), report) for uuid, (_, report) in by_instance.items()]
+            for (number, _), sent in zip(by_instance.values(), self._enter(session, following), strict=True):
+                answers[number] = sent
+        return answers
 
-        self._send(self._worker.run(work))
-        self.let_in()
+    def _follow(self, session: Session, move: LockedMove | None, report: _Report) -> Entry | Sent | None:
+        phase, host, result = report.phase, report.host, report.result
+        if move is None or not move.is_at(phase, host):
+            self._pay(session, phase, host, result)
+            return None
+        if result.failure is not None:
+            failure = Failure(kind=result.kind, details=f"Host {host}: {result.failure}")
+            return self._fail(session, move, failure, report.down, result.power_state)
+        return self._succeed(session, move, result)
+
+    def _enter(self, session: Session, following: Sequence[Entry | Sent | None]) -> list[Sent | None]:
+        """Returns the message for each."""
+        entries = [one for one in following if isinstance(one, Entry)]
+        sent = iter(
+            [
+                self._sent(entry.move, message)
+                for entry, message in zip(entries, self._changes.enter_all(session, entries), strict=True)
+            ]
+        )
+        return [next(sent) if isinstance(one, Entry) else one for one in following]
+
+    def _run(self, work: Callable[[Session], Entry | Sent | None]) -> None:
+        """Runs one transaction, and sends its message."""
+
+        def entering(session: Session) -> Sent | None:
+            (sent,) = self._enter(session, [work(session)])
+            return sent
+
+        self._send(self._worker.run(entering))
 
     def migration_progress(
         self, ctx: RequestContext, phase: PhaseKey, host: str, progress: LiveProgress
@@ -145,7 +203,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
             raise errors.StaleAttempt(f"Migration {phase.migration_uuid} is not in progress on {host}")
         return order
 
-    def _succeed(self, session: Session, move: LockedMove, result: PhaseResult) -> Sent | None:
+    def _succeed(self, session: Session, move: LockedMove, result: PhaseResult) -> Entry | Sent | None:
         if move.plan.phase is MovePhase.LOOK_THERE:
             return self._decide(session, move, Side(report=result.guest))
         told = {"export": result.export, "live_source": result.live_source, "live_destination": result.live_destination}
@@ -158,7 +216,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
             following = live_plan.after_report(move.plan, result.guest)
         return self._go(session, move, following, None, result.power_state, **changed)
 
-    def _decide(self, session: Session, move: LockedMove, there: Side) -> Sent | None:
+    def _decide(self, session: Session, move: LockedMove, there: Side) -> Entry | None:
         """Carry out what both sides' reports of a live migration say."""
         following = live_plan.after_look(move.plan, move.migration, there)
         if following is None:
@@ -176,7 +234,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         failure: Failure,
         down: frozenset[str],
         power_state: PowerState | None = None,
-    ) -> Sent | None:
+    ) -> Entry | Sent | None:
         plan = move.plan
         LOG.warning("Move %s of instance %s in %s: %s", move.migration.uuid, move.uuid, plan.phase, failure.details)
         if plan.phase in _TRIED and failure.kind not in CAUSED_BY_REQUEST:
@@ -207,13 +265,13 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         failure: Failure | None,
         power_state: PowerState | None = None,
         **changed: Any,
-    ) -> Sent | None:
+    ) -> Entry | None:
+        """Returns the phase to enter; None: the move has ended."""
         if isinstance(following, MoveEnd):
             cleaned = move.plan.phase in {MovePhase.DISCARD, MovePhase.LEAVE} and failure is None
             self._changes.end(session, move, following, failure, power_state, unclean=not cleaned and _has_copy(move))
             return None
-        message = self._changes.enter(session, move, following, failure, **changed)
-        return self._sent(move, message)
+        return Entry(move=move, phase=following, failure=failure, changed=changed)
 
     # -- live migrations that wait for their turn ----------------------------------------------------------------------
 
@@ -235,13 +293,13 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         with self._worker.db.read() as session:
             waiting = self._queue.waiting(session)
         for instance_uuid in waiting:
-            self._send(self._worker.run(partial(self._let_in, instance_uuid=instance_uuid)))
+            self._run(partial(self._let_in, instance_uuid=instance_uuid))
 
-    def _let_in(self, session: Session, instance_uuid: str) -> Sent | None:
+    def _let_in(self, session: Session, instance_uuid: str) -> Entry | None:
         move = lock(session, instance_uuid)
         if move is None or move.plan.phase is not MovePhase.QUEUE or not self._queue.may_go(session, move.migration):
             return None
-        return self._sent(move, self._changes.enter(session, move, MovePhase.DESCRIBE))
+        return Entry(move=move, phase=MovePhase.DESCRIBE)
 
     def _next(self, session: Session, move: LockedMove, failure: Failure, down: frozenset[str]) -> Sent | None:
         """Move the allocation to the first alternate that is alive and has room. None: there is none."""
@@ -292,16 +350,16 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
         """Ask the host of the phase again, or go on without it if it is lost."""
         hosts = self._liveness.hosts()
 
-        def work(session: Session) -> Sent | None:
+        def work(session: Session) -> Entry | Sent | None:
             move = lock(session, instance_uuid)
             if move is None or (move.task.worker_id, move.task.epoch) != (self._worker.id, epoch):
                 return None
             return self._look_again(session, move, hosts)
 
-        self._send(self._worker.run(work))
+        self._run(work)
         self.let_in()
 
-    def _look_again(self, session: Session, move: LockedMove, hosts: Hosts) -> Sent | None:
+    def _look_again(self, session: Session, move: LockedMove, hosts: Hosts) -> Entry | Sent | None:
         if move.plan.phase is MovePhase.QUEUE:
             self._changes.give_time(session, move)
             return None
@@ -313,7 +371,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
             return self._fail(session, move, late, hosts.down)
         return self._sent(move, self._changes.ask_again(session, move))
 
-    def _without(self, session: Session, move: LockedMove, hosts: Hosts) -> Sent | None:
+    def _without(self, session: Session, move: LockedMove, hosts: Hosts) -> Entry | Sent | None:
         """The host of the phase is lost."""
         host = move.task.host or ""
         is_fenced = host in hosts.fenced or host not in hosts.known
@@ -340,7 +398,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
     def cancel_move(
         self, ctx: RequestContext, instance_uuid: str, migration_uuid: str, override_lock: bool = False
     ) -> None:
-        def work(session: Session) -> Sent | None:
+        def work(session: Session) -> Entry | Sent | None:
             move = self._ordered(session, ctx, instance_uuid, migration_uuid, override_lock, CANCEL)
             if move is None or move.plan.cancelled or move.plan.order is MigrationOrder.ABORT:
                 return None
@@ -355,7 +413,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
             told = replace(move, plan=replace(move.plan, cancelled=True))
             return self._go(session, told, _after_failure(move), failure)
 
-        self._send(self._worker.run(work))
+        self._run(work)
         self.let_in()
 
     def force_complete_migration(

@@ -46,8 +46,8 @@ UNSHELVING: tuple[State, ...] = tuple((VmState.SHELVED_OFFLOADED, step) for step
 
 def announce_hosts(session: Session, hosts: Iterable[str | None], now: ColumnElement[float]) -> None:
     """Report in the change feed that these hosts look different in host tables now."""
-    ids = [node_id for host in {*hosts} - {None} for node_id in services.node_ids(session, str(host))]
-    changes.append(session, ids, now)
+    known = {host for host in hosts if host is not None}
+    changes.append(session, services.node_ids(session, *known), now)
 
 
 def servers_quota(session: Session, instance: LockedInstance) -> dict[str, int]:

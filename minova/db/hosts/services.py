@@ -20,6 +20,7 @@ from minova.objects.hosts import service as objects
 _HEARTBEATS: Any = Heartbeat.__table__
 # Built once: every conductor runs it every few seconds.
 _LAST_SEEN = select(Heartbeat.service_id, Heartbeat.last_seen)
+_NODE_IDS = select(ComputeNode.id).where(in_list(ComputeNode.host))
 
 
 def find(session: Session, host: str, binary: str) -> Service | None:
@@ -104,9 +105,9 @@ def keys(session: Session) -> list[ServiceKey]:
     return [ServiceKey(*row) for row in session.execute(query)]
 
 
-def node_ids(session: Session, host: str) -> list[int]:
-    """Returns the ids of the compute nodes of a host."""
-    return list(session.scalars(select(ComputeNode.id).where(ComputeNode.host == host)))
+def node_ids(session: Session, *hosts: str) -> list[int]:
+    """Returns the ids of the compute nodes of these hosts."""
+    return list(session.scalars(_NODE_IDS, {"some": sorted(hosts)}))
 
 
 def lowest_versions(session: Session, down_time: float) -> dict[str, int]:

@@ -2,15 +2,16 @@
 
 from collections.abc import Iterable
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
-from sqlalchemy import ColumnElement, bindparam, exists, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Update, bindparam, exists, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from minova.db.clock import for_insert
 from minova.db.models import ComputeNode, Instance, Migration, Task
-from minova.db.sql import chunked
+from minova.db.sql import chunked, in_list
 from minova.objects.servers.live_migration import LiveProgress
 from minova.objects.servers.migration import ENDED, NOT_IN_PROGRESS, UNTOUCHED, Hold, MigrationType
 from minova.objects.servers.migration import Migration as MigrationObject
@@ -40,6 +41,15 @@ _IN_PROGRESS_ON = (
     )
     .order_by(Migration.id)
 )
+_TABLE: Any = Migration.__table__
+_LOCK = select(Migration.value).where(in_list(Migration.uuid)).order_by(Migration.id).with_for_update()
+
+
+# The database's clock is one expression, made once. Tests use a new expression for each moment.
+@lru_cache(16)
+def _update(now: ColumnElement[float]) -> Update:
+    written = {name: bindparam(f"b_{name}", type_=_TABLE.c[name].type) for name in (*_SEARCHED, "value", "updated_at")}
+    return update(_TABLE).where(_TABLE.c.uuid == bindparam("b_uuid")).values(changed_at=now, **written)
 
 
 def add(session: Session, migration: MigrationObject, at: datetime, now: ColumnElement[float]) -> None:
@@ -54,15 +64,29 @@ def find(session: Session, uuid: str) -> MigrationObject | None:
 
 def lock(session: Session, uuid: str) -> MigrationObject | None:
     """Locks the migration. Lock its instance first."""
-    return session.scalar(select(Migration.value).where(Migration.uuid == uuid).with_for_update())
+    return lock_all(session, [uuid]).get(uuid)
+
+
+def lock_all(session: Session, uuids: Iterable[str]) -> dict[str, MigrationObject]:
+    """Locks and returns the migrations by uuid. Lock their instances first."""
+    locked: dict[str, MigrationObject] = {}
+    for chunk in chunked(sorted(uuids)):
+        locked.update({one.uuid: one for one in session.scalars(_LOCK, {"some": chunk})})
+    return locked
 
 
 def write(session: Session, migration: MigrationObject, at: datetime, now: ColumnElement[float]) -> None:
     """Writes the migration to its locked row."""
-    changed = msgspec.structs.replace(migration, updated_at=at)
-    values = {**_columns(changed, at), "changed_at": now}
-    statement = update(Migration).where(Migration.uuid == migration.uuid).values(**values)
-    session.connection().execute(statement)
+    write_all(session, [migration], at, now)
+
+
+def write_all(session: Session, changed: Iterable[MigrationObject], at: datetime, now: ColumnElement[float]) -> None:
+    """Writes the migrations to their locked rows."""
+    rows = []
+    for migration in changed:
+        columns = _columns(msgspec.structs.replace(migration, updated_at=at), at)
+        rows.append({"b_uuid": migration.uuid, **{f"b_{name}": value for name, value in columns.items()}})
+    session.connection().execute(_update(now), rows if len(rows) > 1 else rows[0])
 
 
 def in_progress_on(session: Session, host: str, node: str) -> tuple[MigrationObject, ...]:
