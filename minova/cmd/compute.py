@@ -208,7 +208,7 @@ def make_manager(
         host, guarded, guarded_conductor, move_images, nodes, move_records, builder.vif_plug_waiter, ticks
     )
     phases = {**cold.phases(), **live.phases()}
-    moves = MoveRunner(host, guarded_conductor, builder.domains, phases, clock=ticks, repeat=repeat)
+    moves = MoveRunner(host, guarded_conductor, builder.domains, phases, cold.reported(), clock=ticks, repeat=repeat)
     guest_starts = GuestStarts(
         guarded,
         workers,

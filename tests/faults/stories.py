@@ -190,7 +190,6 @@ class Story:
             self.world.run(5.0)
             if not self.returned and not self._is_busy():
                 break
-        self.audit()
 
     def _is_busy(self) -> bool:
         with self.cloud.db.read() as session:
@@ -199,12 +198,6 @@ class Story:
                 or session.scalar(select(Instance.id).where(Instance.task_state.is_not(None))) is not None
                 or session.scalar(select(Migration.id).where(Migration.cleanup_host.is_not(None))) is not None
             )
-
-    def audit(self) -> None:
-        for host in self.cloud.hosts:
-            process = self.world.processes[host]
-            self.world.later(0.0, process, process.manager.update_available_resource)
-        self.world.run(1.0)
 
     def decide(self) -> None:
         """Each server that waits for it is confirmed or reverted, in turn."""

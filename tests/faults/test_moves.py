@@ -123,6 +123,33 @@ def test_a_move_is_confirmed_when_its_owner_does_not(tmp_path: Path) -> None:
         mover.cloud.world.close()
 
 
+def figures(mover: Mover) -> dict[str, tuple[int, int, dict[str, str]]]:
+    """By host what its row says: guests, guests at work, and the counters of servers."""
+    with mover.cloud.db.read() as session:
+        return {
+            node.host: (node.running_vms, node.current_workload, node.stats)
+            for node in session.scalars(select(ComputeNode))
+        }
+
+
+@pytest.mark.parametrize("kinds", [["migrate"], ["migrate", "revert_resize"], ["live_migrate"]])
+def test_bug_a_host_counts_a_guest_that_has_moved_away_until_its_audit(tmp_path: Path, kinds: list[str]) -> None:
+    mover = Mover(tmp_path, update_resources_interval=100_000)
+    try:
+        for kind in kinds:
+            mover.do(kind)
+        mover.world.run(5.0)
+        seen = figures(mover)
+        assert {host: figures[:2] for host, figures in seen.items()} == {
+            str(mover.row.host): (1, 0),
+            mover.other: (0, 0),
+        }
+        assert {name: int(count) for name, count in seen[mover.other][2].items() if int(count)} == {}
+        assert seen[str(mover.row.host)][2]["num_instances"] == "1"
+    finally:
+        mover.cloud.world.close()
+
+
 SMALLER = Flavor(flavorid="3", name="m3", vcpus=1, memory_mb=256, root_gb=1)
 
 

@@ -111,7 +111,7 @@ class LivePhases:
         migration = move.migration
         state = self._driver.arrive(move.instance, migration.attempt)
         node = migration.dest_node or ""
-        self._records.note(ctx, move.instance, migration, node)
+        self._records.note_settled(ctx, move.instance, migration, node)
         self._records.keep(move.instance, migration, node, state)
         try:
             self._vif_plug_waiter.bound(ctx, move.instance, migration.attempt, check)
@@ -151,7 +151,7 @@ class LivePhases:
         if migration.status == "migrating" and migration.old_vm_state is not VmState.PAUSED:
             self._driver.stay(uuid)
         ended = msgspec.structs.replace(migration, status="error")
-        self._records.note(ctx, move.instance, ended, migration.source_node)
+        self._records.note_settled(ctx, move.instance, ended, migration.source_node)
         return PhaseResult(power_state=self._driver.power_state(uuid))
 
 

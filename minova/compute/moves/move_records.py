@@ -7,6 +7,7 @@ from minova.compute.tracker.nodes import Nodes
 from minova.context import RequestContext
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.migration import Migration
+from minova.objects.servers.moves import MoveMessage
 from minova.objects.servers.states import PowerState, VmState
 from minova.objects.unexpected.guest_record import GuestRecord
 from minova.virt.driver import Driver
@@ -22,11 +23,20 @@ class MoveRecords:
     def note(self, ctx: RequestContext, instance: Instance, migration: Migration, node: str) -> None:
         self._nodes.tracker(node).note_move(ctx, instance, migration)
 
+    def note_settled(self, ctx: RequestContext, instance: Instance, migration: Migration, node: str) -> None:
+        """As `note`, where the move ends for this host with this phase: the instance counts as one at rest."""
+        self._nodes.tracker(node).note_move(ctx, instance, migration, _settled(instance, migration))
+
+    def note_left(self, ctx: RequestContext, move: MoveMessage) -> None:
+        """The row names the destination now. Here the migration holds what a revert needs."""
+        migration = msgspec.structs.replace(move.migration, has_switched=True)
+        gone = msgspec.structs.replace(move.instance, host=migration.dest_compute, node=migration.dest_node)
+        self.note(ctx, gone, migration, migration.source_node)
+
     def keep(self, instance: Instance, migration: Migration, node: str, state: PowerState) -> None:
         """So that a restored database can know the guest again. Its actions stay known on the same host."""
         known = self._records.of(instance.uuid) or GuestRecord(instance=instance, attempt=0, node=node)
-        vm_state = VmState.RESIZED if migration.switched and not migration.is_live else migration.old_vm_state
-        after = msgspec.structs.replace(instance, vm_state=vm_state, task_state=None, power_state=state)
+        after = msgspec.structs.replace(_settled(instance, migration), power_state=state)
         self._records.keep(
             msgspec.structs.replace(known, instance=after, attempt=migration.attempt, node=node, accepted=True)
         )
@@ -34,3 +44,8 @@ class MoveRecords:
     def remove(self, instance_uuid: str, row_host: str | None) -> None:
         self._driver.destroy(instance_uuid, RowHost(host=row_host))
         self._records.forget(instance_uuid)
+
+
+def _settled(instance: Instance, migration: Migration) -> Instance:
+    vm_state = VmState.RESIZED if migration.switched and not migration.is_live else migration.old_vm_state
+    return msgspec.structs.replace(instance, vm_state=vm_state, task_state=None)

@@ -38,6 +38,8 @@ class Check(Protocol):
 
 
 Phase = Callable[[RequestContext, MoveMessage, Check], PhaseResult]
+# Follows once a conductor has the report of a phase that has succeeded.
+Reported = Callable[[RequestContext, MoveMessage], None]
 # Seconds of a guest's shutdown after which `check` is called: less than `[conductor] action_timeout` by far.
 SIGN_OF_LIFE = 20.0
 # With these statuses the row's host has proven its own copy, so another copy may be removed even if it runs.
@@ -97,6 +99,9 @@ class ColdPhases:
             MovePhase.DISCARD: self._discard,
             MovePhase.LEAVE: self._leave,
         }
+
+    def reported(self) -> Mapping[MovePhase, Reported]:
+        return {MovePhase.RELEASE: self._records.note_left}
 
     # -- forward ---------------------------------------------------------------------------------------------------
 
@@ -168,7 +173,7 @@ class ColdPhases:
             return self._run(ctx, move, migration.source_node, check)
         if migration.old_vm_state is not VmState.STOPPED:
             self._driver.start(self._vif_plug_waiter.bound_if_lost(ctx, move.instance))
-        self._records.note(
+        self._records.note_settled(
             ctx, move.instance, msgspec.structs.replace(migration, status="error"), migration.source_node
         )
         return self._result(move.instance.uuid)
@@ -219,7 +224,7 @@ class ColdPhases:
         self._driver.define_moved(
             instance, node, migration.attempt, GuestData(availability_zone=move.availability_zone)
         )
-        self._records.note(ctx, move.instance, migration, node)
+        self._records.note_settled(ctx, move.instance, migration, node)
         state = self._power_on(ctx, instance, migration, check) if runs else PowerState.SHUTDOWN
         self._records.keep(move.instance, migration, node, state)
         return PhaseResult(power_state=state)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from minova import errors
 from minova.compute.conductor_retry import ConductorRetry
 from minova.compute.instances.domains import Domains
-from minova.compute.moves.phases import Phase
+from minova.compute.moves.phases import Phase, Reported
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.servers.failures import kind_of
@@ -52,7 +52,7 @@ class PhaseCheck:
 
 
 class MoveRunner:
-    """`clock` returns monotonic seconds."""
+    """`reported`: what follows on a phase once a conductor has its report. `clock` returns monotonic seconds."""
 
     def __init__(
         self,
@@ -60,6 +60,7 @@ class MoveRunner:
         conductor: ConductorApi,
         domains: Domains,
         phases: Mapping[MovePhase, Phase],
+        reported: Mapping[MovePhase, Reported],
         *,
         clock: Callable[[], float] = time.monotonic,
         repeat: ConductorRetry | None = None,
@@ -68,6 +69,7 @@ class MoveRunner:
         self._conductor = conductor
         self._domains = domains
         self._phases = phases
+        self._reported = reported
         self._clock = clock
         self._repeat = repeat or ConductorRetry()
         self._running: dict[str, PhaseCheck] = {}
@@ -86,6 +88,9 @@ class MoveRunner:
             finally:
                 del self._running[uuid]
             self._repeat("phase_ended", lambda: self._end(ctx, move, result), PATIENCE)
+            reported = self._reported.get(move.phase)
+            if reported is not None and result.failure is None:
+                reported(ctx, move)
 
     def cancel(self, instance_uuid: str) -> None:
         """Ends the phase of an instance that is to be removed."""

@@ -370,17 +370,19 @@ class ResourceTracker:
             ctx, lambda node_usage: steps.with_freed(steps.without_instance(node_usage, instance_uuid), instance_uuid)
         )
 
-    def note_move(self, ctx: RequestContext, instance: Instance, migration: Migration) -> None:
+    def note_move(
+        self, ctx: RequestContext, instance: Instance, migration: Migration, settled: Instance | None = None
+    ) -> None:
         """Record a step or the end of a move: confirmed, reverted or failed. `instance` and `migration` are as the
-        conductor has them now.
+        conductor has them now. `settled`: the instance as it will be once this host has reported.
         """
         place = (self._settings.host, self.nodename)
-        self._change(
-            ctx,
-            lambda node_usage: steps.after_migration_step(
-                node_usage, instance, migration, place, self._driver.overhead
-            ),
-        )
+
+        def change(node_usage: NodeUsage) -> NodeUsage:
+            after = steps.after_migration_step(node_usage, instance, migration, place, self._driver.overhead)
+            return after if settled is None else steps.with_updated_instance(after, settled)
+
+        self._change(ctx, change)
 
     def note(self, instance: Instance) -> None:
         """Record the new state of an instance held here. The next `save` writes the row."""
