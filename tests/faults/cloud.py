@@ -38,6 +38,7 @@ from minova.db.networks import ports
 from minova.db.recovery import cloud as records
 from minova.messaging.notifier import Notifier
 from minova.objects.actions.interfaces import DETACH_INTERFACE
+from minova.objects.actions.moves import RESIZE, MoveRequest
 from minova.objects.actions.table import BY_KIND
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.catalogue.image import Image
@@ -58,6 +59,7 @@ from tests.tables import make_tables
 
 LOG = logging.getLogger(__name__)
 FLAVOR = Flavor(flavorid="1", name="m1", vcpus=1, memory_mb=512, root_gb=1)
+LARGER = Flavor(flavorid="2", name="m2", vcpus=2, memory_mb=1024, root_gb=2)
 IMAGE = Image(id="5d3a1f9e-2a0b-4f8e-9d5c-0c7a8b1f2e11", name="i", status="active", disk_format="raw", size=0)
 SMALL = {
     "fake_vcpus": 2,
@@ -252,6 +254,8 @@ class Cloud:
             if kind == DETACH_INTERFACE.kind and not ports.of_instance(session, instance_uuid):
                 raise errors.PortNotFound(f"Instance {instance_uuid} has no interface.")
             arguments = interface_arguments(session, BY_KIND[kind], instance_uuid)
+        if kind == RESIZE.kind:
+            arguments = msgspec.to_builtins(MoveRequest(flavor=self.world.random.choice([FLAVOR, LARGER])))
         self.conductor.start_action(self._user(), instance_uuid=instance_uuid, action=kind, arguments=arguments)
 
     def turn_one(self, state: PowerState) -> None:

@@ -16,7 +16,6 @@ from tests.faults.cloud import Cloud
 from tests.faults.world import Faults
 
 PROMPT: dict[str, object] = {"conductor__worker_lease": 9, "conductor__task_interval": 2}
-LARGER = Flavor(flavorid="2", name="m2", vcpus=2, memory_mb=1024, root_gb=2)
 QUIET = 60.0
 
 

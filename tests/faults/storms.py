@@ -1,11 +1,12 @@
 """The kinds of fault, each a storm of its own: what may happen at every message and transaction, and what happens once."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
 
+from minova.objects.actions.moves import CONFIRM_RESIZE, LIVE_MIGRATE, MIGRATE, RESIZE, REVERT_RESIZE
 from minova.objects.actions.table import RUN_BY_HOSTS
 from minova.objects.servers.states import PowerState
 from tests.faults.cloud import CONTROLLERS, DELETE_PORT, Cloud
@@ -19,6 +20,8 @@ DOUBLE = 0.5
 LOOK = 60.0
 # Server actions that users ask for.
 KINDS = (*(action.kind for action in RUN_BY_HOSTS), DELETE_PORT)
+# What users ask for whose servers move.
+MOVES = (MIGRATE.kind, RESIZE.kind, LIVE_MIGRATE.kind, CONFIRM_RESIZE.kind, REVERT_RESIZE.kind)
 HOUR = 3600.0
 LONGER_THAN_A_BUILD = 250.0
 # An instance that is deleted is purged after so long in the storm of hosts that come back later.
@@ -37,10 +40,13 @@ class Storm(msgspec.Struct, frozen=True, kw_only=True):
     no_errors: bool = False
 
 
-def live(cloud: Cloud, storm: Storm, requests: int, double: float = DOUBLE) -> None:
+def live(
+    cloud: Cloud, storm: Storm, requests: int, double: float = DOUBLE, kinds: Sequence[str] = KINDS, acts: int = 2
+) -> None:
     """Users come and go while the storm lasts; then it is over and everybody who died comes back.
 
     `double`: the chance of a second delivery of each message.
+    `kinds`, `acts`: of the server actions that users ask for, and how many for each request for servers.
     """
     world = cloud.world
     world.run(30.0)
@@ -53,8 +59,8 @@ def live(cloud: Cloud, storm: Storm, requests: int, double: float = DOUBLE) -> N
         if world.random.random() < 0.3:
             state = world.random.choice([PowerState.SHUTDOWN, PowerState.CRASHED, PowerState.RUNNING])
             world.later(world.random.uniform(0, STORM * 1.2), None, partial(cloud.turn_one, state))
-        for _ in range(2):
-            kind = world.random.choice(KINDS)
+        for _ in range(acts):
+            kind = world.random.choice(kinds)
             world.later(world.random.uniform(0, STORM * 1.2), None, partial(cloud.act_on_one, kind))
     storm.events(cloud)
     world.run(storm.lasts)

@@ -11,7 +11,8 @@ from minova.db import quotas
 from minova.db.models import InstanceAction, Task
 from minova.objects.servers.states import PowerState
 from minova.virt.fake import FakeDriver
-from tests.faults.mover import LARGER, Mover
+from tests.faults.cloud import LARGER
+from tests.faults.mover import Mover
 from tests.faults.test_crash_table import state_of, wait_until
 from tests.faults.test_evacuation import (
     dead_host,

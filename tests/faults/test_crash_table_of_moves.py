@@ -15,8 +15,8 @@ import pytest
 from minova import errors
 from minova.context import RequestContext
 from minova.objects.servers.states import PowerState
-from tests.faults.cloud import CONTROLLERS, FLAVOR, Cloud
-from tests.faults.mover import LARGER, Mover
+from tests.faults.cloud import CONTROLLERS, FLAVOR, LARGER, Cloud
+from tests.faults.mover import Mover
 from tests.faults.test_crash_table import DOWN_FOR, RESTART_WITHIN, STABLE_WITHIN, Trap, unfinished
 from tests.faults.world import Process
 

@@ -11,8 +11,8 @@ from minova.db import quotas
 from minova.db.models import ComputeNode, Inventory, RequestSpecRow
 from minova.objects.catalogue.flavor import Flavor
 from minova.objects.servers.states import PowerState
-from tests.faults.cloud import CONTROLLERS, FLAVOR
-from tests.faults.mover import LARGER, Mover
+from tests.faults.cloud import CONTROLLERS, FLAVOR, LARGER
+from tests.faults.mover import Mover
 from tests.faults.test_evacuation import evacuate
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("fewer_renewals")]

@@ -11,7 +11,8 @@ from minova import errors
 from minova.context import RequestContext
 from minova.messaging.notifier import Notifier
 from tests.conformance.notification_samples import SAMPLES, require_payload
-from tests.faults.mover import LARGER, Mover
+from tests.faults.cloud import LARGER
+from tests.faults.mover import Mover
 from tests.unit.messaging.test_notifier import conf_of
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("fewer_renewals")]
