@@ -9,6 +9,7 @@ import logging
 import secrets
 import uuid
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -53,6 +54,7 @@ replace = msgspec.structs.replace
 SCHEDULE_WAIT = 60.0
 BACKOFF = Backoff(first=0.5, longest=5.0)
 FIRST_CLAIM = 1
+FIRST_EPOCH = 1
 _RESULT = "The result of the scheduling of a move"
 
 
@@ -73,6 +75,13 @@ class Question(NamedTuple):
 
     spec: RequestSpec
     claim_number: int
+
+
+class Begun(NamedTuple):
+    """A move whose task is written: its epoch, and its first question."""
+
+    epoch: int
+    question: Question
 
 
 class StartMoves:
@@ -132,10 +141,8 @@ class StartMoves:
 
     def begin(
         self, session: Session, ctx: RequestContext, locked: LockedInstance, action_id: int, wanted: Wanted
-    ) -> int:
-        """Writes the move of this idle instance. Returns the epoch of its task. Can lose the race of quotas. Raises
-        OverQuota.
-        """
+    ) -> Begun:
+        """Writes the move of this idle instance. Can lose the race of quotas. Raises OverQuota."""
         at, now = self._worker.at(), self._worker.now()
         instance = instances.by_uuids(session, [locked.uuid], networks=False)[locked.uuid]
         flavor = wanted.flavor or instance.flavor
@@ -169,7 +176,7 @@ class StartMoves:
         )
         number = claims.release(session, [locked.uuid], now).get(locked.uuid, FIRST_CLAIM)
         self._insert(session, ctx, locked, action_id, plan, number)
-        return 1
+        return Begun(FIRST_EPOCH, Question(self.spec(session, locked.uuid, wanted, migration.uuid), number))
 
     def _insert(
         self,
@@ -186,7 +193,7 @@ class StartMoves:
             "reservation_id": "",
             "action_id": action_id,
             "worker_id": self._worker.id,
-            "epoch": 1,
+            "epoch": FIRST_EPOCH,
             "step": TaskStep.MOVE.value,
             "attempt": 0,
             "claim_number": claim_number,
@@ -202,15 +209,19 @@ class StartMoves:
 
     # -- schedule --------------------------------------------------------------------------------------------------
 
-    def in_background(self, ctx: RequestContext, instance_uuid: str, epoch: int) -> None:
-        what = (instance_uuid, epoch)
-        self._worker.in_background(ctx, Kind.SCHEDULE, what, lambda: self.schedule(ctx, instance_uuid, epoch))
+    def in_background(self, ctx: RequestContext, instance_uuid: str, begun: Begun) -> None:
+        """Asks the first question, which belongs to this process alone."""
+        what = (instance_uuid, begun.epoch)
+        work = partial(self._ask, ctx, instance_uuid, begun.epoch, begun.question)
+        self._worker.in_background(ctx, Kind.SCHEDULE, what, work)
 
     def schedule(self, ctx: RequestContext, instance_uuid: str, epoch: int) -> None:
         """Ask a scheduler for the destination, with a claim number that was never used, and commit its answer."""
         question = self._persist(lambda session: self._question(session, instance_uuid, epoch))
-        if question is None:
-            return
+        if question is not None:
+            self._ask(ctx, instance_uuid, epoch, question)
+
+    def _ask(self, ctx: RequestContext, instance_uuid: str, epoch: int, question: Question) -> None:
         try:
             spec = self._groups.read_into(question.spec, instance_uuid)
             answer = self._scheduler.select_destinations(

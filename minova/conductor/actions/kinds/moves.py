@@ -16,7 +16,7 @@ from minova.conductor.actions.engine.in_progress import locked_instance
 from minova.conductor.actions.engine.kind import ActionKind, ActionRequest, parsed
 from minova.conductor.actions.engine.requests import ServerActions, require_allowed
 from minova.conductor.hosts.liveness import Liveness
-from minova.conductor.moves.start import StartMoves, Wanted
+from minova.conductor.moves.start import Begun, StartMoves, Wanted
 from minova.conductor.quotas import Quotas, refused
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext, service_context
@@ -89,7 +89,7 @@ class Move(_Begun):
         if not self._worker.run(lambda session: self._is_repeated(session, request)):
             self._require_host(request, wanted)
 
-        def write(session: Session, locked: LockedInstance, action_id: int) -> int:
+        def write(session: Session, locked: LockedInstance, action_id: int) -> Begun:
             if request.arguments.disk_config is not None:
                 kept = instances.system_metadata_of(session, locked.uuid)
                 changed = {"system_metadata": disk_config.changed(kept, request.arguments.disk_config)}
@@ -97,11 +97,11 @@ class Move(_Begun):
             return self._moves.begin(session, request.ctx, locked, action_id, wanted)
 
         try:
-            epoch = self._quotas.run(lambda session: self._begin(session, request, write))
+            begun = self._quotas.run(lambda session: self._begin(session, request, write))
         except OverQuota as error:
             raise refused(error) from None
-        if epoch is not None:
-            self._moves.in_background(request.ctx, request.instance_uuid, epoch)
+        if begun is not None:
+            self._moves.in_background(request.ctx, request.instance_uuid, begun)
         return True
 
     def _is_repeated(self, session: Session, request: ActionRequest) -> bool:
