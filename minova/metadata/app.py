@@ -32,6 +32,7 @@ class NotAllowed(errors.MinovaError):
 class Known(msgspec.Struct, frozen=True, kw_only=True):
     """The data of one guest."""
 
+    instance_uuid: str
     files: dict[str, bytes]
     password: str
 
@@ -81,7 +82,11 @@ class MetadataApp:
         return found
 
     def _known(self, caller: Hashable) -> Known:
-        return self._recent.get(caller, lambda: self._read(caller), errors.NotFound)
+        """Raises TooManyRequests if the guest, which may have several addresses, has none left."""
+        guest = self._recent.get(caller, lambda: self._read(caller), errors.NotFound)
+        if not self._rates.take(guest.instance_uuid):
+            raise TooManyRequests("Too many requests.")
+        return guest
 
     def _read(self, caller: Hashable) -> Known:
         guest = self._guests.read(caller)
@@ -90,20 +95,21 @@ class MetadataApp:
         except ValueError as error:
             LOG.warning("The metadata of instance %s cannot be made: %s", guest.instance.uuid, error)
             raise errors.MinovaError("The metadata cannot be made.") from error
-        return Known(files=files, password=guest.password)
+        return Known(instance_uuid=guest.instance.uuid, files=files, password=guest.password)
 
     def _password(self, environ: dict[str, Any], caller: Hashable) -> Document:
+        password = self._known(caller).password
         if environ["REQUEST_METHOD"] in READS:
-            return Document(content=self._known(caller).password.encode())
+            return Document(content=password.encode())
         if environ["REQUEST_METHOD"] != "POST":
             raise NotAllowed("A password is read, or left by POST.")
         content = environ["wsgi.input"].read(LONGEST_PASSWORD + 1)
         if len(content) > LONGEST_PASSWORD:
             raise errors.BadRequest("Request is too large.")
         try:
-            password = content.decode()
+            left = content.decode()
         except UnicodeDecodeError:
             raise errors.BadRequest("The password is no text.") from None
-        self._guests.leave_password(caller, password)
+        self._guests.leave_password(caller, left)
         self._recent.forget(caller)
         return Document(content=b"")

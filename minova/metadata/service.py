@@ -24,8 +24,9 @@ BINARY = "minova-metadata"
 # Seconds that an answer to a local guest is cached: another guest may get its address.
 LOCAL_SECONDS = 1.0
 THREADS = 8
-# The most connections of one guest: while the conductor is away, other guests still find threads.
-CONNECTIONS_OF_A_GUEST = 3
+# The most connections of one address, of one network, and of the host. Rules in the namespace of the network limit those of
+# one interface, which may have many addresses (minova/virt/namespaces/rules.py).
+CONNECTIONS_OF_AN_ADDRESS, CONNECTIONS_OF_A_NETWORK, CONNECTIONS = 3, 256, 2048
 # Seconds between two looks for networks that are new on this host.
 EVERY = 1.0
 LOG = logging.getLogger(__name__)
@@ -102,7 +103,12 @@ def local(conf: cfg.ConfigOpts, conductor: ConductorApi, networks: HostNetworks)
     """Returns the service for guests of this host on `local` networks. Raises InvalidConfiguration if the vendor data
     cannot be used.
     """
-    limits = msgspec.structs.replace(_LIMITS, connections=256, connections_per_address=CONNECTIONS_OF_A_GUEST)
+    limits = msgspec.structs.replace(
+        _LIMITS,
+        connections=CONNECTIONS,
+        connections_per_address=CONNECTIONS_OF_AN_ADDRESS,
+        connections_per_network=CONNECTIONS_OF_A_NETWORK,
+    )
     app = MetadataApp(LocalGuests(conductor, conf.host), _files(conf), LOCAL_SECONDS)
 
     def with_network(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:

@@ -18,6 +18,7 @@ from minova.virt.namespaces.kernel import within
 from minova.virt.namespaces.namespaces import Namespaces
 from minova.virt.namespaces.network import Host as NamespaceHost
 from minova.virt.namespaces.network import LocalNetwork, Subnet
+from minova.virt.namespaces.rules import CONNECTIONS_OF_A_PORT
 from tests.servers.veth_host import VethGuest, VethHost
 
 pytestmark = pytest.mark.timeout(120)
@@ -32,6 +33,29 @@ try:
         print(asked.recv(100).decode())
 except OSError as error:
     print(type(error).__name__)
+"""
+# Connects to the metadata service from each address, and prints how many connections are open together.
+HOLD = """
+import socket, sys
+held = []
+for address in sys.argv[3:]:
+    client = socket.socket()
+    client.settimeout(2)
+    client.bind((address, 0))
+    try:
+        client.connect((sys.argv[1], int(sys.argv[2])))
+        held.append(client)
+    except OSError:
+        pass
+print(len(held))
+"""
+# Connects so many times, one after the other, and prints what the service says.
+ASK_AGAIN = """
+import socket, sys
+for _ in range(int(sys.argv[3])):
+    with socket.create_connection((sys.argv[1], int(sys.argv[2])), 5) as client:
+        while said := client.recv(100):
+            print(said.decode())
 """
 # Sends a frame with a datagram: source and destination MAC and IP addresses, ports 5000 and 5001, or the other way round.
 FORGE = """
@@ -355,3 +379,24 @@ def test_bug_any_interface_is_tracked_as_a_bridge(host: VethHost, networks: Name
     with pytest.raises(ValueError, match="no bridge of"):
         networks.track(["brflat", "eth1"])
     assert "eth1" not in host.run("nft", "list", "ruleset")
+
+
+def test_bug_guest_with_many_addresses_held_all_connections_of_the_metadata_service(
+    host: VethHost, networks: Namespaces
+) -> None:
+    add(host, networks, OURS)
+    mine = [f"10.9.0.{number}" for number in range(10, 50)]
+    attacker = host.guest(OURS, OUR_MAC, f"{mine[0]}/24", RANGE.gateway)
+    for address in mine[1:]:
+        attacker.run("ip", "address", "add", f"{address}/24", "dev", "eth0")
+    other = host.guest(OURS, THEIR_MAC, "10.9.0.5/24", RANGE.gateway)
+    networks.enter(OURS, NamespaceHost(mac=OUR_MAC, address=mine[0], tap=attacker.tap))
+    networks.enter(OURS, NamespaceHost(mac=THEIR_MAC, address="10.9.0.5", tap=other.tap))
+    with networks.listener(OURS) as listening, _answering(listening, "metadata"):
+        assert set(attacker.python(ASK_AGAIN, ADDRESS, "80", "300").split()) == {"metadata"}, "one after the other"
+    with networks.listener(OURS):
+        assert int(attacker.python(HOLD, ADDRESS, "80", *mine)) == CONNECTIONS_OF_A_PORT
+        assert int(other.python(HOLD, ADDRESS, "80", "10.9.0.5")) == 1
+        # Another MAC address makes no other guest of it.
+        attacker.run("ip", "link", "set", "eth0", "address", "fa:16:3e:00:00:09")
+        assert int(attacker.python(HOLD, ADDRESS, "80", *mine[:2])) == 0

@@ -15,12 +15,15 @@ from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.metadata import service
 from minova.metadata.guests import NETWORK_ID, LocalGuest, LocalGuests
+from minova.metadata.recent import BURST
 from minova.objects.guests.guest_metadata import GuestMetadata
 from minova.virt.namespaces.network import LocalNetwork, Subnet
 from tests.cluster import wait_for
 from tests.fakes.host_networks import FakeHostNetworks
 from tests.functional.metadata.test_service import Served
 from tests.unit.virt.config_drive.test_contents import BASIC
+
+NETWORK, OTHER_NETWORK = str(uuid.uuid4()), str(uuid.uuid4())
 
 
 class Conductor:
@@ -54,18 +57,28 @@ def conductor() -> Iterator[Conductor]:
 
 
 @pytest.fixture
-def served(conductor: Conductor, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+def listeners(conductor: Conductor, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Served, Served]]:
+    """The service on two networks."""
     monkeypatch.setattr(service, "LocalGuests", Guests)
     conf = configuration.load([], "test", files=[])
-    listening = socket.create_server(("127.0.0.1", 0))
-    networks = FakeHostNetworks(lambda network_id: listening)
+    listening = {
+        network_id: socket.create_server(("127.0.0.1", 0), backlog=512) for network_id in (NETWORK, OTHER_NETWORK)
+    }
+    networks = FakeHostNetworks(listening.__getitem__)
     subnet = Subnet(cidr="10.1.0.0/24", gateway="10.1.0.1")
-    networks.ensure(LocalNetwork(network_id=str(uuid.uuid4()), subnets=(subnet,)))
+    for network_id in listening:
+        networks.ensure(LocalNetwork(network_id=network_id, subnets=(subnet,)))
     running = service.local(conf, cast(ConductorApi, conductor), networks)
     running.start()
-    yield Served(listening.getsockname()[1])
+    ports = [each.getsockname()[1] for each in listening.values()]
+    yield Served(ports[0]), Served(ports[1])
     conductor.go.set()
     running.stop()
+
+
+@pytest.fixture
+def served(listeners: tuple[Served, Served]) -> Served:
+    return listeners[0]
 
 
 def begin(served: Served, network: str, source: str) -> http.client.HTTPConnection:
@@ -88,3 +101,28 @@ def test_guest_with_many_addresses_keeps_no_guest_of_another_network_waiting(
     finally:
         for client in clients:
             client.close()
+
+
+def test_bug_slow_requests_of_one_network_took_all_connections_of_its_host(
+    listeners: tuple[Served, Served], conductor: Conductor
+) -> None:
+    busy, quiet = listeners
+    clients = [begin(busy, "busy", f"127.1.{number // 250}.{number % 250 + 1}") for number in range(300)]
+    try:
+        wait_for("all threads of its network", lambda: conductor.waiting >= service.THREADS)
+        with closing(begin(quiet, "quiet", "127.0.0.9")) as client:
+            assert client.getresponse().status == 200
+    finally:
+        conductor.go.set()
+        for client in clients:
+            client.close()
+
+
+def test_bug_each_address_of_a_guest_had_a_rate_of_its_own(served: Served) -> None:
+    statuses = set()
+    for number in range(int(BURST) * 3):
+        with closing(begin(served, "quiet", f"127.2.{number // 250}.{number % 250 + 1}")) as client:
+            statuses.add(client.getresponse().status)
+        if 429 in statuses:
+            break
+    assert statuses == {200, 429}

@@ -12,12 +12,13 @@ from minova.api.listener.places import Place
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Times in seconds, sizes in bytes. While the server itself does not read, no time counts.
 
-    `connections_per_address`: 0 means no limit.
+    `connections_per_address`, `connections_per_network`: 0 means no limit.
     `trusted_proxies`: not counted, because all their clients share one address.
     """
 
     connections: int = 2000
     connections_per_address: int = 256
+    connections_per_network: int = 0
     trusted_proxies: Sequence[Network] = ()
     handshake: float = 10.0
     first_byte: float = 20.0
@@ -48,9 +49,10 @@ class Lease:
     `place`: of its current request, if that needs one.
     """
 
-    def __init__(self, admission: "Admission", address: str | None) -> None:
+    def __init__(self, admission: "Admission", address: str | None, network: str) -> None:
         self._admission = admission
         self.address = address
+        self.network = network
         self.evict: Callable[[], None] = lambda: None
         self.refuse: Callable[[int, str], None] = lambda status, text: None
         self.is_sending: Callable[[], bool] = lambda: False
@@ -68,12 +70,13 @@ class Lease:
 
 
 class Admission:
-    """Counts connections, in total and by address. For one thread only."""
+    """Counts connections, in total, by address, and by the network whose listener accepted them. For one thread only."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._leases: set[Lease] = set()
         self._by_address: Counter[str] = Counter()
+        self._by_network: Counter[str] = Counter()
         # Waiting connections, the longest waiting first.
         self._waiting: OrderedDict[Lease, None] = OrderedDict()
 
@@ -81,17 +84,27 @@ class Admission:
         return len(self._leases)
 
     def admit(self, peer: str, network: str = "") -> Lease | None:
-        """Returns None if there is no room. If all connections are taken, or all of this address, the one of them that has
-        waited longest for a request is closed. `network`: in which the address is meant.
+        """Returns None if there is no room. If all connections are taken, or all of this address or network, the one of
+        them that has waited longest for a request is closed. `network`: in which the address is meant.
         """
-        limit = self._limits.connections_per_address
-        counted = None if in_networks(peer, self._limits.trusted_proxies) else network + network_of(peer)
-        if counted is not None and limit and self._by_address[counted] >= limit and not self._make_room(counted):
+        limits = self._limits
+        counted = None if in_networks(peer, limits.trusted_proxies) else network + network_of(peer)
+        bounds: list[tuple[int, int, Callable[[Lease], bool]]] = [
+            (len(self._leases), limits.connections, lambda lease: True)
+        ]
+        if network and limits.connections_per_network:
+            of_network = self._by_network[network]
+            bounds.append((of_network, limits.connections_per_network, lambda lease: lease.network == network))
+        if counted is not None and limits.connections_per_address:
+            of_address = self._by_address[counted]
+            bounds.append((of_address, limits.connections_per_address, lambda lease: lease.address == counted))
+        # The narrowest bound first: the connection that it closes counts in the wider ones as well.
+        full = next((is_counted for taken, most, is_counted in reversed(bounds) if taken >= most), None)
+        if full is not None and not self._make_room(full):
             return None
-        if len(self._leases) >= self._limits.connections and not self._make_room():
-            return None
-        lease = Lease(self, counted)
+        lease = Lease(self, counted, network)
         self._leases.add(lease)
+        self._by_network[network] += 1
         if counted is not None:
             self._by_address[counted] += 1
         self.mark(lease, waiting=True)
@@ -109,16 +122,21 @@ class Admission:
             return
         self._leases.remove(lease)
         self._waiting.pop(lease, None)
+        _take_one(self._by_network, lease.network)
         if lease.address is not None:
-            self._by_address[lease.address] -= 1
-            if not self._by_address[lease.address]:
-                del self._by_address[lease.address]
+            _take_one(self._by_address, lease.address)
 
-    def _make_room(self, address: str | None = None) -> bool:
-        """Closes the connection, of this address if one is given, that has waited longest. Returns whether there was one."""
+    def _make_room(self, is_counted: Callable[[Lease], bool]) -> bool:
+        """Closes the one of these connections that has waited longest. Returns whether there was one."""
         for lease in self._waiting:
-            if address in (None, lease.address) and not lease.is_sending():
+            if is_counted(lease) and not lease.is_sending():
                 self.release(lease)
                 lease.evict()
                 return True
         return False
+
+
+def _take_one(counts: Counter[str], key: str) -> None:
+    counts[key] -= 1
+    if not counts[key]:
+        del counts[key]

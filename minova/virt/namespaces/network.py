@@ -137,6 +137,10 @@ class LocalNetwork(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(each for each in self.subnets if each.version == 6)
 
     @property
+    def has_dhcp4(self) -> bool:
+        return any(each.dhcp and not each.mode for each in self.subnets)
+
+    @property
     def addresses_inside(self) -> tuple[str, ...]:
         """Returns the addresses of the namespace on the link of the guests, with their prefixes; without the link-local one.
 
@@ -178,6 +182,11 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     index: int
     mac: str
     hosts: tuple[Host, ...] = ()
+
+    @property
+    def taps(self) -> list[str]:
+        """Returns the devices of guests, as far as they are known."""
+        return [host.tap for host in self.hosts if host.tap]
 
     @property
     def host_end(self) -> str:

@@ -12,6 +12,8 @@ from minova.virt.namespaces.network import GUESTS, HOST, LINK, UPLINK, Host, Loc
 from minova.virt.namespaces.network import PORT as INTO_BRIDGE
 
 TABLE = "minova"
+# The most connections that one interface has to the metadata service, whatever its addresses. More are refused.
+CONNECTIONS_OF_A_PORT = 32
 _LINK_LOCAL = "169.254.0.0/16"
 
 
@@ -23,13 +25,16 @@ def of_network(record: Record) -> str:
     servers = [*gateways, *([ADDRESS] if network.linked else [])]
     host = f"iifname {HOST} ip saddr {record.host_end}"
     incoming = ["iifname lo accept", "ct state established,related accept"]
+    askers = "set askers { type ether_addr; flags dynamic; size 65535; }"
     if every:
         guest = f"iifname {GUESTS} ip saddr {_set(every)}"
+        asks = f"{guest} ip daddr {ADDRESS} tcp dport {PORT}"
+        too_many = f"add @askers {{ ether saddr ct count over {CONNECTIONS_OF_A_PORT} }} reject with tcp reset"
         incoming += [
             f"iifname {GUESTS} udp sport 68 udp dport 67 accept",
             f"{guest} ip daddr {_set(servers)} meta l4proto {{ tcp, udp }} th dport 53 accept",
             f"{guest} ip daddr {_set(servers)} icmp type echo-request accept",
-            *([f"{guest} ip daddr {ADDRESS} tcp dport {PORT} accept"] if network.metadata else []),
+            *([f"{asks} ct state new {too_many}", f"{asks} accept"] if network.metadata else []),
         ]
     if network.six:
         incoming += _incoming6(network)
@@ -44,6 +49,7 @@ def of_network(record: Record) -> str:
     translated = [f"oifname {HOST} masquerade", f"iifname {HOST} oifname {GUESTS} masquerade"]
     return _table(
         "inet",
+        askers,
         _chain("input", "filter hook input priority filter; policy drop;", incoming),
         _chain("forward", "filter hook forward priority filter; policy drop;", forwarded),
         _chain("postrouting", "nat hook postrouting priority srcnat;", translated),
@@ -108,56 +114,74 @@ def of_host(records: Iterable[Record], zones: Mapping[str, int]) -> str:
 
 def of_bridges(records: Iterable[Record]) -> str:
     """Returns what may pass bridges: the guests of this host get answers of DHCP, and advertisements, from the namespace of
-    their network alone, and ask it for DHCP as themselves. On a bridge of the host the namespace reaches guests of its network, and nothing else reaches
-    it: neither the host, nor the physical network.
+    their network alone, and ask it for DHCP and for metadata as themselves. On a bridge of the host the namespace reaches
+    guests of its network, and nothing else reaches it: neither the host, nor the physical network.
     """
     records = sorted(records, key=lambda record: record.index)
-    own = f'iifname != "{INTO_BRIDGE}*"'  # of a bridge, only the namespace of its network has such a port
     forwarded: list[str] = []
     four: list[str] = []
     six: list[str] = []
     hidden: list[str] = []
     clients: list[str] = []
     clients6: list[str] = []
+    askers: list[str] = []
     for record in records:
-        network, taps = record.network, [host.tap for host in record.hosts if host.tap]
-        if any(subnet.dhcp and not subnet.mode for subnet in network.subnets):
+        network, taps = record.network, record.taps
+        if network.has_dhcp4:
             four += taps
             clients += map(_client, record.hosts)
         if network.six:
             six += taps
             clients6 += map(_client6, record.hosts)
+        askers += _askers(record)
         if network.over:
             hidden.append(network.port)
             forwarded += _around(network.port, taps)
-    if four:
-        forwarded.append(f"{own} oifname {_names(four)} udp sport 67 udp dport 68 drop")
+    forwarded += _foreign_answers(four, six)
     if clients:
         forwarded.append(f'oifname "{INTO_BRIDGE}*" udp dport 67 jump clients')
     if clients6:
         # A first fragment may end before the ports.
         forwarded.append(f'oifname "{INTO_BRIDGE}*" exthdr frag exists drop')
         forwarded.append(f'oifname "{INTO_BRIDGE}*" udp dport 547 jump clients6')
-    if six:
-        forwarded.append(f"{own} oifname {_names(six)} icmpv6 type {{ nd-router-advert, nd-redirect }} drop")
-        forwarded.append(f"{own} oifname {_names(six)} udp sport 547 udp dport 546 drop")
+    if askers:
+        forwarded.append(f'oifname "{INTO_BRIDGE}*" ip daddr {ADDRESS} jump askers')
     if not forwarded:
         return f"table bridge {TABLE}\ndelete table bridge {TABLE}\n"
-    ways = [("input", "iifname"), ("output", "oifname")]
     return _table(
         "bridge",
         "\n".join(["chain clients {", *clients, "drop", "}"]),
         "\n".join(["chain clients6 {", *clients6, "drop", "}"]),
+        "\n".join(["chain askers {", *askers, "}"]),
         _chain("forward", "filter hook forward priority filter - 10; policy accept;", forwarded),
-        *(
-            _chain(
-                hook,
-                f"filter hook {hook} priority filter - 10; policy accept;",
-                [f"{side} {_names(hidden)} drop"] if hidden else [],
-            )
-            for hook, side in ways
-        ),
+        *(_apart(hook, side, hidden) for hook, side in (("input", "iifname"), ("output", "oifname"))),
     )
+
+
+def _foreign_answers(four: Sequence[str], six: Sequence[str]) -> Iterator[str]:
+    """Yields what drops answers of DHCP and advertisements to these guests that are not from the namespace of their network."""
+    others = f'iifname != "{INTO_BRIDGE}*"'  # of a bridge, only the namespace of its network has such a port
+    if four:
+        yield f"{others} oifname {_names(four)} udp sport 67 udp dport 68 drop"
+    if six:
+        yield f"{others} oifname {_names(six)} icmpv6 type {{ nd-router-advert, nd-redirect }} drop"
+        yield f"{others} oifname {_names(six)} udp sport 547 udp dport 546 drop"
+
+
+def _apart(hook: str, side: str, ports: Sequence[str]) -> str:
+    """Returns the chain that keeps ports on bridges of the host apart from the host itself."""
+    rules = [f"{side} {_names(ports)} drop"] if ports else []
+    return _chain(hook, f"filter hook {hook} priority filter - 10; policy accept;", rules)
+
+
+def _askers(record: Record) -> Iterator[str]:
+    """Yields what lets no guest ask for metadata from the MAC address of another interface: its connections are counted by
+    it.
+    """
+    if record.network.metadata:
+        for host in record.hosts:
+            if host.tap:
+                yield f'iifname "{host.tap}" ether saddr != {host.mac} drop'
 
 
 def _client(host: Host) -> str:

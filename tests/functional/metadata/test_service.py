@@ -196,7 +196,7 @@ def test_guest_that_closes_its_half_after_its_request_is_answered(local: Served)
 def test_one_address_has_so_many_connections(local: Served) -> None:
     held = [
         socket.create_connection(("127.0.0.1", local.port), 30, (HOLDER, 0))
-        for _ in range(service.CONNECTIONS_OF_A_GUEST)
+        for _ in range(service.CONNECTIONS_OF_AN_ADDRESS)
     ]
     with socket.create_connection(("127.0.0.1", local.port), 30, (HOLDER, 0)) as beyond:
         beyond.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
