@@ -32,6 +32,9 @@ class FakeHostNetworks:
             else msgspec.structs.replace(old, network=network)
         )
 
+    def make_protocol_sets(self, numbers: Collection[int]) -> None:
+        """Does nothing."""
+
     def enter(self, network_id: str, host: Host) -> None:
         require_host(host)
         if network_id in self.made:

@@ -103,7 +103,7 @@ def wire(server: Libvirtd) -> Iterator[Wire]:
     with VethHost(str(server.pid)) as host, libvirt.open(server.uri) as connection:
         host.bridge("", "brlan")
         outside = host.guest("", OUTSIDE, bridge="brlan", tap="uplink")
-        filters, guests, bindings = PortFilters(), [], []
+        filters, guests, bindings = PortFilters(lambda numbers: None), [], []
         for each in (unsecured, secured):
             guests.append(host.guest("", each.mac_address, bridge="brlan", tap=tap_name(each.port_id)))
             filters.define(connection, [each])

@@ -20,29 +20,63 @@ NUMBERS = {
     "132": "sctp",
     "136": "udplite",
 }
-_OTHER_NAMES = {"ipv6-icmp": "icmpv6", "any": None, "": None}
+# Neutron's names of protocols for which libvirt's filters have no element, and of any.
+OTHER_NUMBERS = {
+    "egp": 8,
+    "dccp": 33,
+    "gre": 47,
+    "ipip": 4,
+    "ipv6-encap": 41,
+    "ipv6-frag": 44,
+    "ipv6-nonxt": 59,
+    "ipv6-opts": 60,
+    "ipv6-route": 43,
+    "ospf": 89,
+    "pgm": 113,
+    "rsvp": 46,
+    "vrrp": 112,
+}
+_OF_NUMBERS = NUMBERS | {str(number): name for name, number in OTHER_NUMBERS.items()}
+_OTHER_NAMES = {"ipv6-icmp": "icmpv6", "any": None, "0": None, "": None}
+LARGEST = 255
 MAX_PORT, MAX_ICMP = 65535, 255
 
 
 def canonical_protocol(value: str | int | None, ethertype: str) -> str | None:
-    """Returns a name of PROTOCOLS; None: any. Raises BadRequest."""
+    """Returns a name of PROTOCOLS or OTHER_NUMBERS, or a number from 1 to 255 without a name; None: any. Raises BadRequest."""
     text = "" if value is None else str(value).lower()
     if text in _OTHER_NAMES:
         name = _OTHER_NAMES[text]
     else:
-        name = NUMBERS.get(text, text)
-        if name not in PROTOCOLS:
-            served = ", ".join(PROTOCOLS)
-            raise _invalid(
-                "protocol", f"'{text[:64]}' is none of {served}, or their numbers: libvirt filters no others"
-            )
+        name = _named(text, ethertype)
+        if name not in PROTOCOLS and number_of(name) is None:
+            known = ", ".join([*PROTOCOLS, *OTHER_NUMBERS])
+            raise _invalid("protocol", f"'{text[:64]}' is none of any, {known}, and no number from 0 to {LARGEST}")
     if name == "icmp" and ethertype == "IPv6":
         return "icmpv6"
     if name == "icmpv6" and ethertype == "IPv4":
         raise _invalid("protocol", "icmpv6 is of IPv6")
     if name == "igmp" and ethertype == "IPv6":
         raise _invalid("protocol", "igmp is of IPv4")
+    if name is not None and name.startswith("ipv6-") and ethertype == "IPv4":
+        raise _invalid("protocol", f"{name} is of IPv6")
     return name
+
+
+def _named(text: str, ethertype: str) -> str:
+    """Returns the name of a number. One that IPv6 alone has a name for may also be a rule of IPv4: it keeps its number."""
+    name = _OF_NUMBERS.get(text, text)
+    return text if name.startswith("ipv6-") and ethertype == "IPv4" else name
+
+
+def number_of(protocol: str | None) -> int | None:
+    """Returns the number of a protocol for which libvirt's filters have no element; None: they have one."""
+    if protocol is None or protocol in PROTOCOLS:
+        return None
+    if protocol in OTHER_NUMBERS:
+        return OTHER_NUMBERS[protocol]
+    is_number = protocol.isascii() and protocol.isdigit() and len(protocol) <= 3 and str(int(protocol)) == protocol
+    return int(protocol) if is_number and 1 <= int(protocol) <= LARGEST else None
 
 
 def check(rule: SecurityGroupRule) -> None:

@@ -47,6 +47,10 @@ class Track(msgspec.Struct, frozen=True, tag=True):
     bridges: list[str]
 
 
+class MakeProtocolSets(msgspec.Struct, frozen=True, tag=True):
+    numbers: list[int]
+
+
 class Namespaces(msgspec.Struct, frozen=True, tag=True): ...
 
 
@@ -60,7 +64,7 @@ class Connect(msgspec.Struct, frozen=True, tag=True):
     port: int
 
 
-Call = Records | Ensure | Enter | Forget | Remove | Broken | Track | Namespaces | Listener | Connect
+Call = Records | Ensure | Enter | Forget | Remove | Broken | Track | MakeProtocolSets | Namespaces | Listener | Connect
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

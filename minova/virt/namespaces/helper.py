@@ -40,6 +40,7 @@ ALL: tuple[type, ...] = (
     calls.Remove,
     calls.Broken,
     calls.Track,
+    calls.MakeProtocolSets,
     calls.Namespaces,
     calls.Listener,
     calls.Connect,
@@ -158,8 +159,8 @@ class Helper:
     def _call(self, call: calls.Call) -> tuple[calls.Answer, list[socket.socket]]:
         does = self._namespaces
         match call:
-            case calls.Records():
-                return calls.Answer(records=does.records()), []
+            case calls.Records() | calls.Broken() | calls.Namespaces():
+                return self._read(call), []
             case calls.Ensure(network, mac):
                 does.ensure(network, mac)
             case calls.Enter(network_id, host):
@@ -168,15 +169,22 @@ class Helper:
                 does.forget(network_id, macs)
             case calls.Remove(network_id):
                 does.remove(network_id)
-            case calls.Broken():
-                return calls.Answer(broken=does.broken()), []
             case calls.Track(bridges):
                 does.track(bridges)
-            case calls.Namespaces():
-                return calls.Answer(namespaces=does.namespaces()), []
+            case calls.MakeProtocolSets(numbers):
+                does.make_protocol_sets(numbers)
             case calls.Listener() | calls.Connect():
                 return calls.Answer(), [self._opened(call)]
         return calls.Answer(), []
+
+    def _read(self, call: calls.Records | calls.Broken | calls.Namespaces) -> calls.Answer:
+        match call:
+            case calls.Records():
+                return calls.Answer(records=self._namespaces.records())
+            case calls.Broken():
+                return calls.Answer(broken=self._namespaces.broken())
+            case calls.Namespaces():
+                return calls.Answer(namespaces=self._namespaces.namespaces())
 
     def _opened(self, call: calls.Listener | calls.Connect) -> socket.socket:
         if isinstance(call, calls.Connect):

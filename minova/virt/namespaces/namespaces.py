@@ -45,6 +45,7 @@ from minova.virt.namespaces.network import (
     require_mac,
     require_network,
 )
+from minova.virt.namespaces.protocol_sets import make_sets
 
 LOG = logging.getLogger(__name__)
 RUN = Path("/run/minova")
@@ -188,6 +189,10 @@ class Namespaces:
             if not path.exists() or path.read_text() != text:
                 path.write_text(text)
             self._apply_host()
+
+    def make_protocol_sets(self, numbers: Collection[int]) -> None:
+        """Make the sets of these protocols, to which network filters refer."""
+        within(self._host, lambda: make_sets(numbers))
 
     def namespaces(self) -> dict[str, int]:
         """Returns the numbers of the namespaces in which the metadata service listens, by networks. A namespace that is

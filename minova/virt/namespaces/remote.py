@@ -40,6 +40,9 @@ class RemoteNamespaces:
     def track(self, bridges: Collection[str]) -> None:
         self._ask(calls.Track(sorted(bridges)))
 
+    def make_protocol_sets(self, numbers: Collection[int]) -> None:
+        self._ask(calls.MakeProtocolSets(sorted(numbers)))
+
     def namespaces(self) -> Mapping[str, int]:
         return self._ask(calls.Namespaces())[0].namespaces
 

@@ -42,14 +42,15 @@ class LibvirtBase:
         self._drives = ConfigDrives(conf)
         self._snapshots = DiskSnapshots(self._disks, lambda: int(conf.free_space_reserve_mb) << 20)
         mappings = conf.networks.bridge_mappings
+        of_host = of_this_host(conf.networks.helper_socket, proc_net, frozenset(mappings.values()))
         self._networks = LocalNetworks(
-            of_this_host(conf.networks.helper_socket, proc_net, frozenset(mappings.values())),
+            of_host,
             partial(routes_of_host, proc_net),
             metadata=conf.networks.metadata_service,
             mappings=mappings,
             interfaces=partial(interfaces_in, proc_net),
         )
-        self._filters = PortFilters()
+        self._filters = PortFilters(of_host.make_protocol_sets)
         # Another libvirtd may be on another host or in another namespace, whose bridges cannot be seen from here.
         sees_bridges = self._real and uri_of(conf) == SYSTEM_URI
         self._bridges = Bridges(mappings) if sees_bridges else Bridges(mappings, lambda bridge: True)

@@ -7,14 +7,16 @@ ingress and two for egress; without one libvirt writes three.
 """
 
 import ipaddress
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
 from minova.objects.guests.guest_metadata import ADDRESS, PORT
 from minova.objects.network.addresses import OF_EACH_HOST, link_local, overlap
 from minova.objects.network.network import EGRESS, INGRESS, LOCAL
+from minova.objects.network.security_rules import number_of
 from minova.objects.network.vif import Vif, VifRule, VifSubnet, filter_name, within_bound
+from minova.virt.namespaces.protocol_sets import set_name
 
 # Priorities: rules with lower numbers come first. Numbers below 0 are on the bridge, numbers from 0 on above it.
 _L2, _L2_END, _REPLIES, _GATEWAY, _ALLOWED, _END = -900, -500, 100, 150, 300, 900
@@ -40,11 +42,13 @@ class Rule(NamedTuple):
     stateless: bool = False
 
 
-def filter_xml(vif: Vif) -> str:
-    """Returns the filter of a port."""
+def filter_xml(vif: Vif, sets: Collection[int] = ()) -> str:
+    """Returns the filter of a port. `sets`: the protocols for which the host has sets; rules of other protocols that libvirt
+    does not know let nothing through.
+    """
     root = ET.Element("filter", name=filter_name(vif.port_id), chain="root")
     ET.SubElement(root, "uuid").text = vif.port_id
-    for rule in _rules(vif):
+    for rule in _rules(vif, sets):
         attributes = {"action": rule.action, "direction": rule.direction, "priority": str(rule.priority)}
         if rule.stateless:
             attributes["statematch"] = "false"
@@ -53,7 +57,7 @@ def filter_xml(vif: Vif) -> str:
     return ET.tostring(root, encoding="unicode")
 
 
-def _rules(vif: Vif) -> Iterator[Rule]:
+def _rules(vif: Vif, sets: Collection[int]) -> Iterator[Rule]:
     own = _sources(vif)
     versions: set[int] = {ipaddress.ip_network(address).version for _, address in own}
     # Only the network's own tag may reach the wire, and the packet filter of a guest does not look into tagged frames: the
@@ -69,7 +73,8 @@ def _rules(vif: Vif) -> Iterator[Rule]:
     if is_local or is_filtered:
         yield from _server(vif)
     if vif.rules is not None and is_filtered:
-        yield from _groups(vif.rules, versions, is_local=is_local)
+        rules = [rule for rule in vif.rules if (of_set := number_of(rule.protocol)) is None or of_set in sets]
+        yield from _groups(rules, versions, is_local=is_local)
 
 
 def _groups(rules: Sequence[VifRule], versions: set[int], *, is_local: bool) -> Iterator[Rule]:
@@ -225,6 +230,9 @@ def _allowed(rule: VifRule) -> Iterator[Rule]:
     if rule.protocol in {"icmp", "icmpv6"}:
         tag = _ICMP[rule.ip_version]
         attributes |= _numbers({"type": rule.port_min, "code": rule.port_max})
+    elif (number := number_of(rule.protocol)) is not None:
+        tag = "all" + ("-ipv6" if rule.ip_version == 6 else "")
+        attributes |= {"ipset": set_name(number, rule.ip_version), "ipsetflags": "src,src"}
     else:
         tag = (rule.protocol or "all") + ("-ipv6" if rule.ip_version == 6 else "")
         attributes |= _numbers({"dstportstart": rule.port_min, "dstportend": rule.port_max})

@@ -2,11 +2,13 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import libvirt
 
+from minova.errors import HypervisorError
+from minova.objects.network.security_rules import number_of
 from minova.objects.network.vif import GroupMembers, Vif, filter_name
 from minova.virt.libvirt.networking.filter_xml import filter_xml, filters_of
 from minova.virt.port_rules import PortRules
@@ -16,9 +18,13 @@ _PREFIX = filter_name("")
 
 
 class PortFilters:
-    """Safe for threads. Errors of libvirt are raised as they are."""
+    """Safe for threads. Errors of libvirt are raised as they are.
 
-    def __init__(self) -> None:
+    `make_sets`: makes the sets by which filters know protocols that libvirt does not know.
+    """
+
+    def __init__(self, make_sets: Callable[[Collection[int]], None]) -> None:
+        self._make_sets = make_sets
         self._lock = threading.Lock()
         # Filters of guests that are about to arrive, to which no domain refers yet.
         self._awaited: frozenset[str] = frozenset()
@@ -30,7 +36,7 @@ class PortFilters:
         """
         with self._lock:
             for vif in vifs:
-                connection.nwfilterDefineXML(filter_xml(self._rules.define(vif)))
+                self._define(connection, self._rules.define(vif))
 
     def await_guest(self, port_ids: Iterable[str]) -> None:
         """Keep the filters of these ports, although no domain refers to them yet, until `forget_guest`."""
@@ -81,7 +87,24 @@ class PortFilters:
             vif = self._rules.current(port_id)
             if vif is None or not _is_there(connection, filter_name(port_id)):
                 return
-            connection.nwfilterDefineXML(filter_xml(vif))
+            self._define(connection, vif)
+
+    def _define(self, connection: Any, vif: Vif) -> None:
+        connection.nwfilterDefineXML(filter_xml(vif, self._sets(vif)))
+
+    def _sets(self, vif: Vif) -> Collection[int]:
+        """Makes the sets that the filter of this interface needs. Returns their protocols: none if the host cannot have them,
+        because a filter that refers to a missing set would be refused whole.
+        """
+        numbers = {number for rule in vif.rules or () if (number := number_of(rule.protocol)) is not None}
+        if not numbers:
+            return ()
+        try:
+            self._make_sets(numbers)
+        except HypervisorError as error:
+            LOG.warning("Port %s: rules of protocols %s let nothing through: %s", vif.port_id, sorted(numbers), error)
+            return ()
+        return numbers
 
     def remove(self, connection: Any, names: Iterable[str]) -> None:
         """Remove the filters of a domain that is undefined."""

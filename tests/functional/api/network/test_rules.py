@@ -50,6 +50,19 @@ def test_protocols_that_hosts_filter(cloud: Cloud) -> None:
     assert rule(cloud, group, protocol="igmp")[1]["security_group_rule"]["protocol"] == "igmp"
     assert rule(cloud, group, protocol=2)[0] == 409
     assert rule(cloud, group, protocol="igmp", ethertype="IPv6")[0] == 400
-    for name in ("gre", "vrrp", "ospf", 47, "elephant"):
+    for given, shown in (("gre", "gre"), (112, "vrrp"), ("OSPF", "ospf"), ("254", "254"), (0, None), ("any", None)):
+        status, answer = rule(cloud, group, protocol=given, ethertype="IPv6", description=str(given))
+        if given == "any":
+            assert status == 409, "the same as 0"
+        else:
+            assert (status, answer["security_group_rule"]["protocol"]) == (201, shown)
+    assert rule(cloud, group, protocol=47, ethertype="IPv6")[0] == 409
+    # A number that only IPv6 has a name for is one of IPv4, too.
+    assert rule(cloud, group, protocol="ipv6-route")[0] == 400
+    assert rule(cloud, group, protocol=41)[1]["security_group_rule"]["protocol"] == "41"
+    assert rule(cloud, group, protocol=41, ethertype="IPv6")[1]["security_group_rule"]["protocol"] == "ipv6-encap"
+    for name in ("elephant", 256, -1, "047", "hopopt", "+47"):
         status, answer = rule(cloud, group, protocol=name)
-        assert (status, "libvirt filters no others" in answer["NeutronError"]["message"]) == (400, True)
+        assert (status, "and no number from 0 to 255" in answer["NeutronError"]["message"]) == (400, True)
+    status, answer = rule(cloud, group, protocol="gre", port_range_min=1, port_range_max=2)
+    assert (status, "ports of gre are not filtered" in answer["NeutronError"]["message"]) == (400, True)

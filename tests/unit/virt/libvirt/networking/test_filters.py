@@ -1,5 +1,6 @@
 """The network filters of a host, over a connection that notes them."""
 
+from collections.abc import Collection
 from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -8,7 +9,8 @@ import libvirt
 import msgspec
 import pytest
 
-from minova.objects.network.vif import GroupMembers, MemberRanges, Vif, VifRule, filter_name
+from minova.errors import HypervisorError
+from minova.objects.network.vif import GroupMembers, MemberRanges, Vif, VifAddress, VifRule, filter_name
 from minova.virt.libvirt.networking.filters import PortFilters
 from tests.fakes.libvirt_errors import libvirt_error
 
@@ -57,12 +59,13 @@ def named(xml: str) -> str:
     return str(ET.fromstring(xml).get("name"))
 
 
+BOTH = (VifAddress(subnet_id="4", ip_address="192.0.2.5"), VifAddress(subnet_id="6", ip_address="2001:db8::5"))
 VIFS = {uuid: (vif(f"port-of-{uuid}"),) for uuid in ("one", "two", "three", "foreign")}
 
 
 def test_filter_that_libvirt_refuses_does_not_hold_up_those_of_other_instances() -> None:
     connection = Connection("port-of-one")
-    refused = PortFilters().refresh(connection, VIFS, lambda uuid: uuid != "foreign")
+    refused = PortFilters(lambda numbers: None).refresh(connection, VIFS, lambda uuid: uuid != "foreign")
     assert list(refused) == ["one"]
     assert [next(uuid for uuid in VIFS if f"port-of-{uuid}" in xml) for xml in connection.defined] == ["two", "three"]
     assert connection.swept
@@ -72,7 +75,7 @@ def test_connection_that_is_lost_ends_it() -> None:
     connection = Connection("port-of-one")
     connection.alive = False
     with pytest.raises(libvirt.libvirtError):
-        PortFilters().refresh(connection, VIFS, lambda _: True)
+        PortFilters(lambda numbers: None).refresh(connection, VIFS, lambda _: True)
     assert connection.defined == []
 
 
@@ -95,7 +98,7 @@ def let_in(xml: str) -> list[str | None]:
 
 
 def test_new_members_come_into_the_filters_that_name_their_group_alone() -> None:
-    host, filters = Host(), PortFilters()
+    host, filters = Host(), PortFilters(lambda numbers: None)
     filters.define(host, [guarded("one"), guarded("two", "other"), vif("three"), guarded("four")])
     filters.remove(host, [filter_name("four")])
     before = len(host.defined)
@@ -111,7 +114,7 @@ def test_new_members_come_into_the_filters_that_name_their_group_alone() -> None
 
 def test_a_filter_that_has_gone_does_not_come_back_with_its_groups_members() -> None:
     """Something else has removed it."""
-    host, filters = Host(), PortFilters()
+    host, filters = Host(), PortFilters(lambda numbers: None)
     filters.define(host, [guarded("one")])
     host.defined.clear()
     assert filters.refresh_members(host, [members(3, "10.9.0.7/32")]) == {}
@@ -119,8 +122,49 @@ def test_a_filter_that_has_gone_does_not_come_back_with_its_groups_members() -> 
 
 
 def test_a_filter_that_libvirt_refuses_does_not_keep_members_from_others() -> None:
-    host, filters = Host(), PortFilters()
+    host, filters = Host(), PortFilters(lambda numbers: None)
     filters.define(host, [guarded("one"), guarded("two")])
     host.refused = ("minova-port-one",)
     assert list(filters.refresh_members(host, [members(3, "10.9.0.7/32")])) == ["one"]
     assert (named(host.defined[-1]), let_in(host.defined[-1])) == (filter_name("two"), ["10.9.0.7"])
+
+
+GRE = VifRule(direction="ingress", ip_version=4, protocol="gre")
+UNNAMED = VifRule(direction="egress", ip_version=6, protocol="200")
+
+
+def test_protocols_that_libvirt_does_not_know_are_known_by_sets() -> None:
+    host, made = Host(), list[Collection[int]]()
+    PortFilters(made.append).define(host, [msgspec.structs.replace(vif("one"), addresses=BOTH, rules=(GRE, UNNAMED))])
+    assert made == [{47, 200}]
+    (xml,) = host.defined
+    rules = ET.fromstring(xml).findall("rule")
+    found = [(rule.get("direction"), each.tag, each.attrib) for rule in rules for each in rule if each.get("ipset")]
+    assert found == [
+        ("in", "all", {"state": "NEW,ESTABLISHED", "ipset": "minova-protocol-47-4", "ipsetflags": "src,src"}),
+        ("out", "all-ipv6", {"ipset": "minova-protocol-200-6", "ipsetflags": "src,src"}),
+    ]
+
+
+def test_a_host_without_sets_lets_these_protocols_not_through_and_keeps_its_filter() -> None:
+    def refuse(numbers: Collection[int]) -> None:
+        raise HypervisorError("ipset is not installed")
+
+    host = Host()
+    tcp = VifRule(direction="ingress", ip_version=4, protocol="tcp", port_min=22, port_max=22)
+    PortFilters(refuse).define(host, [msgspec.structs.replace(vif("one"), addresses=BOTH, rules=(GRE, tcp))])
+    (xml,) = host.defined
+    assert "ipset" not in xml
+    # No rule without the set, which would let every protocol in.
+    accepted = [rule.find("all") for rule in ET.fromstring(xml).findall("rule[@action='accept'][@direction='in']")]
+    assert [each.attrib for each in accepted if each is not None] == [{"state": "RELATED"}]
+    assert ET.fromstring(xml).find("rule/tcp[@dstportstart='22']") is not None
+
+
+def test_other_filters_need_no_sets() -> None:
+    def refuse(numbers: Collection[int]) -> None:
+        raise AssertionError(numbers)
+
+    host = Host()
+    PortFilters(refuse).define(host, [vif("one")])
+    assert len(host.defined) == 1

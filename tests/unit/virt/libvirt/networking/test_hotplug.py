@@ -99,7 +99,7 @@ def hotplug(one: Libvirt) -> Hotplug:
     def connection(purpose: str, uuid: str) -> Iterator[Any]:
         yield one
 
-    filters = PortFilters()
+    filters = PortFilters(lambda numbers: None)
     return Hotplug(
         connection,
         LocalNetworks(FakeHostNetworks()),
