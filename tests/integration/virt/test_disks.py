@@ -6,7 +6,7 @@ import subprocess
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 import pytest
@@ -331,13 +331,18 @@ def test_disk_that_no_new_one_replaces_keeps_its_format(
     made(before, one, base)
     root, halves = before.folder(one.uuid) / "disk", []
 
-    def fail(*words: object) -> None:
+    def fail(*words: object) -> NoReturn:
         halves.append(after.bases_in_use())
         raise DiskFull("none is left")
 
+    rename = Path.rename
+
+    def rename_no_disk(part: Path, path: Path) -> Path:
+        return rename(part, path) if path.name == "owner.json" else fail()
+
     with monkeypatch.context() as patch:
         # Before and after the owner file says that the new disk is made.
-        patch.setattr(Path, "rename", fail) if step == "rename" else patch.setattr(Disks, "finish", fail)
+        patch.setattr(Path, "rename", rename_no_disk) if step == "rename" else patch.setattr(Disks, "finish", fail)
         with pytest.raises(DiskFull):
             made(after, one, base)
     # The half-made disk stands on its image too, in its own format.
