@@ -257,7 +257,15 @@ def make_manager(
     collaborators = ConductorCollaborators(
         worker=worker,
         services=Services(
-            conf, worker, liveness, witnesses, own=_record(host), clock=ticks, broker_is_up=probe.is_up, levels=levels
+            conf,
+            worker,
+            liveness,
+            witnesses,
+            own=_record(host),
+            clock=ticks,
+            broker_is_up=probe.is_up,
+            levels=levels,
+            guest_keys=sealing.shown_ids,
         ),
         broker_probe=probe,
         witnesses=witnesses,

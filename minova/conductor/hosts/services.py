@@ -88,7 +88,9 @@ class Services(ServicesApi, ServiceSettingsApi):
         clock: Callable[[], float],
         broker_is_up: Callable[[], bool] = lambda: True,
         levels: Callable[[], Mapping[str, str]] = dict,
+        guest_keys: str = "",
     ) -> None:
+        """`guest_keys`: see `db.models.Service`."""
         self._enable_new = bool(conf.enable_new_services)
         self._report_interval = float(conf.report_interval)
         down_time = float(conf.service_down_time)
@@ -100,6 +102,8 @@ class Services(ServicesApi, ServiceSettingsApi):
         self._liveness = liveness
         self._witnesses = witnesses
         self._own = own
+        self._guest_keys = guest_keys
+        self._down_time = down_time
         self._clock = clock
         self._broker_is_up = broker_is_up
         self._processes = HostProcesses(worker.db, down_time=down_time, clock=clock)
@@ -349,8 +353,21 @@ class Services(ServicesApi, ServiceSettingsApi):
     def _own_id(self, session: Session, now: ColumnElement[float]) -> int:
         own = (self._own.host, self._own.binary)
         if own not in self._known:
-            self._learn(self._ensure(session, self._own))
+            row = self._ensure(session, self._own)
+            services.change(session, row.id, guest_keys=self._guest_keys)
+            self._compare_keys(services.guest_keys(session, self._down_time))
+            self._learn(row)
         return self._known[own].id
+
+    def _compare_keys(self, others: Mapping[str, str]) -> None:
+        """Warns if another conductor has other keys. It is no error: an operator changes the files one after the other."""
+        for host, keys in others.items():
+            if host != self._own.host and keys != self._guest_keys:
+                LOG.warning(
+                    "The conductor on %s has other keys for secrets of guests (%s) than this one (%s). Until [guest_secrets] key_file is the same "
+                    "on all controllers, encrypted guests may not start, and hosts may not offer encryption and TPMs",
+                    *(host, keys or "none", self._guest_keys or "none"),
+                )
 
     # -- inside ----------------------------------------------------------------------------------------------------
 

@@ -124,6 +124,21 @@ def lowest_versions(session: Session, down_time: float) -> dict[str, int]:
     return {topic: int(version or 0) for topic, version in session.execute(query)}
 
 
+def guest_keys(session: Session, down_time: float) -> dict[str, str]:
+    """Returns {host: IDs of keys} of the conductors that were heard within `down_time` seconds. Leaves out those of releases that do not
+    report them.
+    """
+    newest = select(func.max(Heartbeat.last_seen)).scalar_subquery()
+    query = (
+        select(Service.host, Service.guest_keys)
+        .join(Heartbeat, Heartbeat.service_id == Service.id)
+        .where(Heartbeat.last_seen >= newest - down_time)
+        .where(Service.binary == objects.CONDUCTOR, Service.guest_keys.is_not(None))
+        .order_by(Service.host)
+    )
+    return {host: keys or "" for host, keys in session.execute(query)}
+
+
 def to_object(row: Service, last_seen: float | None = None) -> objects.Service:
     names = ("uuid", "host", "binary", "topic", "id", "disabled", "disabled_reason", "forced_down", "down_reason")
     seen = datetime.fromtimestamp(last_seen, UTC).replace(tzinfo=None) if last_seen is not None else None

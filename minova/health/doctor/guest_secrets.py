@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from sqlalchemy import func, select
 
 from minova.conductor.tokens.sealing import KEY_ID_LENGTH, Sealing
+from minova.db.hosts import services
 from minova.db.models import GuestSecret, ProviderTrait
 from minova.errors import InvalidConfiguration
 from minova.hardware.guest.features import NEED_SECRETS
@@ -14,6 +15,7 @@ OPTION = "[guest_secrets] key_file"
 
 
 def check(patient: Patient) -> Iterator[Finding]:
+    yield from _of_conductors(patient)
     file = patient.conf.guest_secrets.key_file
     try:
         sealing = Sealing.of_file(file)
@@ -29,6 +31,14 @@ def check(patient: Patient) -> Iterator[Finding]:
         yield _finding(
             "the conductor of this machine", "has no key, and others have one", "hosts offer encrypted disks or TPMs"
         )
+
+
+def _of_conductors(patient: Patient) -> Iterator[Finding]:
+    """The conductors that are alive report the IDs of their keys when they start."""
+    found = services.guest_keys(patient.session, float(patient.conf.service_down_time))
+    if len({*found.values()}) > 1:
+        detail = "; ".join(f"{host}: {keys or 'none'}" for host, keys in found.items())
+        yield _finding("conductors", "have different keys for secrets of guests", detail)
 
 
 def _finding(subject: str, problem: str, detail: str) -> Finding:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import urllib3
-from sqlalchemy import delete, insert, text, update
+from sqlalchemy import delete, insert, select, text, update
 from sqlalchemy.orm import Session
 
 from minova.cmd.commands import doctor
@@ -321,6 +321,28 @@ def offer_of_other_conductors(cloud: Cloud) -> None:
     cloud.run(add)
 
 
+def conductors_of_two_keys(cloud: Cloud) -> None:
+    def add(session: Session) -> None:
+        mine = session.scalars(select(models.Service).where(models.Service.binary == "minova-conductor")).first()
+        assert mine is not None
+        mine.guest_keys = "0123abcd"
+        other: dict[str, Any] = {
+            "version": mine.version,
+            "uuid": str(uuid.uuid4()),
+            "host": "another",
+            "topic": mine.topic,
+            "guest_keys": "",
+            "created_at": LONG_AGO,
+        }
+        session.add(models.Service(binary=mine.binary, **other))
+        session.flush()
+        seen = session.scalars(select(models.Heartbeat.last_seen).where(models.Heartbeat.service_id == mine.id)).one()
+        added = session.scalars(select(models.Service.id).where(models.Service.host == "another")).one()
+        session.add(models.Heartbeat(service_id=added, last_seen=seen))
+
+    cloud.run(add)
+
+
 # (what is done, the area of the finding, a part of its first line, the exit code)
 FAULTS: dict[str, tuple[Callable[[Cloud], None], str, str, int]] = {
     "no tables": (no_tables, "database", "Run: minova-manage db upgrade", 2),
@@ -341,6 +363,12 @@ FAULTS: dict[str, tuple[Callable[[Cloud], None], str, str, int]] = {
         offer_of_other_conductors,
         "secrets",
         "the conductor of this machine has no key, and others have one",
+        2,
+    ),
+    "conductors of two keys": (
+        conductors_of_two_keys,
+        "secrets",
+        "conductors have different keys for secrets of guests",
         2,
     ),
     "no identity": (rows(delete(models.Cloud)), "database", "has no identity", 2),

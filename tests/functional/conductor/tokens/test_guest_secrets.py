@@ -1,9 +1,14 @@
 """Conductors make the secrets of guests, and give them to the server's host alone."""
 
+import base64
+import secrets
+from pathlib import Path
+
 import pytest
 from sqlalchemy import select
 
 from minova import errors
+from minova.conductor.tokens.sealing import Sealing
 from minova.db.models import GuestSecret, ProviderTrait
 from minova.db.servers import guest_secrets
 from minova.hardware.guest.features import NEED_SECRETS
@@ -103,3 +108,23 @@ def test_former_secrets_stay_until_a_rebuild_succeeds(with_key: ConductorHarness
     with with_key.db.write() as session:
         guest_secrets.remove_former(session, uuid)
     assert asked(with_key, uuid) == GuestSecrets(passphrases=answer.passphrases)
+
+
+def test_a_conductor_with_other_keys_says_so_when_it_starts(
+    with_key: ConductorHarness, caplog: pytest.LogCaptureFixture
+) -> None:
+    def warned() -> list[str]:
+        words = [record.getMessage() for record in caplog.records if "other keys for secrets" in record.getMessage()]
+        caplog.clear()
+        return words
+
+    with_key.beat()
+    with_key.tick(with_key.start("same"))
+    assert warned() == []
+    file = Path(with_key.conf().guest_secrets.key_file)
+    mine = Sealing.of_file(str(file)).shown_ids
+    file.write_text(base64.b64encode(secrets.token_bytes(32)).decode())
+    with_key.tick(with_key.start("other"))
+    said = warned()
+    assert len(said) == 2
+    assert all(f"({mine})" in line and str(file) not in line for line in said)
