@@ -1,16 +1,27 @@
 from pathlib import Path
 
 import pytest
+from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.db import models
 from minova.db.engine import Database
 from minova.placement.allocations import claims
 from minova.placement.allocations.claims import Claim
 from minova.placement.allocations.transfers import exchange, transfer
 from tests.functional.placement.candidate_cases import provider, put
-from tests.functional.placement.cases import ClaimCases, changed_nodes, claim, claim_of, held, hosts, release
+from tests.functional.placement.cases import (
+    ClaimCases,
+    changed_nodes,
+    claim,
+    claim_of,
+    held,
+    holding_on,
+    hosts,
+    release,
+)
 from tests.functional.placement.group_cases import GroupCases
-from tests.functional.scheduler.cloud import fresh, named
+from tests.functional.scheduler.cloud import SEEN, fresh, named
 
 
 @pytest.fixture
@@ -28,6 +39,45 @@ def test_a_root_serves_a_claim_of_its_last_unit_before_its_children_do(db: Datab
         wanted = Claim(consumer_uuid=named(consumer), claim_number=1, provider_uuid="root", resources={"VGPU": 1})
         assert claim(db, wanted) == {}
     assert (held(db, "one"), held(db, "two")) == ({("root", "VGPU"): 1}, {("child", "VGPU"): 1})
+
+
+def test_a_consumer_moves_to_the_child_with_the_most_free_beside_what_it_has_itself(db: Database) -> None:
+    put(
+        db,
+        provider("root"),
+        provider("c1", "root", inventories={"VGPU": 4}),
+        provider("c2", "root", inventories={"VGPU": 4}),
+    )
+
+    def wanted(consumer: str, number: int, amount: int) -> Claim:
+        vgpus = {"VGPU": amount}
+        return Claim(consumer_uuid=named(consumer), claim_number=number, provider_uuid="root", resources=vgpus)
+
+    for consumer, amount in (("one", 2), ("two", 2), ("three", 1)):
+        assert claim(db, wanted(consumer, 1, amount)) == {}
+    (child,) = {name for name, _ in held(db, "one")}
+    assert held(db, "three") == {(child, "VGPU"): 1}
+    assert claim(db, wanted("one", 2, 3)) == {}
+    assert held(db, "one") == {(child, "VGPU"): 3}
+
+
+def test_a_claim_of_an_unknown_provider_does_not_end_the_batch(db: Database) -> None:
+    hosts(db, "a")
+    assert claim(db, claim_of("one", "unknown"), claim_of("two", "a")).keys() == {named("one")}
+    assert held(db, "two") == holding_on("a")
+
+
+def test_a_node_that_the_same_transaction_has_just_made_is_told_to_schedulers(db: Database) -> None:
+    put(db, provider(named("node a"), inventories={"VCPU": 4}))
+
+    def make_and_claim(session: Session) -> int:
+        node = models.ComputeNode(uuid=named("node a"), host="a", hypervisor_hostname="a", created_at=SEEN)
+        session.add(node)
+        assert claims.claim(session, [claim_of("one", "a", VCPU=1)]) == {}
+        return node.id
+
+    made = db.run(make_and_claim)
+    assert changed_nodes(db) == [made]
 
 
 def test_a_number_is_taken_while_its_consumer_holds_something(db: Database) -> None:
