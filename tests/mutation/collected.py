@@ -63,7 +63,8 @@ class Collected:
             lines = lines_of_statement((ROOT / mutant.path).read_text(), mutant.line)
             if record.runs_at_import(mutant, lines):
                 continue
-            tests = record.quickest(record.tests_of(mutant, lines), MOST_SECONDS)
+            near, others = self._room.near_and_others(mutant.path, record.tests_of(mutant, lines))
+            tests = record.quickest(near, MOST_SECONDS) + record.quickest(others, MOST_SECONDS)
             outcome = _outcome_of(mutant, [items[test] for test in tests], seconds_for(record, tests))
             if outcome is not None:
                 self._note(mutant, outcome)

@@ -1,6 +1,6 @@
 """The rooms whose tests must notice broken lines, each with its modules and its tests, the quickest first."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ class Room(NamedTuple):
         return sorted(path for path in found if path.name != "__init__.py" or path.stat().st_size)
 
     def tests_of(self, module: str) -> list[str]:
-        """The module's own tests, which notice most: the others run only if these do not."""
+        """The files of the module's own tests, which notice most: the others run only if these do not."""
         name = f"test_{Path(module).stem}.py"
         places = [ROOT / test for test in self.tests]
         found = [
@@ -32,6 +32,12 @@ class Room(NamedTuple):
             if path.name == name
         ]
         return [str(path.relative_to(ROOT)) for path in found]
+
+    def near_and_others(self, module: str, tests: Iterable[str]) -> tuple[set[str], set[str]]:
+        """Divides tests into the module's own and those of other modules."""
+        own, given = set(self.tests_of(module)), set(tests)
+        near = {test for test in given if test.partition("::")[0] in own}
+        return near, given - near
 
 
 def _pure(name: str, *more: str) -> Room:

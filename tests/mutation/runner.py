@@ -128,10 +128,10 @@ def _outcome_at_import(room: Room, mutant: Mutant, report: Report) -> str:
 
 
 def _parts(room: Room, mutant: Mutant, report: Report) -> Iterator[list[str]]:
-    record, own = report.record, set(room.tests_of(mutant.path))
-    near = {test for test in record.seconds if test.partition("::")[0] in own}
+    record = report.record
+    near, others = room.near_and_others(mutant.path, record.seconds)
     executing = record.tests_of_module(mutant.path) - near
-    for tests in (near, executing, record.seconds.keys() - near - executing):
+    for tests in (near, executing, others - executing):
         if tests:
             yield record.quickest(tests, MOST_SECONDS)
 

@@ -109,7 +109,7 @@ def hardware_fit(
     requests: Sequence[InstancePCIRequest],
     limits: HostLimits,
     *,
-    packing: bool = False,
+    packing: bool,
 ) -> HardwareFit:
     """Runs the NUMA and PCI tests of a claim. Each reason is in Nova's words, followed by what is short in brackets.
 
@@ -154,7 +154,7 @@ class Fit(msgspec.Struct, frozen=True, kw_only=True):
     lines: tuple[str, ...] = ()
 
 
-def fit_of(node: ComputeNode, demand: Demand, limits: HostLimits, *, packing: bool = False) -> Fit:
+def fit_of(node: ComputeNode, demand: Demand, limits: HostLimits, *, packing: bool) -> Fit:
     """Run all five tests. The result contains every reason, not only the first."""
     checks = checks_of(node, demand.usage, limits)
     hardware = hardware_fit(node, demand.numa_topology, demand.pci_requests, limits, packing=packing)

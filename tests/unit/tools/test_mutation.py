@@ -52,6 +52,12 @@ def test_rooms_have_modules_and_tests() -> None:
     assert [test for room in ROOMS.values() for test in room.tests if not (ROOT / test).exists()] == []
 
 
+def test_the_modules_own_tests_come_first() -> None:
+    own = "tests/unit/scheduler/weights/test_ratios.py::test_one"
+    others = {"tests/unit/scheduler/weights/test_multipliers.py::test_two", "tests/unit/test_ratios.py::test_three"}
+    assert ROOMS["weights"].near_and_others("minova/scheduler/weights/ratios.py", {own, *others}) == ({own}, others)
+
+
 def test_each_change_without_effect_can_still_be_made_and_has_a_reason() -> None:
     listed = equivalents.read()
     paths = {path for path, *_ in listed}

@@ -131,20 +131,20 @@ HARDWARE: list[tuple[str, Any, Any, Any, Any, list[str]]] = [
 )
 def test_cells_and_devices(cells: Any, pools: Any, wanted: Any, requests: Any, reasons: list[str]) -> None:
     node = msgspec.structs.replace(NODE, numa_topology=cells, pci_device_pools=pools)
-    found = hardware_fit(node, wanted, requests, HostLimits(numa_topology=LIMITS))
+    found = hardware_fit(node, wanted, requests, HostLimits(numa_topology=LIMITS), packing=False)
     assert [reason.partition(" (")[0] for reason in found.reasons] == reasons
     assert (found.numa_topology is not None) is bool(wanted and cells and not reasons)
 
 
 def test_without_limits_shared_cpus_are_not_limited() -> None:
     node = msgspec.structs.replace(NODE, numa_topology=host(FULL))
-    assert hardware_fit(node, guest(shared()), (), HostLimits(numa_topology=LIMITS)).reasons
-    assert not hardware_fit(node, guest(shared()), (), HostLimits()).reasons
+    assert hardware_fit(node, guest(shared()), (), HostLimits(numa_topology=LIMITS), packing=False).reasons
+    assert not hardware_fit(node, guest(shared()), (), HostLimits(), packing=False).reasons
 
 
 def test_reasons_of_cells_and_devices_join_the_others() -> None:
     node = msgspec.structs.replace(NODE, numa_topology=host(FULL))
-    fit = hardware_fit(node, guest(pinned()), (pci_request(),), HostLimits())
+    fit = hardware_fit(node, guest(pinned()), (pci_request(),), HostLimits(), packing=False)
     joined = reasons_against(checks_of(NODE, WANTED, HostLimits(memory_mb=4096)), fit.reasons)
     assert joined is not None
     assert [part.partition(" (")[0] for part in joined.split("; ")] == [
@@ -167,7 +167,7 @@ def test_a_card_and_one_of_its_own_functions_are_not_both_to_be_had(first: str) 
     ]
     node = with_devices(NODE, settled([card, function]))
     demand = Demand(usage=Usage(memory_mb=1, disk_gb=1, vcpus=1), pci_requests=tuple(requests))
-    fit = fit_of(node, demand, HostLimits(memory_mb=1))
+    fit = fit_of(node, demand, HostLimits(memory_mb=1), packing=False)
     assert fit.reason is not None
     short, pci = fit.reason.split("; ")
     assert short.startswith("Free memory")

@@ -35,3 +35,36 @@ def test_guests_with_encrypted_memory(contexts: int, inventory: int | None) -> N
 
 def test_all_of_it_can() -> None:
     require_capacity(VIEW, Reserved(memory_mb=4096, disk_gb=10, vcpus=8))
+
+
+@pytest.mark.parametrize(
+    ("ratios", "keeps"), [(Ratios(), [True, True, True]), (Ratios(cpu=2.0, ram=3.0, disk=1.5), [False] * 3)]
+)
+def test_each_class_has_its_amounts_ratio_and_reserve(ratios: Ratios, keeps: list[bool]) -> None:
+    view = msgspec.structs.replace(VIEW, pcpus=3, vgpus=2, memory_encryption_contexts=4)
+    node = ComputeNode(
+        uuid="u1",
+        host="h1",
+        hypervisor_hostname="n1",
+        cpu_allocation_ratio=2.0,
+        ram_allocation_ratio=3.0,
+        disk_allocation_ratio=1.5,
+    )
+    found = inventories_of(view, node, Reserved(memory_mb=5, disk_gb=99, vcpus=1), ratios)
+    assert [(one.resource_class, one.total, one.reserved, one.allocation_ratio, one.keeps_ratio) for one in found] == [
+        ("VCPU", 8, 1, 2.0, keeps[0]),
+        ("PCPU", 3, 0, 1.0, False),
+        ("VGPU", 2, 0, 1.0, False),
+        ("MEM_ENCRYPTION_CONTEXT", 4, 0, 1.0, False),
+        ("MEMORY_MB", 4096, 5, 3.0, keeps[1]),
+        ("DISK_GB", 10, 10, 1.5, keeps[2]),
+    ]
+    assert [(one.max_unit, one.children) for one in found] == [(one.total, ()) for one in found]
+
+
+def test_cards_offer_their_virtual_gpus_each_for_itself() -> None:
+    view = msgspec.structs.replace(VIEW, vcpus=0, vgpus=99, gpus={"card1": 1, "card0": 3})
+    node = ComputeNode(uuid="u1", host="h1", hypervisor_hostname="n1")
+    found = {one.resource_class: one for one in inventories_of(view, node, Reserved(), Ratios())}
+    assert found.keys() == {"VGPU", "MEMORY_MB", "DISK_GB"}
+    assert (found["VGPU"].total, found["VGPU"].children) == (4, (("card0", 3), ("card1", 1)))

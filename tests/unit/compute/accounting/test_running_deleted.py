@@ -35,6 +35,28 @@ def test_what_is_done_with_a_domain(
 
 
 @pytest.mark.parametrize(
+    ("policy", "seconds", "changes", "wanted"),
+    [
+        (RunningDeleted(interval=60), 0, {}, "shutdown"),
+        (RunningDeleted(interval=60), 59, {"power_state": PowerState.SHUTDOWN}, None),
+        (RunningDeleted(interval=60), 60, {}, "reap"),
+        (RunningDeleted(interval=60, timeout=90), 89, {}, "shutdown"),
+        (RunningDeleted(interval=60, timeout=90), 90, {}, "reap"),
+        (RunningDeleted(interval=60, looks=False), 99, {}, None),
+        (RunningDeleted(action="noop"), 99, {}, None),
+        (LOG, 99, {}, "log"),
+        (SHUTDOWN, 99, {}, "shutdown"),
+        (SHUTDOWN, 99, {"power_state": PowerState.SHUTDOWN}, None),
+        (REAP, 99, {"ours": False}, None),
+    ],
+)
+def test_a_domain_of_a_purged_instance_is_stopped_first_and_removed_at_a_later_check(
+    policy: RunningDeleted, seconds: float, changes: dict[str, object], wanted: str | None
+) -> None:
+    assert policy.asked_of_purged(a_domain("d", **changes), seconds) == wanted
+
+
+@pytest.mark.parametrize(
     ("policy", "deleted", "ours", "unexpected_domains"),
     [
         (REAP, {"gone": 0.0}, True, ["gone", "moved"]),
