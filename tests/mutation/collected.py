@@ -20,7 +20,7 @@ from tests.mutation.mutants import Mutant, code_of
 from tests.mutation.record import Lines, Record, executed, lines_of_statement, recorder
 from tests.mutation.rooms import ROOT, Room
 
-# Seconds of tests for one mutant, as the record took them.
+# Seconds of processor time for the tests of one mutant, as in the record.
 MOST_SECONDS = 60.0
 
 
@@ -33,7 +33,7 @@ class Report(NamedTuple):
 
 def seconds_for(record: Record, tests: Sequence[str]) -> float:
     """The time after which these tests hang: a broken loop need not end, and other work may slow them down."""
-    return 15 + 4 * sum(record.seconds[test] for test in tests)
+    return 15 + 4 * sum(record.durations[test] for test in tests)
 
 
 class Collected:
@@ -108,22 +108,25 @@ def _recorded(session: pytest.Session, room: Room, imports: Mapping[str, set[int
 
         if forks.end(forks.begin(work), 3600) != forks.PASSED:
             sys.exit("the tests do not end without any change")
-        lines, seconds = pickle.loads(file.read())
-    return Record(imports, {path: _sound(tests, seconds) for path, tests in lines.items()}, seconds)
+        lines, seconds, durations = pickle.loads(file.read())
+    return Record(imports, {path: _sound(tests, seconds) for path, tests in lines.items()}, seconds, durations)
 
 
-def _run_of_all(session: pytest.Session, room: Room) -> tuple[dict[str, dict[int, list[str]]], dict[str, float]]:
-    """The tests of each line, and the seconds of each test that passes."""
-    recorded, seconds = recorder(room.files()), {}
+def _run_of_all(
+    session: pytest.Session, room: Room
+) -> tuple[dict[str, dict[int, list[str]]], dict[str, float], dict[str, float]]:
+    """The tests of each line, and of each test that passes the seconds of processor time and of any time."""
+    recorded, seconds, durations = recorder(room.files()), {}, {}
     recorded.start()
     for item, following in zip(session.items, [*session.items[1:], None], strict=True):
-        failed, begun = session.testsfailed, time.monotonic()
+        failed, begun, used = session.testsfailed, time.monotonic(), time.process_time()
         recorded.switch_context(item.nodeid)
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         if session.testsfailed == failed:
-            seconds[item.nodeid] = time.monotonic() - begun
+            seconds[item.nodeid] = time.process_time() - used
+            durations[item.nodeid] = time.monotonic() - begun
     recorded.stop()
-    return executed(recorded, ROOT), seconds
+    return executed(recorded, ROOT), seconds, durations
 
 
 def _sound(lines: Lines, seconds: Mapping[str, float]) -> dict[int, list[str]]:

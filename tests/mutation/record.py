@@ -13,11 +13,12 @@ Lines: TypeAlias = Mapping[int, Sequence[str]]
 
 
 class Record(NamedTuple):
-    """`imports`: lines of each module that its import executes; `tests`: of each line, the tests that execute it; `seconds`: of each test."""
+    """`imports`: lines of each module that its import executes; `tests`: of each line, the tests that execute it; `seconds`: of processor time that each test takes, which other work does not lengthen; `durations`: in seconds."""
 
     imports: Mapping[str, set[int]]
     tests: Mapping[str, Lines]
     seconds: Mapping[str, float]
+    durations: Mapping[str, float]
 
     def runs_at_import(self, mutant: Mutant, lines: Collection[int]) -> bool:
         return not self.imports.get(mutant.path, set()).isdisjoint(lines)

@@ -140,7 +140,7 @@ def test_a_mutant_needs_the_tests_that_execute_its_line() -> None:
 
 def test_the_quickest_tests_run_up_to_the_time_for_one_mutant() -> None:
     seconds = {"slow": 30.0, "quick": 0.5, "middle": 3.0}
-    record = Record({"m.py": {1}}, {"m.py": {7: ["slow", "quick"], 8: ["slow"]}}, seconds)
+    record = Record({"m.py": {1}}, {"m.py": {7: ["slow", "quick"], 8: ["slow"]}}, seconds, seconds)
     mutant = Mutant("m.py", "AddNot", 7, "", 1, 0)
     assert record.tests_of(mutant, {6, 7}) == {"slow", "quick"}
     assert record.tests_of(mutant, {9}) == set()

@@ -82,4 +82,4 @@ def test_the_view_of_the_hypervisor_is_checked_and_logged(caplog: pytest.LogCapt
         "Hypervisor resource view: name=n free_ram=70MB free_disk=7GB free_vcpus=4 domains=0 pci_devices=0"
     ]
     with pytest.raises(ValueError, match=r"The driver's view of node n: .*vcpus"):
-        validated(msgspec.structs.replace(view, vcpus="four"))  # type: ignore[arg-type]
+        validated(msgspec.structs.replace(view, vcpus="four"))
