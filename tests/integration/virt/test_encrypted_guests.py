@@ -38,10 +38,10 @@ def flavor(specs: dict[str, str], **more: Any) -> Flavor:
 
 @contextmanager
 def guest(
-    folder: Path, libvirtd: Libvirtd, file: Path, of: Flavor, *, run: bool = True
+    folder: Path, libvirtd: Libvirtd, file: Path, of: Flavor, *, run: bool = True, **options: Any
 ) -> Iterator[tuple[Guest, KeptSecrets]]:
     kept = KeptSecrets()
-    driver = load(folder, libvirtd.uri, swtpm_enabled=True)
+    driver = load(folder, libvirtd.uri, swtpm_enabled=True, **options)
     driver.use_secrets(kept)
     metadata = to_metadata(DIVISION) if of.ephemeral_gb else {}
     one = instance(image=Image(id="i", disk_format="qcow2"), flavor=of, system_metadata=metadata)
@@ -146,6 +146,31 @@ def test_disks_are_made_encrypted_and_rebuilt_so(tmp_path: Path, libvirtd: Libvi
         assert not (tmp_path / "copy").exists()
         vm.driver.prepare_rescue(vm.instance, Image(id="r", disk_format="qcow2"), guest_image)
         assert read_with(vm.folder / "disk.rescue", "0" * 64).returncode
+
+
+def test_a_rescued_guest_gets_its_encrypted_disk(tmp_path: Path, libvirtd: Libvirtd, guest_image: Path) -> None:
+    """QEMU takes it only with its secret, while the guest runs from the rescue disk, which is encrypted, too."""
+    image = Image(id="i", disk_format="qcow2")
+    with guest(tmp_path, libvirtd, guest_image, flavor(ENCRYPTED), run=False, rescue_disk_delay=0) as (vm, kept):
+        vm.driver.prepare_rescue(vm.instance, image, guest_image)
+        assert vm.driver.rescue(vm.instance, image) is PowerState.RUNNING
+        assert sources(vm) == ["disk.rescue"]
+        assert vm.driver.without_broken_disk() == (vm.instance.uuid,)
+        passphrase = kept.made.pop((vm.instance.uuid, SecretKind.DISKS))
+        kept.made[vm.instance.uuid, SecretKind.DISKS] = "0" * 64
+        with pytest.raises(Exception, match="Invalid password"):
+            vm.driver.attach_broken_disk(vm.instance.uuid)
+        kept.made[vm.instance.uuid, SecretKind.DISKS] = passphrase
+        vm.driver.attach_broken_disk(vm.instance.uuid)
+        assert sources(vm) == ["disk.rescue", "disk"]
+        assert len(vm.xml().findall("devices/disk/source/encryption")) == 2
+        assert vm.driver.without_broken_disk() == ()
+        with connected(libvirtd) as connection:
+            assert connection.listSecrets() == []
+
+
+def sources(vm: Guest) -> list[str]:
+    return [Path(source.get("file", "")).name for source in vm.xml().findall("devices/disk/source")]
 
 
 def test_bug_failed_rebuild_leaves_a_guest_that_only_its_former_secrets_open(

@@ -1,0 +1,76 @@
+"""A guest that moves while it is off keeps its kernel, its machine and the PCI addresses of its devices, also in its first minute.
+
+By day the definitions are compared; `MINOVA_MOVES=all` (tools/check nightly) boots the guest on both hosts.
+"""
+
+import os
+import shutil
+from contextlib import ExitStack
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import libvirt
+import msgspec
+import pytest
+
+from minova.objects.catalogue.image import Image
+from minova.objects.servers.disk_export import PciAddresses
+from minova.objects.servers.instance import Instance
+from minova.virt.libvirt.driver import LibvirtDriver
+from tests.integration.virt.test_cold_moves import Side, boot, console, move, side
+from tests.integration.virt.test_guest import instance
+from tests.integration.virt.test_kernel_boot import MARK, boot_files
+
+pytestmark = pytest.mark.timeout(900)
+BOOTS = os.environ.get("MINOVA_MOVES") == "all"
+# No address that libvirt gives by itself.
+ADDRESS = "0000:00:1a.0"
+
+
+def hardware(side: Side, guest: Instance) -> tuple[str | None, str | None, str | None]:
+    """Returns machine, command line and the slot of the root disk."""
+    connection = libvirt.open(side.libvirtd.uri)
+    try:
+        root = ET.fromstring(connection.lookupByUUIDString(guest.uuid).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))
+    finally:
+        connection.close()
+    machine, address = root.find("os/type"), root.find("devices/disk/address")
+    assert machine is not None
+    assert address is not None
+    return machine.get("machine"), root.findtext("os/cmdline"), address.get("slot")
+
+
+def seen(side: Side, guest: Instance, boots: int) -> None:
+    if BOOTS:
+        boot(side, guest, boots)
+        assert MARK in console(side, guest).ask("cat /proc/cmdline")
+        assert ADDRESS in console(side, guest).ask("readlink -f /sys/block/vda")
+        side.driver.power_off(guest.uuid)
+
+
+def test_a_new_guest_moves_with_its_kernel_and_its_addresses(tmp_path: Path, guest_image: Path) -> None:
+    cache = tmp_path / "_base"
+    cache.mkdir()
+    shutil.copyfile(guest_image, cache / "disk")
+    kernel, ramdisk, line = boot_files(cache, guest_image)
+    properties = {"os_command_line": f"{line} {MARK}", "hw_machine_type": "pc"}
+    image = Image(id="i", disk_format="qcow2", properties=properties, kernel=kernel, ramdisk=ramdisk)
+    with ExitStack() as stack:
+        one, two = (stack.enter_context(side(name, tmp_path / name, cache / "disk")) for name in ("hv1", "hv2"))
+        guest = instance(image=image, config_drive=True)
+        one.driver.prepare(guest, one.node, 1, one.image)
+        # What the report of the build carries.
+        chosen = one.driver.chosen_hardware([guest.uuid])[guest.uuid]
+        guest = msgspec.structs.replace(guest, system_metadata=chosen.recorded)
+        assert isinstance(one.driver, LibvirtDriver)
+        one.driver._disks.note_addresses(guest.uuid, lambda _: PciAddresses(machine="pc", devices={"disk": ADDRESS}))
+        one.driver.hard_reboot(guest)
+        one.driver.power_off(guest.uuid)
+        before = hardware(one, guest)
+        assert before == (chosen.machine_type, f"{line} {MARK}", "0x1a")
+        seen(one, guest, 1)
+        move(guest, one, two, 2)
+        assert hardware(two, guest) == before
+        for name, boot_file in (("kernel", kernel), ("ramdisk", ramdisk)):
+            assert (two.disks(guest) / name).stat().st_size == boot_file.size
+        seen(two, guest, 2)
