@@ -258,6 +258,10 @@ class GuestStateUnexpected(HypervisorError):
     """The guest is not in a state in which the operation is possible: it is off, for example."""
 
 
+class GuestMissing(HypervisorError):
+    """The host does not have the guest, or not all of its disks."""
+
+
 class LiveMigrationAborted(HypervisorError):
     """A live migration has ended before the guest left, because its abort was requested; the guest continues to run where it was."""
 

@@ -22,6 +22,9 @@ from minova.virt.driver.domains import NO_DATA, GuestData
 class Immovable:
     moves_guests: ClassVar[bool] = False
 
+    def has_disks(self, instance: Instance) -> bool:
+        return True
+
     def export_disks(self, instance: Instance, migration_uuid: str, key: TransferKey) -> DiskExport:
         _refuse()
 

@@ -145,9 +145,11 @@ class LivePhases:
     # -- back ------------------------------------------------------------------------------------------------------
 
     def _stay(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
-        """The guest is here, as it was before."""
+        """The guest is here, as it was before. Raises GuestMissing if it is not: then the destination's may be the only one."""
         uuid, migration = move.instance.uuid, move.migration
         self._driver.stop_export(migration.uuid)
+        if self._driver.guest_side(uuid).side is GuestSide.ABSENT:
+            raise errors.GuestMissing(f"Host {self._host} does not have the guest of instance {uuid}")
         if migration.status == "migrating" and migration.old_vm_state is not VmState.PAUSED:
             self._driver.stay(uuid)
         ended = msgspec.structs.replace(migration, status="error")

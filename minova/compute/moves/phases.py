@@ -20,6 +20,7 @@ from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
 from minova.objects.actions.power_rules import ON
 from minova.objects.servers.instance import Instance
+from minova.objects.servers.live_migration import GuestSide
 from minova.objects.servers.migration import Migration
 from minova.objects.servers.moves import MoveMessage, MovePhase, PhaseResult
 from minova.objects.servers.states import PowerState, VmState
@@ -98,6 +99,8 @@ class ColdPhases:
             MovePhase.RESTORE: self._restore,
             MovePhase.DISCARD: self._discard,
             MovePhase.LEAVE: self._leave,
+            MovePhase.SHOW: self._show,
+            MovePhase.SHOW_THERE: self._show_there,
         }
 
     def reported(self) -> Mapping[MovePhase, Reported]:
@@ -163,12 +166,46 @@ class ColdPhases:
     def _start(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
         return self._run(ctx, move, move.migration.dest_node or "", check)
 
+    # -- before a copy is removed ------------------------------------------------------------------------------------
+
+    def _show(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
+        """The source has the copy that the move has left here, with the disks of the old size. Raises GuestMissing, or
+        GuestStateUnexpected if it has a later guest: the database that asks is older.
+        """
+        migration = move.migration
+        if _is_local(migration):
+            return self._show_there(ctx, move, check)
+        attempt = self._shown(msgspec.structs.replace(move.instance, flavor=migration.old_flavor))
+        if attempt is None or attempt >= migration.attempt:
+            raise errors.GuestStateUnexpected(
+                f"The guest of instance {move.instance.uuid} is of attempt {attempt} here"
+            )
+        return self._result(move.instance.uuid)
+
+    def _show_there(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
+        """The destination has the guest that the move has brought. Raises as `_show`."""
+        attempt = self._shown(move.instance)
+        if attempt != move.migration.attempt:
+            raise errors.GuestStateUnexpected(
+                f"The guest of instance {move.instance.uuid} is of attempt {attempt} here"
+            )
+        return self._result(move.instance.uuid)
+
+    def _shown(self, instance: Instance) -> int | None:
+        """Returns the attempt of the guest that is here with its disks. Raises GuestMissing."""
+        guest = self._driver.guest_side(instance.uuid)
+        if guest.side is GuestSide.ABSENT or not self._driver.has_disks(instance):
+            raise errors.GuestMissing(f"Host {self._host} does not have the guest of instance {instance.uuid}")
+        return guest.attempt
+
     # -- back ------------------------------------------------------------------------------------------------------
 
     def _restore(self, ctx: RequestContext, move: MoveMessage, check: Check) -> PhaseResult:
         """The guest is at the source as before: in a revert as another attempt, else as it was left."""
         migration = move.migration
         self._driver.stop_export(migration.uuid)
+        if not self._driver.has_disks(move.instance):
+            raise errors.GuestMissing(f"The disks of instance {move.instance.uuid} are not here")
         if migration.status == "reverted":
             return self._run(ctx, move, migration.source_node, check)
         if migration.old_vm_state is not VmState.STOPPED:

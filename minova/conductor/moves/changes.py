@@ -60,6 +60,7 @@ _STATUS = {
     MovePhase.IMPORT: "post-migrating",
     MovePhase.RELEASE: "post-migrating",
     MovePhase.START: "post-migrating",
+    MovePhase.SHOW_THERE: "confirming",
     MovePhase.LEAVE: "confirming",
 }
 _STATUS_OF_LIVE = {
@@ -327,7 +328,7 @@ class MoveChanges:
     def _ended(self, move: LockedMove, end: MoveEnd, *, unclean: bool) -> Migration:
         migration, plan = move.migration, move.plan
         match end:
-            case MoveEnd.FINISHED:
+            case MoveEnd.FINISHED | MoveEnd.REFUSED:
                 return replace(migration, status="finished")
             case MoveEnd.CONFIRMED:
                 return replace(migration, status="confirmed", cleanup_host=_other(migration.source_compute, unclean))
@@ -444,7 +445,7 @@ def _other(host: str | None, unclean: bool) -> str | None:
 def _vm_state_after(end: MoveEnd, move: LockedMove, failure: Failure | None) -> VmState:
     migration = move.migration
     match end:
-        case MoveEnd.FINISHED:
+        case MoveEnd.FINISHED | MoveEnd.REFUSED:
             return VmState.RESIZED
         case MoveEnd.CONFIRMED:
             return migration.new_vm_state

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from minova.conductor.moves.plan import Loss, MoveEnd, MovePlan
+from minova.conductor.moves.plan import PASSING, Loss, MoveEnd, MovePlan
 from minova.conductor.moves.resolver import Side, Verdict, resolve
 from minova.objects.servers.failures import Failure
 from minova.objects.servers.live_migration import GuestReport, GuestSide, LiveMode
@@ -58,8 +58,6 @@ PHASES = frozenset({*_NEXT, MovePhase.STAY, MovePhase.LOOK_THERE})
 REPEATED = frozenset({MovePhase.LOOK, MovePhase.LOOK_THERE})
 STALLED = "PostCopyFailed"
 _HALTS = frozenset({MovePhase.HALT, MovePhase.HALT_THERE})
-# Kinds of failures that say nothing about the guest, and pass.
-_PASSING = frozenset({"HypervisorUnavailable", "GuestBusy", "ServiceUnavailable"})
 
 
 def after_success(plan: MovePlan, migration: Migration) -> MovePhase | MoveEnd:
@@ -83,8 +81,13 @@ def waits(plan: MovePlan, failure: Failure) -> bool:
     if plan.phase in _HALTS:
         return True
     if plan.phase in {MovePhase.ARRIVE, MovePhase.CLOSE} or (plan.phase is MovePhase.STAY and plan.doubted):
-        return failure.kind in _PASSING
+        return failure.kind in PASSING
     return plan.phase is MovePhase.STAY and failure.kind == "GuestBusy"
+
+
+def is_elsewhere(plan: MovePlan, failure: Failure) -> bool:
+    """Returns whether the source does not have the guest that it should keep, so that both hosts are asked what they have."""
+    return plan.phase is MovePhase.STAY and not plan.doubted and failure.kind == "GuestMissing"
 
 
 def after_loss(plan: MovePlan, migration: Migration, loss: Loss) -> MovePhase | MoveEnd | None:

@@ -6,12 +6,14 @@
               next alternate       |
               or as before         '--> discard --> (error)
 
-    confirm:  leave --> (confirmed)
-    revert:   discard ==> restore --> (reverted)
+    confirm:  show there --> leave --> (confirmed)
+    revert:   show --> discard ==> restore --> (reverted)
+              a side that has nothing to show: (finished), as before
 
 On one host nothing is copied: `export` only shuts the guest down, and `start` follows.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
@@ -25,7 +27,9 @@ from minova.objects.servers.moves import AT_DESTINATION, OF_NO_HOST, MigrationOr
 
 
 class MoveEnd(StrEnum):
-    """COMPLETED: a live migration. FAILED: as before. BROKEN: in ERROR at the destination. LOST: in ERROR at the source."""
+    """COMPLETED: a live migration. FAILED: as before. BROKEN: in ERROR at the destination. LOST: in ERROR at the source.
+    REFUSED: a finished move stays as it is.
+    """
 
     FINISHED = "finished"
     CONFIRMED = "confirmed"
@@ -34,6 +38,7 @@ class MoveEnd(StrEnum):
     BROKEN = "broken"
     COMPLETED = "completed"
     LOST = "lost"
+    REFUSED = "refused"
 
 
 class MovePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -91,27 +96,29 @@ def is_local(migration: Migration) -> bool:
     return migration.source == migration.dest
 
 
+_NEXT: Mapping[MovePhase, MovePhase | MoveEnd] = {
+    MovePhase.CLAIM: MovePhase.EXPORT,
+    MovePhase.EXPORT: MovePhase.IMPORT,
+    MovePhase.IMPORT: MovePhase.RELEASE,
+    MovePhase.RELEASE: MovePhase.START,
+    MovePhase.START: MoveEnd.FINISHED,
+    MovePhase.SHOW_THERE: MovePhase.LEAVE,
+    MovePhase.LEAVE: MoveEnd.CONFIRMED,
+    MovePhase.SHOW: MovePhase.DISCARD,
+}
+
+
 def after_success(plan: MovePlan, migration: Migration) -> MovePhase | MoveEnd:
     match plan.phase:
-        case MovePhase.CLAIM:
-            return MovePhase.EXPORT
-        case MovePhase.EXPORT:
-            return MovePhase.START if is_local(migration) else MovePhase.IMPORT
-        case MovePhase.IMPORT:
-            return MovePhase.RELEASE
-        case MovePhase.RELEASE:
+        case MovePhase.EXPORT if is_local(migration):
             return MovePhase.START
-        case MovePhase.START:
-            return MoveEnd.FINISHED
-        case MovePhase.LEAVE:
-            return MoveEnd.CONFIRMED
         case MovePhase.DISCARD:
             return MovePhase.RESTORE if plan.reverting else MoveEnd.FAILED
         case MovePhase.RESTORE:
             if plan.reverting:
                 return MoveEnd.REVERTED
             return MovePhase.DISCARD if plan.claimed else MoveEnd.FAILED
-    raise AssertionError(plan.phase)
+    return _NEXT[plan.phase]
 
 
 def after_failure(plan: MovePlan, migration: Migration) -> MovePhase | MoveEnd:
@@ -123,6 +130,8 @@ def after_failure(plan: MovePlan, migration: Migration) -> MovePhase | MoveEnd:
             return MovePhase.RESTORE
         case MovePhase.START:
             return MoveEnd.BROKEN
+        case MovePhase.SHOW | MovePhase.SHOW_THERE:
+            return MoveEnd.REFUSED  # the other copy may be the only one
         case MovePhase.LEAVE:
             return MoveEnd.CONFIRMED  # the source pays later
         case MovePhase.DISCARD:
@@ -151,6 +160,21 @@ def may_be_open(plan: MovePlan, failure: Failure | None) -> bool:
     return plan.phase is MovePhase.LOOK_THERE or (plan.phase is MovePhase.CLOSE and failure is not None)
 
 
+# A host that is silent in one of these phases is waited for.
+_UNTIL_FENCED = frozenset({MovePhase.EXPORT, MovePhase.RESTORE, MovePhase.SHOW, MovePhase.SHOW_THERE})
+# Kinds of failures that say nothing about the guest, and pass.
+PASSING = frozenset({"HypervisorUnavailable", "GuestBusy", "ServiceUnavailable"})
+
+
+def waits(plan: MovePlan, failure: Failure) -> bool:
+    """Returns whether the host of this phase of a cold move is asked again after this failure."""
+    if plan.phase is MovePhase.DISCARD:
+        # The guest is off here, and its disks may be gone. A server that stayed resized would be confirmed, which removes the
+        # last copy.
+        return plan.reverting
+    return plan.phase in {MovePhase.SHOW, MovePhase.SHOW_THERE} and failure.kind in PASSING
+
+
 class Loss(StrEnum):
     """How sure it is that a host does no work any more: see `conductor/hosts/liveness.py`."""
 
@@ -175,7 +199,7 @@ def after_loss(plan: MovePlan, migration: Migration, loss: Loss) -> MovePhase | 
         return MovePhase.START if loss is Loss.FENCED else None
     if plan.phase is MovePhase.DISCARD and plan.reverting:
         return MovePhase.RESTORE if loss is Loss.FENCED else None
-    if plan.phase in {MovePhase.EXPORT, MovePhase.RESTORE} and loss is Loss.SILENT:
+    if plan.phase in _UNTIL_FENCED and loss is Loss.SILENT:
         return None
     if plan.phase is MovePhase.EXPORT:
         return MovePhase.DISCARD

@@ -349,7 +349,7 @@ class StartMoves:
         return moves[-1]
 
     def require_source(self, session: Session, instance_uuid: str, absent: Collection[str]) -> None:
-        """Raises Conflict if the source cannot take its guest back now: a revert begins with the removal of the other copy."""
+        """Raises Conflict if the source cannot take its guest back now."""
         source = self.finished_move(session, instance_uuid).source_compute
         if source in absent:
             raise errors.Conflict(
@@ -357,27 +357,26 @@ class StartMoves:
             )
 
     def confirm(self, session: Session, ctx: RequestContext, locked: LockedInstance, action_id: int) -> MoveMessage:
-        """The source removes what it has kept for a revert."""
-        return self._end(session, ctx, locked, action_id, MovePhase.LEAVE)
+        """The destination shows that it has the guest; then the source removes what it has kept for a revert."""
+        return self._end(session, ctx, locked, action_id, MovePhase.SHOW_THERE)
 
     def revert(self, session: Session, ctx: RequestContext, locked: LockedInstance, action_id: int) -> MoveMessage:
-        """The destination stops the guest and removes its copy; then the source has it again."""
+        """The source shows that it has its copy; the destination stops the guest and removes its own; then the source has it
+        again.
+        """
         after = (locked.state[0], TaskState.RESIZE_REVERTING)
         instances.transition(session, [locked.uuid], [locked.state], after, updated_at=self._worker.at(), progress=0)
-        return self._end(session, ctx, locked, action_id, MovePhase.DISCARD)
+        return self._end(session, ctx, locked, action_id, MovePhase.SHOW)
 
     def _end(
         self, session: Session, ctx: RequestContext, locked: LockedInstance, action_id: int, phase: MovePhase
     ) -> MoveMessage:
         migration = self.finished_move(session, locked.uuid)
-        plan = MovePlan(migration_uuid=migration.uuid, phase=phase, reverting=phase is MovePhase.DISCARD)
+        plan = MovePlan(migration_uuid=migration.uuid, phase=phase, reverting=phase is MovePhase.SHOW)
         self._insert(session, ctx, locked, action_id, plan)
         move = lock(session, locked.uuid)
         assert move is not None
         return self._changes.enter(session, move, phase)
 
     def send(self, ctx: RequestContext, message: MoveMessage) -> None:
-        host = message.migration.source_compute
-        if message.phase is MovePhase.DISCARD:
-            host = str(message.migration.dest_compute)
-        self._computes.move(ctx, host, message)
+        self._computes.move(ctx, str(host_of(message.phase, message.migration)), message)

@@ -241,9 +241,7 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
             retried = self._next(session, move, failure, down)
             if retried is not None:
                 return retried
-        if plan.phase is MovePhase.DISCARD and plan.reverting:
-            # The guest is off here, and its disks may be gone: the host is asked again. A server that stayed resized would be
-            # confirmed, which removes the last copy.
+        if not move.migration.is_live and cold_plan.waits(plan, failure):
             self._changes.wait(session, move, failure)
             return None
         if plan.phase in live_plan.REPEATED:
@@ -253,9 +251,12 @@ class MoveSteps(MovePhasesApi, MoveOrdersApi):
             self._changes.wait(session, move, failure, BACKOFF_OF_LOOKS.pause(plan.asks))
             return None
         changed: dict[str, Any] = {}
+        following = _after_failure(move)
         if plan.phase is MovePhase.MIGRATE:
             changed = {"doubted": True, "cancelled": plan.cancelled or failure.kind == "LiveMigrationAborted"}
-        return self._go(session, move, _after_failure(move), failure, power_state, **changed)
+        if live_plan.is_elsewhere(plan, failure):
+            changed, following = {"doubted": True}, MovePhase.LOOK
+        return self._go(session, move, following, failure, power_state, **changed)
 
     def _go(
         self,

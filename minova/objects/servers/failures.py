@@ -30,6 +30,7 @@ TEXTS: Mapping[str, str] = {
     "HypervisorUnavailable": "The hypervisor of the host could not do it.",
     "GuestBusy": "Another operation on the guest has not ended yet.",
     "GuestStateUnexpected": "The guest is not in a state in which this is possible.",
+    "GuestMissing": "A host that must have a copy of the server has none. Nothing was removed.",
     "BaseImageLost": "The image on which the disk of the server is based is gone from its host and from the image service.",
     "InvalidSharedStorage": "The disks of the server are not on storage that its new host shares with the old one.",
     "SavedMemoryKept": "The memory of the guest is saved, and this would lose it. Start or unshelve the server first.",

@@ -73,7 +73,7 @@ def transitions() -> dict[State, set[State]]:
     # Confirmed or reverted.
     back: set[State] = {(VmState.ACTIVE, None), (VmState.STOPPED, None), (VmState.ERROR, None)}
     reverting: State = (VmState.RESIZED, TaskState.RESIZE_REVERTING)
-    table[VmState.RESIZED, None] = {*back, reverting}
+    table[VmState.RESIZED, None] = {*back, reverting, (VmState.RESIZED, None)}
     table[reverting] = {*back, reverting, (VmState.RESIZED, None)}
     return table
 

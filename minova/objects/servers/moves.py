@@ -14,9 +14,13 @@ A move is a row (`Migration`) and a task. The task is in one phase at a time, an
     restore       source: the guest is as it was before                  error
     discard       destination: removes its copy
 
-    a finished move:
-    leave         source: removes what it kept for a revert              confirming, confirmed
-    discard, then restore                                                reverting, reverted     resize_reverting
+    a finished move, confirmed:
+    show there    destination: shows that it has the guest               confirming
+    leave         source: removes what it kept for a revert              confirmed
+    reverted:
+    show          source: shows that it has its copy still               reverting       resize_reverting
+    discard, then restore                                                reverted
+    a side that has nothing to show:                                     finished, as before
 
 A live migration, whose task state is `migrating` to its end::
 
@@ -70,6 +74,8 @@ class MovePhase(StrEnum):
     RESTORE = "restore"
     DISCARD = "discard"
     LEAVE = "leave"
+    SHOW = "show"
+    SHOW_THERE = "show there"
     QUEUE = "queue"
     DESCRIBE = "describe"
     CHECK = "check"
@@ -90,7 +96,7 @@ OF_NO_HOST = frozenset({MovePhase.SCHEDULE, MovePhase.QUEUE})
 # The phases of a move whose work is the destination's. All others are the source's.
 AT_DESTINATION = frozenset(
     {
-        *(MovePhase.CLAIM, MovePhase.IMPORT, MovePhase.START, MovePhase.DISCARD),
+        *(MovePhase.CLAIM, MovePhase.IMPORT, MovePhase.START, MovePhase.DISCARD, MovePhase.SHOW_THERE),
         *(MovePhase.CHECK, MovePhase.PREPARE, MovePhase.ARRIVE, MovePhase.LOOK_THERE, MovePhase.HALT_THERE),
     }
 )

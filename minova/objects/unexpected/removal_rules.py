@@ -91,7 +91,9 @@ def verdict(attempt: int | None, power_state: int, row: DomainRow | None, *, acc
     if not row.deleted and not row.knows_action:
         return Verdict.NEWER
     if attempt is not None and attempt > row.attempt:
-        return Verdict.REMOVE if _was_not_brought(attempt, row) and not accepted else Verdict.NEWER
+        if accepted or not _was_not_brought(attempt, row):
+            return Verdict.NEWER
+        return Verdict.EXPECTED if row.is_leaving and not row.deleted else Verdict.REMOVE
     if row.deleted:
         return Verdict.REMOVE
     if row.is_leaving or row.moves:

@@ -6,6 +6,8 @@ from typing import Protocol
 
 import msgspec
 
+from minova.objects.servers.instance import Instance
+
 
 class LeftDisks(msgspec.Struct, frozen=True, kw_only=True):
     """Disks of an instance on this host. `attempt` made them; `disk_gb`: the space that they use, rounded up."""
@@ -22,6 +24,10 @@ class DiskDriver(Protocol):
 
     def left_disks(self, with_domain: Container[str]) -> tuple[LeftDisks, ...]:
         """Returns the disks that this host owns of instances that are not in `with_domain`."""
+        ...
+
+    def has_disks(self, instance: Instance) -> bool:
+        """Whether all disks of the instance's flavor are here, whichever host of a shared folder owns them."""
         ...
 
     def take_over(self, instance_uuid: str, attempt: int, old_attempt: int = 0) -> bool:

@@ -47,6 +47,10 @@ class FakeMigration(FakePower):
         # What was asked of migrations in progress, by instance.
         self._leaving: dict[str, set[str]] = {}
 
+    def has_disks(self, instance: Instance) -> bool:
+        """Fake guests have no disks: their record stands for them."""
+        return self.guest_side(instance.uuid).side is not GuestSide.ABSENT
+
     def export_disks(self, instance: Instance, migration_uuid: str, key: TransferKey) -> DiskExport:
         with self._lock:
             self._begin("export_disks")

@@ -8,6 +8,7 @@ from pathlib import Path
 import libvirt
 
 from minova import errors
+from minova.objects.servers.instance import Instance
 from minova.virt.driver.disks import LeftDisks
 from minova.virt.libvirt.driver.base import LibvirtBase
 from minova.virt.libvirt.host import lookup
@@ -24,6 +25,9 @@ class LibvirtDisks(LibvirtBase):
 
     def left_disks(self, with_domain: Container[str]) -> tuple[LeftDisks, ...]:
         return self._disks.left(self._ready().host, with_domain) if self._real else ()
+
+    def has_disks(self, instance: Instance) -> bool:
+        return not self._real or self._disks.are_there(instance)
 
     def take_over(self, instance_uuid: str, attempt: int, old_attempt: int = 0) -> bool:
         if not self._real or not self._disks.take_over(instance_uuid, self._ready().host, attempt, old_attempt):

@@ -157,6 +157,11 @@ class Disks(GuestFolders):
             for name, bus in names.items()
         )
 
+    def are_there(self, instance: Instance) -> bool:
+        """Whether all disks of the instance are complete here. The config drive can be made again."""
+        paths = (Path(disk.path) for disk in self.plan(instance))
+        return all(path.exists() for path in paths if path.name != DRIVE)
+
     def _disk(self, path: Path, written: str | None, *, encrypts: bool) -> Disk:
         """Only QEMU writes the header of a qcow2 disk, which says whether it is encrypted. The config drive never is: the guest's
         host has made it, from what the database knows. `encrypts`: whether a disk that does not exist yet will be.

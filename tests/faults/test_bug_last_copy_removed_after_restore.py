@@ -1,0 +1,162 @@
+"""A copy of a guest is removed only if the other copy has been shown: a restored database does not know what was removed since."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from minova import errors
+from minova.cmd.commands import recovery
+from minova.conductor.tasks.history import CONFIRM
+from minova.objects.servers.states import PowerState
+from tests.faults.cloud import LARGER
+from tests.faults.mover import Mover
+from tests.faults.test_bug_moves import message, other
+
+pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("fewer_renewals")]
+RUNNING, OFF = PowerState.RUNNING, PowerState.SHUTDOWN
+
+
+def lose(mover: Mover, host: str) -> None:
+    """The host has neither domain nor disks any more."""
+    mover.cloud.drivers[host].destroy(mover.uuid)
+
+
+def moved(mover: Mover, kind: str = "migrate") -> str:
+    destination = other(mover)
+    mover.do(kind, LARGER if kind == "resize" else None)
+    assert mover.state == ("resized", None, destination)
+    return destination
+
+
+@pytest.mark.parametrize("kind", ["migrate", "resize"])
+def test_a_revert_removes_nothing_if_the_source_has_no_copy(mover: Mover, kind: str) -> None:
+    destination = moved(mover, kind)
+    lose(mover, mover.source)
+    mover.do("revert_resize")
+    assert mover.domains() == {destination: RUNNING}
+    assert mover.state == ("resized", None, destination)
+    assert mover.migration().status == "finished"
+    assert "A host that must have a copy of the server has none" in str(message(mover))
+    # The owner can still keep the server where it is.
+    mover.do("confirm_resize")
+    assert mover.state == ("active", None, destination)
+    mover.require_sound()
+
+
+def test_a_confirmation_removes_nothing_if_the_destination_has_no_guest(mover: Mover) -> None:
+    destination = moved(mover)
+    lose(mover, destination)
+    mover.do("confirm_resize")
+    assert mover.domains() == {mover.source: OFF}
+    assert mover.state == ("resized", None, destination)
+    assert mover.migration().status == "finished"
+
+
+def test_a_revert_waits_for_a_source_that_cannot_look_now(mover: Mover) -> None:
+    moved(mover)
+    mover.cloud.drivers[mover.source].fail("guest_side", [errors.HypervisorUnavailable("away")])
+    mover.ask("revert_resize")
+    mover.wait(seconds=120.0)
+    assert mover.state == ("active", None, mover.source)
+    mover.require_sound()
+
+
+def test_a_source_without_disks_does_not_take_its_guest_back(mover: Mover) -> None:
+    """Its copy goes after it was shown: nothing is made in its place."""
+    destination = moved(mover)
+    driver = mover.cloud.drivers[destination]
+    destroy = driver.destroy
+
+    def lose_both(*arguments: object) -> None:
+        destroy(*arguments)  # type: ignore[arg-type]
+        lose(mover, mover.source)
+
+    driver.destroy = lose_both  # type: ignore[assignment, method-assign]
+    mover.do("revert_resize")
+    assert mover.state == ("error", None, mover.source)
+    assert mover.domains() == {}
+
+
+def test_a_cold_move_that_fails_keeps_the_copy_of_its_destination(mover: Mover) -> None:
+    """The source has lost its guest while its disks went over: the whole copy is the only one. The server is off."""
+    mover.cloud.act(mover.uuid, "stop")
+    mover.wait()
+    destination = other(mover)
+    importing = mover.cloud.drivers[destination].import_disks
+
+    def import_and_lose(instance: object, attempt: int, *rest: object, **more: object) -> None:
+        importing(instance, attempt, *rest, **more)  # type: ignore[arg-type]
+        mover.cloud.drivers[destination].prepare(instance, destination, attempt, None)  # type: ignore[arg-type]
+        lose(mover, mover.source)
+
+    mover.cloud.drivers[destination].import_disks = import_and_lose  # type: ignore[method-assign]
+    mover.cloud.drivers[mover.source].fail("stop_export", [RuntimeError("no")])
+    mover.do("migrate")
+    assert [*mover.domains()] == [destination]
+    assert mover.migration().cleanup_host == destination
+    mover.world.run(90.0)
+    assert [*mover.domains()] == [destination]
+
+
+def test_a_live_migration_that_stays_asks_both_hosts_if_its_source_has_no_guest(mover: Mover) -> None:
+    """The database was restored while the guest was on its way: it has arrived since."""
+    destination = other(mover)
+    prepare = mover.cloud.drivers[destination].prepare_live
+
+    def arrive_and_fail(instance: object, node: str, attempt: int, *rest: object) -> None:
+        prepare(instance, node, attempt, *rest)  # type: ignore[arg-type]
+        lose(mover, mover.source)
+        raise RuntimeError("no")
+
+    mover.cloud.drivers[destination].prepare_live = arrive_and_fail  # type: ignore[assignment, method-assign]
+    mover.do("live_migrate")
+    assert mover.domains() == {destination: RUNNING}
+    assert mover.state == ("active", None, destination)
+
+
+# -- the database goes back in time ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def restored(mover: Mover, tmp_path: Path) -> Callable[[str], str]:
+    """Returns the destination of a move that was confirmed, or reverted, after the backup that is the database now."""
+
+    def work(action: str) -> str:
+        destination = moved(mover)
+        mover.cloud.back_up()
+        mover.do(action)
+        mover.world.run(10.0)
+        mover.cloud.restore()
+        mover.world.run(20.0 + CONFIRM)
+        mover.world.run(150.0)
+        return destination
+
+    return work
+
+
+def force_end(mover: Mover) -> None:
+    found = recovery.find(mover.cloud.db)
+    if found.row.safe_since is not None:
+        recovery.end(mover.cloud.db, found, (), left=["x"], leave_rest=True)
+    mover.world.run(30.0)
+    assert mover.cloud.safe_since() is None
+
+
+def test_a_revert_of_a_move_that_was_confirmed_since_the_backup(mover: Mover, restored: Callable[[str], str]) -> None:
+    destination = restored("confirm_resize")
+    force_end(mover)
+    mover.do("revert_resize")
+    mover.world.run(200.0)
+    assert mover.domains() == {destination: RUNNING}
+    assert mover.state == ("resized", None, destination)
+
+
+def test_a_confirmation_of_a_move_that_was_reverted_since_the_backup(
+    mover: Mover, restored: Callable[[str], str]
+) -> None:
+    restored("revert_resize")
+    force_end(mover)
+    mover.do("confirm_resize")
+    mover.world.run(200.0)
+    assert mover.domains() == {mover.source: RUNNING}
