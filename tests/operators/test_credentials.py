@@ -40,11 +40,12 @@ class Users:
         return self._options(self._cloud.controller(f"echo SECRET | sudo -u minova {words} 2>/dev/null"), service, host)
 
     def use(self, service: str, host: str, options: str) -> None:
-        """The service reads its own file, and is connected as its user."""
+        """The service reads its own file, and is connected as its user; others connect with their first request."""
         machine = self.machines[host]
         machine.write(own_file(service), options, "root:minova", "640")
         machine(f"systemctl restart minova-{service}")
-        wait_for(f"{service}.{host}", lambda: f"{service}.{host}\n" in self.connected())
+        if service in ("conductor", "scheduler", "compute"):
+            wait_for(f"{service}.{host}", lambda: f"{service}.{host}\n" in self.connected())
 
     def connected(self) -> str:
         return self._cloud.controller("rabbitmqctl --quiet list_connections user")
@@ -81,7 +82,7 @@ def users(cloud: Cloud) -> Iterator[Users]:
     for service, host in USERS:
         users.machines[host](f"rm -f {own_file(service)} {FOR_ALL} && systemctl restart minova-{service}")
     for service, host in USERS:
-        cloud.controller(f"rabbitmqctl delete_user {service}.{host}")
+        cloud.controller.run(f"rabbitmqctl delete_user {service}.{host}")
     cloud.are_up()
 
 
@@ -150,7 +151,11 @@ def test_database_with_tls(cloud: Cloud) -> None:
         by_page(controller, blocks("configure.md", "PostgreSQL itself")[0])
         wait_for("the end", said(controller, "minova-conductor", "The database answers again", before))
     finally:
+        controller(
+            "rm /etc/postgresql/15/main/conf.d/tls.conf && sed -i 's/^hostssl/host/' /etc/postgresql/15/main/pg_hba.conf"
+        )
         controller.write("/etc/minova/minova.conf", conf, "root:minova", "640")
+        controller("systemctl restart postgresql")
         cloud.restart_controller()
     cloud.are_up()
 
