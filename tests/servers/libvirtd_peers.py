@@ -42,7 +42,7 @@ class PeerLibvirtd(Libvirtd):
     def __init__(self, host: str, address: str, namespace: str, authority: Authority | None, **options: Any) -> None:
         super().__init__(**options)
         self.host, self.address = host, address
-        self._namespace = namespace
+        self.namespace = namespace
         self._authority = authority
 
     def prepare(self) -> None:
@@ -78,7 +78,7 @@ class PeerLibvirtd(Libvirtd):
                 (pki / folder / name).write_bytes(original.read_bytes())
 
     def command(self) -> list[str]:
-        space = ["nsenter", f"--net=/run/netns/{self._namespace}", "unshare", "--uts", "--mount", "--propagation=slave"]
+        space = ["nsenter", f"--net=/run/netns/{self.namespace}", "unshare", "--uts", "--mount", "--propagation=slave"]
         return [
             *space,
             "sh",

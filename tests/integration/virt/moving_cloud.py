@@ -1,0 +1,338 @@
+"""A cloud of two real hosts, each with libvirt and minova-compute in a network namespace of its own, on one switch, and guests that tell
+whether they went on: they count aloud, write memory, look after what they keep there, and answer pings and connections.
+"""
+
+import re
+import shlex
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import libvirt
+import pytest
+from sqlalchemy import select
+
+from minova.db.engine import Database
+from minova.db.models import Allocation, Instance, Migration, ResourceProvider, Task
+from minova.objects.servers.migration import Migration as Move
+from tests.cluster import wait_for
+from tests.integration.deployment import Deployment, Executable
+from tests.servers.authority import Authority
+from tests.servers.libvirtd_peers import PeerLibvirtd, peers
+from tests.servers.namespace import Door, Namespace
+from tests.servers.switch import ADDRESS, BRIDGE, RANGE, Switch, switch
+
+# The group lets echo requests and one of the ports in; both have a listener.
+OPEN, CLOSED = 2222, 2223
+# QEMU 7.2 emulates the processor here. When it begins to copy memory, it does not watch the pages that its translation cache has: what
+# the guest writes to them until the cache is emptied may be lost, whoever migrates. Each switch between processes empties it, so the guest
+# never works long without one, and starts few programs.
+GUEST = f"""#!/bin/sh
+boot=$(cat /proc/sys/kernel/random/boot_id)
+head -c 262144 /dev/urandom >/tmp/kept
+mkfifo /tmp/silent
+exec 9<>/tmp/silent
+{{ i=0; while :; do i=$((i+1)); echo "TICK $i $boot"; read -r -t 0.1 word <&9; done; }} >/dev/console 2>&1 &
+{{ i=0; while :; do i=$((i+1)); printf '%262144d' $i >/tmp/written; read -r -t 0.1 word <&9; done; }} &
+{{ while :; do echo "KEPT $(md5sum </tmp/kept)"; read -r -t 2 word <&9; done; }} >/dev/console 2>&1 &
+for port in {OPEN} {CLOSED}; do {{ while :; do nc -l -p $port -e /bin/cat; done; }} >/dev/null 2>&1 & done
+"""
+# Each host has records and namespaces of networks of its own, as if it was a machine.
+_ENTER = """\
+mkdir -p /run/minova /run/netns
+mount -t tmpfs none /run/minova
+mount -t tmpfs none /run/netns
+exec sleep infinity
+"""
+
+
+class Life(NamedTuple):
+    boot: str
+    ticks: int
+
+
+class Host:
+    """`libvirtd` and `compute` can be killed and started again; `folder` has the disks of its guests."""
+
+    def __init__(self, libvirtd: PeerLibvirtd, compute: Executable, folder: Path) -> None:
+        self.name, self.libvirtd, self.compute, self.folder = libvirtd.host, libvirtd, compute, folder
+
+    def states(self) -> dict[str, int]:
+        """{UUID of a guest that has a process: state}."""
+        connection = libvirt.open(self.libvirtd.uri)
+        try:
+            domains = connection.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE)
+            return {domain.UUIDString(): domain.state()[0] for domain in domains}
+        finally:
+            connection.close()
+
+    def known(self) -> set[str]:
+        """Guests that libvirt knows, whether they run or not."""
+        connection = libvirt.open(self.libvirtd.uri)
+        try:
+            return {domain.UUIDString() for domain in connection.listAllDomains()}
+        finally:
+            connection.close()
+
+    def completed(self, uuid: str) -> dict[str, int]:
+        """Statistics of the migration with which the guest has come."""
+        connection = libvirt.open(self.libvirtd.uri)
+        try:
+            return dict(connection.lookupByUUIDString(uuid).jobStats(libvirt.VIR_DOMAIN_JOB_STATS_COMPLETED))
+        finally:
+            connection.close()
+
+    def xml(self, uuid: str) -> str:
+        connection = libvirt.open(self.libvirtd.uri)
+        try:
+            return str(connection.lookupByUUIDString(uuid).XMLDesc())
+        finally:
+            connection.close()
+
+
+class MovingCloud:
+    def __init__(self, deployment: Deployment, database: Database, hosts: Mapping[str, Host], lan: Switch) -> None:
+        self.deployment, self.database, self.hosts, self.lan = deployment, database, hosts, lan
+        self.cli = deployment.cli
+
+    def other(self, host: str) -> str:
+        (name,) = self.hosts.keys() - {host}
+        return name
+
+    def boot(
+        self,
+        name: str = "web",
+        *options: str,
+        flavor: str = "tiny",
+        image: str = "guest",
+        host: str = "",
+        network: str = "lan",
+    ) -> "MovingGuest":
+        """Returns the guest once it counts."""
+        script = self.deployment.folder / "guest.sh"
+        script.write_text(GUEST)
+        words = ("--flavor", flavor, "--image", image, "--config-drive", "--user-data", str(script))
+        nets = {"none": ("--nic", "none"), "lan": ("--network", "lan", "--security-group", "some")}
+        net = nets.get(network, ("--port", network))
+        on = ("--host", host) if host else ()
+        self.cli("server", "create", name, *words, *net, *on, *options)
+        shown = self.deployment.wait_status(name, "ACTIVE", "ERROR", timeout=240)
+        assert shown["status"] == "ACTIVE", (shown, self.deployment.logs())
+        guest = MovingGuest(self, shown["id"])
+        wait_for("the guest to count", guest.lives, 240)
+        return guest
+
+    def migration(self, uuid: str) -> Move:
+        """The last one of the server."""
+        with self.database.read() as session:
+            rows = select(Migration.value).where(Migration.instance_uuid == uuid).order_by(Migration.id.desc()).limit(1)
+            return session.scalars(rows).one()
+
+    def phase(self, uuid: str) -> str | None:
+        """That in which the move of the server is."""
+        with self.database.read() as session:
+            payload = session.scalar(select(Task.payload).where(Task.instance_uuid == uuid))
+        return None if payload is None else str(payload.get("phase"))
+
+
+class MovingGuest:
+    def __init__(self, cloud: MovingCloud, uuid: str) -> None:
+        self.cloud, self.uuid = cloud, uuid
+
+    @property
+    def row(self) -> Instance:
+        with self.cloud.database.read() as session:
+            return session.scalars(select(Instance).where(Instance.uuid == self.uuid)).one()
+
+    @property
+    def host(self) -> str:
+        return str(self.row.host)
+
+    @property
+    def address(self) -> str:
+        shown = self.cloud.deployment.json("server", "show", self.uuid)["addresses"]
+        return str(re.findall(r"192\.0\.2\.\d+", str(shown))[0])
+
+    def log(self) -> str:
+        path = self.cloud.hosts[self.host].folder / self.uuid / "console.log"
+        return path.read_text(errors="replace").replace("\r", "") if path.exists() else ""
+
+    def started(self) -> str:
+        """What it has printed since it was started."""
+        return self.log().rpartition("MINOVA-GUEST INIT")[2]
+
+    def lives(self) -> list[Life]:
+        found = re.findall(r"^TICK (\d+) ([0-9a-f-]{36})$", self.started(), re.MULTILINE)
+        return [Life(boot, int(ticks)) for ticks, boot in found]
+
+    def kept(self) -> set[str]:
+        """What the guest has read of what it keeps in its memory."""
+        return set(re.findall(r"^KEPT ([0-9a-f]{32})  -$", self.started(), re.MULTILINE))
+
+    def boots(self) -> int:
+        """How often its disk was booted, by the disk itself."""
+        return max(map(int, re.findall(r"^MINOVA-GUEST BOOTS (\d+)$", self.log(), re.MULTILINE)), default=0)
+
+    def require_counting_on(self, before: Life) -> Life:
+        """The guest is the same one, and has lost no memory."""
+        try:
+            wait_for("the count to go on", lambda: self.lives()[-1:] and self.lives()[-1].ticks > before.ticks + 10, 90)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.log()[-6000:]}") from None
+        # Where the log of one host ends and that of the next begins, half of a line may be missing.
+        assert {life.boot for life in self.lives() if life.ticks > before.ticks} == {before.boot}, self.log()[-3000:]
+        said = self.started().count("KEPT ")
+        wait_for("the guest to look after its memory", lambda: self.started().count("KEPT ") > said, 60)
+        assert len(self.kept()) == 1, self.kept()
+        return self.lives()[-1]
+
+    def require_booted(self, times: int) -> Life:
+        """It was started anew, from the disk that it had."""
+        wait_for(f"boot {times}", lambda: self.boots() == times, 240)
+        wait_for("the guest to count", lambda: "TICK 10 " in self.started(), 120)
+        return self.lives()[-1]
+
+    def copied(self) -> int:
+        """Bytes of memory that its migration has copied so far, as its source has reported."""
+        with self.cloud.database.read() as session:
+            rows = select(Migration.progress).where(Migration.instance_uuid == self.uuid).order_by(Migration.id.desc())
+            progress = session.scalars(rows).first()
+        return 0 if progress is None else progress.memory_processed
+
+    def is_at_rest(self) -> bool:
+        return self.row.task_state is None and self.cloud.phase(self.uuid) is None
+
+    def migrate_live(self, *options: str) -> str:
+        """Returns the host that the guest has left."""
+        left, status = self.host, "PAUSED" if self.row.vm_state == "paused" else "ACTIVE"
+        self.cloud.cli("server", "migrate", "--live-migration", *options, "--wait", self.uuid)
+        self.cloud.deployment.wait_status(self.uuid, status)
+        assert self.host != left, self.cloud.deployment.logs()
+        return left
+
+    def is_only(self, host: str) -> bool:
+        """Whether `require_only` agrees."""
+        try:
+            self.require_only(host)
+        except (AssertionError, libvirt.libvirtError):
+            return False
+        return True
+
+    def require_only(self, host: str, *, running: bool = True) -> None:
+        """Row, domains, allocations, and disks are of this host alone."""
+        row, hosts = self.row, self.cloud.hosts
+        assert (row.host, row.task_state) == (host, None)
+        states = {name: each.states().get(self.uuid) for name, each in hosts.items()}
+        there = libvirt.VIR_DOMAIN_RUNNING if running else None
+        assert states == {name: there if name == host else None for name in hosts}
+        assert {name for name, each in hosts.items() if self.uuid in each.known()} == {host}
+        owned = {each.folder for each in hosts.values() if (each.folder / self.uuid / "disk").exists()}
+        assert owned == {hosts[host].folder}
+        with self.cloud.database.read() as session:
+            found = session.execute(
+                select(Allocation.consumer_uuid, ResourceProvider.name).join(
+                    ResourceProvider, ResourceProvider.id == Allocation.provider_id
+                )
+            )
+            held = {(consumer, name) for consumer, name in found}
+        assert held == {(self.uuid, row.node)}
+
+
+class _Machine:
+    """The namespaces of a host's services, which outlive them."""
+
+    def __init__(self, libvirtd: PeerLibvirtd) -> None:
+        unshared = ("unshare", "--mount", "--propagation=slave", "sh", "-c", _ENTER)
+        inside = ("ip", "netns", "exec", libvirtd.namespace, *unshared)
+        self._keeper = subprocess.Popen(["setpriv", "--pdeathsig=KILL", *inside])
+        self.namespace = Namespace(self._keeper.pid)
+        wait_for("the namespaces of the host", self._is_ready)
+
+    def _is_ready(self) -> bool:
+        return Path(f"/proc/{self._keeper.pid}/comm").read_text() == "sleep\n"
+
+    def end(self) -> None:
+        self._keeper.kill()
+        self._keeper.wait()
+
+
+def _within(namespace: Namespace, command: list[str]) -> list[str]:
+    return namespace.enter(*command)
+
+
+@contextmanager
+def moving_cloud(
+    folder: Path,
+    rabbit: str,
+    database_url: str,
+    image: Path,
+    *,
+    shared: bool = False,
+    authority: Authority | None = None,
+    libvirt_options: Mapping[str, Any] | None = None,
+    of_hosts: Mapping[str, Mapping[str, Any]] | None = None,
+    **controller: dict[str, Any],
+) -> Iterator[MovingCloud]:
+    """`libvirt_options`: of both computes. `of_hosts`: groups of options of each. `controller`: those of the controller."""
+    with ExitStack() as stack:
+        database = Database(database_url)
+        stack.callback(database.close)
+        libvirtds = stack.enter_context(peers(authority))
+        lan = stack.enter_context(switch(libvirtds))
+        # Processes end before their namespaces.
+        machines = [_Machine(each) for each in libvirtds]
+        for machine in machines:
+            stack.callback(machine.end)
+        deployment = stack.enter_context(Deployment(folder, rabbit, database_url, **controller))
+        broker = int(re.findall(r":(\d+)/", rabbit)[-1])
+        hosts = {}
+        for server, machine in zip(libvirtds, machines, strict=True):
+            for port in (broker, deployment.port):
+                stack.enter_context(Door(machine.namespace, port))
+            path = folder / ("shared" if shared else server.host) / "instances"
+            path.mkdir(parents=True, exist_ok=True)
+            compute = deployment.compute(
+                server.host,
+                DEFAULT={"my_ip": server.address, "instances_path": str(path)},
+                libvirt={"connection_uri": server.uri, "virt_type": "qemu", **(libvirt_options or {})},
+                networks={"bridge_mappings": f"lan:{BRIDGE}"},
+                **(of_hosts or {}).get(server.host, {}),
+            )
+            compute.limit = partial(_within, machine.namespace)
+            hosts[server.host] = Host(server, compute, path)
+        deployment.manage("db", "upgrade")
+        deployment.start()
+        deployment.wait_up(timeout=180)
+        _furnish(deployment, image)
+        yield MovingCloud(deployment, database, hosts, lan)
+
+
+def _furnish(deployment: Deployment, image: Path) -> None:
+    for line in (
+        "flavor create tiny --ram 128 --disk 1 --vcpus 1",
+        "flavor create large --ram 160 --disk 2 --vcpus 1 --swap 16",
+        f"image create guest --disk-format qcow2 --file {shlex.quote(str(image))}",
+        "network create lan --provider-network-type flat --provider-physical-network lan",
+        f"subnet create lan --network lan --subnet-range {RANGE} --gateway {ADDRESS}",
+        "security group create some",
+        "security group rule create some --protocol icmp",
+        f"security group rule create some --protocol tcp --dst-port {OPEN}",
+    ):
+        deployment.cli(*shlex.split(line))
+
+
+@pytest.fixture
+def make_moving_cloud(
+    tmp_path: Path,
+    fresh_rabbit_url: Callable[[], str],
+    fresh_postgresql_url: Callable[[], str],
+    guest_image: Path,
+) -> Iterator[Callable[..., MovingCloud]]:
+    """Takes the options of `moving_cloud`."""
+    with ExitStack() as stack:
+        yield lambda **options: stack.enter_context(
+            moving_cloud(tmp_path, fresh_rabbit_url(), fresh_postgresql_url(), guest_image, **options)
+        )

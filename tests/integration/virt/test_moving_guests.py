@@ -1,0 +1,141 @@
+"""A guest that counts, writes memory and answers pings goes from host to host by the API, by real QEMU, again and again.
+
+`MINOVA_MOVES=all` runs it (tools/check nightly); test_live_migrations_by_the_api.py has a short one for each day.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import libvirt
+import pytest
+
+from tests.cluster import wait_for
+from tests.integration.virt.moving_cloud import CLOSED, OPEN, MovingCloud, MovingGuest, make_moving_cloud
+from tests.servers.authority import Authority
+
+__all__ = ["make_moving_cloud"]
+pytestmark = [
+    pytest.mark.timeout(1200),
+    pytest.mark.skipif(os.environ.get("MINOVA_MOVES") != "all", reason="nightly: MINOVA_MOVES"),
+]
+TIMES = 5
+COLD_TIMES = 3
+# Seconds without an answer. A guest that has to be started again needs more.
+LONGEST_GAP = 8.0
+
+
+@contextmanager
+def answering(guest: MovingGuest) -> Iterator[None]:
+    """The guest answers pings all the while, and one connection lasts."""
+    address, lan = guest.address, guest.cloud.lan
+    with lan.connect(address, OPEN) as talk, lan.pings(address) as pings:
+        wait_for("answers", lambda: pings.answered > 10)
+        yield
+        before = pings.answered
+        wait_for("more answers", lambda: pings.answered > before + 10)
+        assert pings.longest_gap() < LONGEST_GAP
+        talk.sendall(b"still there\n")
+        assert talk.recv(100) == b"still there\n"
+        print(f"the longest time without an answer: {pings.longest_gap():.2f} s")
+
+
+def require_groups(guest: MovingGuest) -> None:
+    address, lan = guest.address, guest.cloud.lan
+    assert (lan.is_open(address, OPEN), lan.is_open(address, CLOSED)) == (True, False)
+
+
+def test_a_guest_on_local_disks_migrates_live(make_moving_cloud: Callable[..., MovingCloud]) -> None:
+    guest = make_moving_cloud().boot()
+    require_groups(guest)
+    for options in ((), ("--block-migration",)):
+        life = guest.lives()[-1]
+        with answering(guest):
+            for _ in range(TIMES):
+                guest.migrate_live(*options)
+                life = guest.require_counting_on(life)
+                guest.require_only(guest.host)
+        require_groups(guest)
+    require_pause(guest)
+
+
+def test_a_guest_on_shared_disks_migrates_live(make_moving_cloud: Callable[..., MovingCloud]) -> None:
+    guest = make_moving_cloud(shared=True).boot()
+    life = guest.lives()[-1]
+    with answering(guest):
+        for number in range(TIMES):
+            guest.migrate_live(*(["--shared-migration"] if number % 2 else []))
+            life = guest.require_counting_on(life)
+            guest.require_only(guest.host)
+    require_groups(guest)
+    require_pause(guest)
+
+
+def require_pause(guest: MovingGuest) -> None:
+    """A paused guest arrives paused, and goes on when it is told to."""
+    cli = guest.cloud.cli
+    cli("server", "pause", "--wait", guest.uuid)
+    life = guest.lives()[-1]
+    for _ in range(TIMES):
+        guest.migrate_live()
+        assert guest.cloud.hosts[guest.host].states() == {guest.uuid: libvirt.VIR_DOMAIN_PAUSED}
+        assert guest.lives()[-1] == life
+    cli("server", "unpause", "--wait", guest.uuid)
+    guest.require_counting_on(life)
+    guest.require_only(guest.host)
+
+
+def test_a_guest_migrates_by_post_copy(make_moving_cloud: Callable[..., MovingCloud]) -> None:
+    options = {"live_migration_permit_post_copy": True, "live_migration_bandwidth": 8}
+    guest = make_moving_cloud(shared=True, libvirt_options=options).boot()
+    cli, life = guest.cloud.cli, guest.lives()[-1]
+    with answering(guest):
+        for _ in range(TIMES):
+            left = guest.host
+            cli("server", "migrate", "--live-migration", guest.uuid)
+            wait_for("the memory to be copied", lambda: guest.copied() > 4 << 20, 60)
+            shown = guest.cloud.deployment.json("server", "migration", "list", "--server", guest.uuid)
+            cli("server", "migration", "force", "complete", guest.uuid, str(shown[0]["ID"]))
+            wait_for("the guest to have moved", lambda left=left: guest.is_at_rest() and guest.host != left, 120)  # type: ignore[misc]
+            # Pages for which the guest has asked after the switch.
+            assert guest.cloud.hosts[guest.host].completed(guest.uuid)["memory_postcopy_reqs"] > 0
+            life = guest.require_counting_on(life)
+            guest.require_only(guest.host)
+    require_groups(guest)
+
+
+def test_a_guest_migrates_over_tls(make_moving_cloud: Callable[..., MovingCloud], authority: Authority) -> None:
+    guest = make_moving_cloud(authority=authority, libvirt_options={"live_migration_with_native_tls": True}).boot()
+    life = guest.lives()[-1]
+    for _ in range(2):
+        left = guest.migrate_live()
+        life = guest.require_counting_on(life)
+        guest.require_only(guest.host)
+    # A destination without the certificates that its source demands.
+    (guest.cloud.hosts[left].libvirtd.directory / "pki" / "qemu" / "server-cert.pem").unlink()
+    host = guest.host
+    guest.cloud.cli("server", "migrate", "--live-migration", "--wait", guest.uuid, check=False)
+    guest.cloud.deployment.wait_status(guest.uuid, "ACTIVE")
+    assert guest.host == host
+    guest.require_counting_on(life)
+
+
+def test_a_guest_moves_cold_and_is_resized(make_moving_cloud: Callable[..., MovingCloud]) -> None:
+    guest = make_moving_cloud().boot()
+    cloud, cli = guest.cloud, guest.cloud.cli
+    for number in range(COLD_TIMES):
+        left, before = guest.host, guest.lives()[-1]
+        cli("server", "migrate", "--wait", guest.uuid)
+        cloud.deployment.wait_status(guest.uuid, "VERIFY_RESIZE")
+        assert guest.host != left
+        life = guest.require_booted(number + 2)
+        assert life.boot != before.boot
+        # It was told to shut down, and had the time for it.
+        assert guest.log().count("MINOVA-GUEST POWERBUTTON") == number + 1
+        cli("server", "migration", "confirm", guest.uuid)
+        cloud.deployment.wait_status(guest.uuid, "ACTIVE")
+        wait_for("the source's copy to go", lambda left=left: guest.uuid not in cloud.hosts[left].known())  # type: ignore[misc]
+        guest.require_only(guest.host)
+        require_groups(guest)
+        # What goes along: the log of the console.
+        assert f"MINOVA-GUEST BOOTS {number + 1}\n" in guest.log()
