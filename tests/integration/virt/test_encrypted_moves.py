@@ -1,6 +1,6 @@
 """Guests with encrypted disks and a TPM go from host to host: their files stay encrypted, and libvirt forgets their secrets.
 
-`MINOVA_MOVES=all` runs it (tools/check nightly): it needs two boots.
+`MINOVA_MOVES=all` runs it (tools/check nightly): it needs boots.
 """
 
 import os
@@ -13,12 +13,14 @@ import libvirt
 import msgspec
 import pytest
 
+from minova.errors import HypervisorError
 from minova.objects.servers.disk_export import TransferKey
+from minova.objects.servers.live_migration import LiveMode
 from minova.objects.servers.states import PowerState
 from minova.virt.driver.domains import RowHost
 from tests.cluster import wait_for
 from tests.integration.virt.kept_secrets import KeptSecrets
-from tests.integration.virt.live_pair import MOVE, Pair, Side, make_pair
+from tests.integration.virt.live_pair import MOVE, Pair, Side, ignore, make_pair
 from tests.integration.virt.test_encrypted_guests import ENCRYPTED, FLAVOR, WITH_TPM
 
 __all__ = ["make_pair"]
@@ -28,15 +30,19 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def pair(make_pair: Callable[..., Pair]) -> Pair:
-    made = make_pair(swtpm_enabled=True)
+def encrypted(made: Pair, specs: dict[str, str]) -> Pair:
+    """Both hosts get the secrets from one place."""
     kept = KeptSecrets()
     for side in (made.one, made.two):
         side.driver.use_secrets(kept)
-    flavor = msgspec.structs.replace(FLAVOR, swap=16, extra_specs={**ENCRYPTED, **WITH_TPM})
+    flavor = msgspec.structs.replace(FLAVOR, swap=16, extra_specs=specs)
     made.guest = msgspec.structs.replace(made.guest, flavor=flavor)
     return made
+
+
+@pytest.fixture
+def pair(make_pair: Callable[..., Pair]) -> Pair:
+    return encrypted(make_pair(swtpm_enabled=True), {**ENCRYPTED, **WITH_TPM})
 
 
 def secrets_at(side: Side) -> list[str]:
@@ -85,3 +91,30 @@ def test_a_guest_with_secrets_migrates_and_moves(pair: Pair) -> None:
     assert dest.driver.power_on(larger) is PowerState.RUNNING
     wait_for("READY", lambda: dest.log(pair.guest).count("MINOVA-GUEST READY") > boots, 240)
     assert secrets_at(dest) == []
+
+
+def test_a_guest_with_secrets_on_shared_disks_migrates_and_is_evacuated(make_pair: Callable[..., Pair]) -> None:
+    """Its disk goes on with the same passphrase on the next host, which has made none of it."""
+    pair = encrypted(make_pair(shared=True), ENCRYPTED)
+    pair.boot()
+    destination = pair.prepare()
+    assert destination.mode is LiveMode.SHARED
+    pair.one.driver.live_migrate(pair.guest, destination, ignore)
+    last = pair.two.ticks(pair.guest)[-1]
+    pair.finish()
+    wait_for("the count to go on", lambda: pair.two.ticks(pair.guest)[-1] > last + 10, 60)
+    assert not any(map(opens_without_secret, disks(pair.two, pair)))
+    assert secrets_at(pair.one) == secrets_at(pair.two) == []
+
+    dead, next_host = pair.two, pair.one
+    with pytest.raises(HypervisorError, match="the guest is not down"):
+        next_host.driver.take_over(pair.guest.uuid, 3)
+    dead.driver.power_off(pair.guest.uuid)
+    assert next_host.driver.take_over(pair.guest.uuid, 3)
+    next_host.driver.prepare(pair.guest, next_host.node, 3, None, with_disks=False)
+    next_host.driver.power_on(pair.guest)
+    wait_for("boot 2", lambda: "MINOVA-GUEST BOOTS 2" in next_host.log(pair.guest), 240)
+    assert not any(map(opens_without_secret, disks(next_host, pair)))
+    assert secrets_at(next_host) == []
+    dead.driver.destroy(pair.guest.uuid, RowHost(host=next_host.name))
+    assert next_host.driver.power_state(pair.guest.uuid) is PowerState.RUNNING
