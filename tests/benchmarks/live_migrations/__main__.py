@@ -1,98 +1,219 @@
-"""A live migration by the driver against libvirt alone with the same guest, in turns: seconds in all, and for which the guest stood still.
+"""A live migration by the API against libvirt alone with the same guest and hosts, in turns: seconds in all, and for which the guest
+stood still. The guest writes memory all the while, and both copy its disks.
 
-Both copy the disks. The guest stands still from libvirt's event at the source to the event that it runs at the destination.
+"in all" of minova begins with the request and ends when the migration is `completed`; that of libvirt has the call of `virsh migrate
+--live --p2p --persistent --undefinesource --copy-storage-inc`, and the making of the files that it wants to be there: an overlay on the same
+image, and the config drive. "migrating" of minova begins when the source is told to migrate, and ends when the guest goes on at the
+destination; that of libvirt has the call alone. The guest stands still from libvirt's event at the source to the event that it runs at the
+destination.
 """
 
+import shutil
+import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from math import ceil
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
 import libvirt
+import urllib3
 
-from minova.objects.servers.live_migration import LiveDestination
+from minova.virt.libvirt.guest_files.disk_formats import backing_file, virtual_size
+from minova.virt.libvirt.host import EVENT_LOOP
 from tests.benchmarks.command_line import Option, parse
 from tests.cluster import wait_for
-from tests.integration.virt.live_pair import Pair, ignore, live_pair
+from tests.integration.virt.moving_cloud import Host, MovingCloud, MovingGuest, moving_cloud
+from tests.servers.postgresql import PostgreSQL
+from tests.servers.rabbitmq import RabbitMQ
 
 ROOT = Path(__file__).parents[3]
+_XML = libvirt.VIR_DOMAIN_XML_MIGRATABLE | libvirt.VIR_DOMAIN_XML_SECURE
+
+
+# Seconds of each phase of minova's migrations.
+PHASES: list[dict[str, float]] = []
 
 
 class Took(NamedTuple):
     seconds: float
+    migrating: float
     still: float
 
 
 class Events:
-    """When the guest was suspended and resumed, on either host."""
+    """When the guest was suspended at its source and resumed at its destination."""
 
-    def __init__(self, pair: Pair) -> None:
-        self.seen: list[tuple[int, float]] = []
-        self._connections = [libvirt.open(side.libvirtd.uri) for side in (pair.one, pair.two)]
-        for connection in self._connections:
-            connection.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, self._note, None)
+    def __init__(self, source: Host, destination: Host) -> None:
+        self._suspended: list[float] = []
+        self._resumed: list[float] = []
+        self._connections = [libvirt.open(host.libvirtd.uri) for host in (source, destination)]
+        wanted = (
+            (libvirt.VIR_DOMAIN_EVENT_SUSPENDED, self._suspended),
+            (libvirt.VIR_DOMAIN_EVENT_RESUMED, self._resumed),
+        )
+        for connection, (kind, seen) in zip(self._connections, wanted, strict=True):
+            connection.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, _note, (kind, seen))
 
-    def _note(self, _c: object, _d: object, event: int, _detail: int, _o: object) -> None:
-        self.seen.append((event, time.monotonic()))
+    def resumed(self) -> float:
+        wait_for("the guest to run at its destination", lambda: self._resumed, 30)
+        return self._resumed[-1]
 
     def still(self) -> float:
-        """Seconds between the last suspension and what followed."""
-        suspended = next(when for event, when in self.seen if event == libvirt.VIR_DOMAIN_EVENT_SUSPENDED)
-        return max(when for event, when in self.seen if event == libvirt.VIR_DOMAIN_EVENT_RESUMED) - suspended
+        return self.resumed() - self._suspended[0]
 
-    def has_resumed(self) -> bool:
-        return any(event == libvirt.VIR_DOMAIN_EVENT_RESUMED for event, _ in self.seen)
-
-
-def by_minova(pair: Pair, destination: LiveDestination) -> None:
-    pair.one.driver.live_migrate(pair.guest, destination, ignore)
-    pair.two.driver.arrive(pair.guest, pair.attempt)
+    def close(self) -> None:
+        for connection in self._connections:
+            connection.close()
 
 
-def by_libvirt(pair: Pair, destination: LiveDestination) -> None:
-    """What `virsh migrate --live --p2p --persistent --copy-storage-inc` asks of libvirt."""
-    flags = libvirt.VIR_MIGRATE_LIVE | libvirt.VIR_MIGRATE_PEER2PEER | libvirt.VIR_MIGRATE_PERSIST_DEST
-    parameters = {
-        libvirt.VIR_MIGRATE_PARAM_URI: f"tcp://{destination.address}",
-        libvirt.VIR_MIGRATE_PARAM_LISTEN_ADDRESS: destination.address,
-        libvirt.VIR_MIGRATE_PARAM_DEST_XML: destination.xml,
-        libvirt.VIR_MIGRATE_PARAM_PERSIST_XML: destination.persistent_xml,
-        libvirt.VIR_MIGRATE_PARAM_MIGRATE_DISKS: list(destination.copied),
-    }
-    connection = libvirt.open(pair.one.libvirtd.uri)
+def _note(_c: object, _d: object, event: int, _detail: int, wanted: tuple[int, list[float]]) -> None:
+    kind, seen = wanted
+    if event == kind:
+        seen.append(time.monotonic())
+
+
+def by_minova(cloud: MovingCloud, guest: MovingGuest) -> Took:
+    left = guest.host
+    events = Events(cloud.hosts[left], cloud.hosts[cloud.other(left)])
+    body = {"os-migrateLive": {"host": None, "block_migration": True}}
+    path, headers = f"/v2.1/servers/{guest.uuid}/action", {"OpenStack-API-Version": "compute 2.30"}
+    begun = time.monotonic()
+    answer = urllib3.request("POST", cloud.deployment.url + path, json=body, headers=headers)
+    assert answer.status == 202, answer.data
+    reached: dict[str, float] = {}
+    while not (guest.is_at_rest() and guest.host != left):
+        reached.setdefault(cloud.phase(guest.uuid) or "", time.monotonic())
+        time.sleep(0.02)
+    ended = time.monotonic()
+    found = Took(ended - begun, events.resumed() - reached["migrate"], events.still())
+    events.close()
+    times = [*reached.values(), ended]
+    PHASES.append({name: later - at for (name, at), later in zip(reached.items(), times[1:], strict=True)})
+    return found
+
+
+@contextmanager
+def held(cloud: MovingCloud) -> Iterator[None]:
+    """minova does not see what is done to the guest meanwhile."""
+    computes = [host.compute for host in cloud.hosts.values()]
+    for compute in computes:
+        compute.signal(signal.SIGSTOP)
     try:
-        domain = connection.lookupByUUIDString(pair.guest.uuid)
-        domain.migrateToURI3(destination.uri, parameters, flags | libvirt.VIR_MIGRATE_NON_SHARED_INC)
+        yield
+    finally:
+        for compute in computes:
+            compute.signal(signal.SIGCONT)
+
+
+def by_libvirt(cloud: MovingCloud, guest: MovingGuest) -> list[Took]:
+    """There and back: afterwards everything is where minova knows it."""
+    home, away = cloud.hosts[guest.host], cloud.hosts[cloud.other(guest.host)]
+    folder = away.folder / guest.uuid
+    with held(cloud):
+        try:
+            there = measured(home, away, guest, made=folder)
+            # Its files are there still.
+            back = measured(away, home, guest)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    return [there, back._replace(seconds=back.seconds + there.seconds - there.migrating)]
+
+
+def measured(source: Host, destination: Host, guest: MovingGuest, made: Path | None = None) -> Took:
+    events = Events(source, destination)
+    begun = time.monotonic()
+    if made is not None:
+        make_files(source.folder / guest.uuid, made, (str(source.folder), str(destination.folder)))
+    migrating = time.monotonic()
+    migrate(source, destination, guest)
+    ended = time.monotonic()
+    found = Took(ended - begun, ended - migrating, events.still())
+    events.close()
+    return found
+
+
+def make_files(source: Path, destination: Path, names: tuple[str, str]) -> None:
+    """What libvirt wants to be there: an overlay on the same image, and the config drive."""
+    destination.mkdir()
+    shutil.copy(source / "disk.config", destination)
+    base = str(backing_file(source / "disk", "qcow2")).replace(*names)
+    size = virtual_size(source / "disk", "qcow2")
+    command = [
+        "qemu-img",
+        "create",
+        "-q",
+        "-f",
+        "qcow2",
+        "-F",
+        "qcow2",
+        "-b",
+        base,
+        str(destination / "disk"),
+        str(size),
+    ]
+    subprocess.run(command, check=True)
+
+
+def migrate(source: Host, destination: Host, guest: MovingGuest) -> None:
+    flags = libvirt.VIR_MIGRATE_LIVE | libvirt.VIR_MIGRATE_PEER2PEER | libvirt.VIR_MIGRATE_PERSIST_DEST
+    address = destination.libvirtd.address
+    connection = libvirt.open(source.libvirtd.uri)
+    try:
+        domain = connection.lookupByUUIDString(guest.uuid)
+        xml = domain.XMLDesc(_XML).replace(str(source.folder), str(destination.folder))
+        parameters = {
+            libvirt.VIR_MIGRATE_PARAM_URI: f"tcp://{address}",
+            libvirt.VIR_MIGRATE_PARAM_LISTEN_ADDRESS: address,
+            libvirt.VIR_MIGRATE_PARAM_DEST_XML: xml,
+            libvirt.VIR_MIGRATE_PARAM_PERSIST_XML: xml,
+            libvirt.VIR_MIGRATE_PARAM_MIGRATE_DISKS: ["vda"],
+        }
+        flags |= libvirt.VIR_MIGRATE_NON_SHARED_INC | libvirt.VIR_MIGRATE_UNDEFINE_SOURCE
+        domain.migrateToURI3(f"qemu+tcp://{address}/system", parameters, flags)
     finally:
         connection.close()
 
 
-def measured(pair: Pair, migrate: Callable[[Pair, LiveDestination], None]) -> Took:
-    destination, events = pair.prepare(), Events(pair)
-    begun = time.monotonic()
-    migrate(pair, destination)
-    seconds = time.monotonic() - begun
-    wait_for("the guest to run at the destination", events.has_resumed, 30)
-    pair.finish()
-    pair.swap()
-    return Took(seconds, events.still())
+def p99(values: Sequence[float]) -> float:
+    return sorted(values)[ceil(0.99 * len(values)) - 1]
+
+
+def tell(what: str, minova: Sequence[float], alone: Sequence[float]) -> None:
+    ratio, more = median(minova) / median(alone), median(minova) - median(alone)
+    for name, values in (("minova", minova), ("libvirt", alone)):
+        print(f"{what:12} {name:8} {len(values):3} median {median(values):5.2f} s  p99 {p99(values):5.2f} s")
+    print(f"{what:12} ratio of the medians {ratio:.2f}, difference {more:+.2f} s", flush=True)
 
 
 def main() -> None:
-    options = parse("live_migrations", __doc__, Option("rounds", 5, 1, "migrations of each kind"))
+    options = parse("live_migrations", __doc__, Option("rounds", 20, 2, "migrations of each kind"))
     image = subprocess.run([ROOT / "tools" / "build-guest"], check=True, capture_output=True, text=True).stdout.strip()
-    found: dict[str, list[Took]] = {"minova": [], "libvirt": []}
-    with tempfile.TemporaryDirectory(prefix="minova-live-") as name, live_pair(Path(name), Path(image)) as pair:
-        pair.boot()
-        for _ in range(options.rounds):
-            found["minova"].append(measured(pair, by_minova))
-            found["libvirt"].append(measured(pair, by_libvirt))
-    for kind, took in found.items():
-        seconds, still = median(each.seconds for each in took), median(each.still for each in took)
-        print(f"{kind:8} {seconds:6.2f} s in all, the guest stood still for {still:.2f} s")
+    EVENT_LOOP.run()
+    minova: list[Took] = []
+    alone: list[Took] = []
+    with (
+        RabbitMQ() as rabbit,
+        PostgreSQL() as database,
+        tempfile.TemporaryDirectory(prefix="minova-live-") as folder,
+        moving_cloud(Path(folder), rabbit.fresh_url(), database.fresh_url(), Path(image)) as cloud,
+    ):
+        guest = cloud.boot(network="none")
+        by_minova(cloud, guest)  # both hosts have the image then
+        life = guest.lives()[-1]
+        while len(minova) < options.rounds:
+            minova += [by_minova(cloud, guest) for _ in range(2)]
+            alone += by_libvirt(cloud, guest)
+        guest.require_counting_on(life)
+    tell("in all", [each.seconds for each in minova], [each.seconds for each in alone])
+    tell("migrating", [each.migrating for each in minova], [each.migrating for each in alone])
+    tell("stood still", [each.still for each in minova], [each.still for each in alone])
+    for name in dict.fromkeys(phase for each in PHASES for phase in each):
+        print(f"phase {name:10} median {median(each[name] for each in PHASES if name in each):5.2f} s")
 
 
 if __name__ == "__main__":
