@@ -165,7 +165,11 @@ OF_MOVES = (
         ACTIVE,
     ),
 )
-OF_EVACUATIONS = ("compute service set h2 nova-compute --down", "server evacuate vm", ACTIVE)
+# From 2.95 on an evacuated server is stopped.
+OF_EVACUATIONS = (
+    *("compute service set h2 nova-compute --down", "server evacuate vm", f"until 'None SHUTOFF' {STATE}"),
+    *("server start vm", ACTIVE),
+)
 # Why a command is run elsewhere, or not at all.
 ELSEWHERE = {
     "cached image delete": "sends the request of `cached image queue`, and takes its 404 for success",
