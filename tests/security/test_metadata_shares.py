@@ -103,7 +103,7 @@ def test_guest_with_many_addresses_keeps_no_guest_of_another_network_waiting(
             client.close()
 
 
-def test_bug_slow_requests_of_one_network_took_all_connections_of_its_host(
+def test_slow_requests_of_one_network_leave_connections_to_others(
     listeners: tuple[Served, Served], conductor: Conductor
 ) -> None:
     busy, quiet = listeners
