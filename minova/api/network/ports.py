@@ -219,7 +219,7 @@ def _options(bodies: tuple[OptionBody, ...] | Unset | None) -> tuple[OptionChang
 
 
 def add(api: Collaborators, call: Call, new: Sequence[NewPort]) -> list[dict[str, Any]]:
-    if len(new) == 1 and not new[0].tags:  # Simultaneous calls share a transaction.
+    if len(new) == 1 and not new[0].tags:  # conductors of the last release have no create_ports
         made: Sequence[Port] = [api.conductor.create_port(call.ctx, port=new[0].port, fixed_ips=new[0].fixed_ips)]
     else:
         made = api.conductor.create_ports(call.ctx, ports=tuple(new))

@@ -5,7 +5,7 @@ Every transaction locks in one order: ports, networks, security groups, usages. 
 
 import random
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import NamedTuple
 
@@ -30,7 +30,6 @@ from minova.conductor.network.port_addresses import (
 from minova.conductor.network.revisions import changed, require_revision
 from minova.conductor.network.security.security_groups import SecurityGroups, lock_for_ports, lock_groups
 from minova.conductor.quotas import Quotas, refused
-from minova.conductor.tasks.group_commit import GroupCommit
 from minova.conductor.tasks.races import Race, Races, repeat_lost
 from minova.conductor.tasks.worker import Worker
 from minova.context import RequestContext
@@ -114,7 +113,6 @@ class Ports(PortsApi, HostInterfacesApi):
         self._quotas = quotas
         self._groups = groups
         self._hints = hints
-        self._creations: GroupCommit[PortCreation, Port] = GroupCommit(worker, self._create_all)
         # Safe for threads.
         self._free_macs: deque[str] = deque()
         self._hosts: BatchQueue[str, dict[str, tuple[Vif, ...]]] = BatchQueue(self._read_hosts, MAX_HOSTS)
@@ -135,21 +133,18 @@ class Ports(PortsApi, HostInterfacesApi):
             entry.served(by_host[entry.request])
 
     def create_port(self, ctx: RequestContext, port: Port, fixed_ips: Requests | None) -> Port:
-        """Simultaneous calls share a transaction."""
-        new = PortCreation(ctx, port, fixed_ips)
-        return self._create([new], lambda: [self._creations.run(new)])[0]
+        return self._create([PortCreation(ctx, port, fixed_ips)])[0]
 
     def create_ports(self, ctx: RequestContext, ports: tuple[NewPort, ...]) -> tuple[Port, ...]:
-        new = [PortCreation(ctx, each.port, each.fixed_ips, tags=each.tags) for each in ports]
-        return tuple(self._create(new, lambda: self._worker.run(lambda session: self._create_all(session, new))))
+        return tuple(self._create([PortCreation(ctx, each.port, each.fixed_ips, tags=each.tags) for each in ports]))
 
-    def _create(self, new: Sequence[PortCreation], write: Callable[[], list[Port]]) -> list[Port]:
+    def _create(self, new: Sequence[PortCreation]) -> list[Port]:
         for each in new:
             _check_security(each.port)
         macs = [each.port.mac_address for each in new]
         races: Races = [self._groups.race, self._quotas.race, *([] if all(macs) else [MAC_TAKEN])]
         try:
-            created = repeat_lost(write, races)
+            created = repeat_lost(lambda: self._worker.run(lambda session: self._create_all(session, new)), races)
         except OverQuota as error:
             raise refused(error) from None
         except IntegrityError:
