@@ -207,8 +207,8 @@ def make_manager(
     live = LivePhases(
         host, guarded, guarded_conductor, move_images, nodes, move_records, builder.vif_plug_waiter, ticks
     )
-    phases = {**cold.phases(), **live.phases()}
-    moves = MoveRunner(host, guarded_conductor, builder.domains, phases, cold.reported(), clock=ticks, repeat=repeat)
+    phases, reported = {**cold.phases(), **live.phases()}, {**cold.reported(), **live.reported()}
+    moves = MoveRunner(host, guarded_conductor, builder.domains, phases, reported, clock=ticks, repeat=repeat)
     guest_starts = GuestStarts(
         guarded,
         workers,

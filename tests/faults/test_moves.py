@@ -123,6 +123,16 @@ def test_a_move_is_confirmed_when_its_owner_does_not(tmp_path: Path) -> None:
         mover.cloud.world.close()
 
 
+def test_bug_a_guest_that_went_off_before_the_confirmation_is_active(mover: Mover) -> None:
+    mover.do("migrate")
+    mover.cloud.drivers[str(mover.row.host)].power_off(mover.uuid)
+    mover.wait(lambda: mover.row.power_state == PowerState.SHUTDOWN, 200.0, step=10.0)
+    mover.ask("confirm_resize")
+    mover.wait(lambda: mover.row.vm_state != "resized", step=0.1)
+    assert mover.row.vm_state == "stopped"
+    mover.require_sound()
+
+
 def figures(mover: Mover) -> dict[str, tuple[int, int, dict[str, str]]]:
     """By host what its row says: guests, guests at work, and the counters of servers."""
     with mover.cloud.db.read() as session:

@@ -8,7 +8,7 @@ import msgspec
 from minova import errors
 from minova.compute.instances.vif_plug_waiter import VifPlugWaiter
 from minova.compute.moves.move_records import MoveRecords
-from minova.compute.moves.phases import Check, MoveImages, Phase
+from minova.compute.moves.phases import Check, MoveImages, Phase, Reported
 from minova.compute.tracker.nodes import Nodes
 from minova.context import RequestContext
 from minova.contracts.conductor import ConductorApi
@@ -61,6 +61,9 @@ class LivePhases:
             MovePhase.HALT_THERE: self._halt,
             MovePhase.CLOSE: self._close,
         }
+
+    def reported(self) -> Mapping[MovePhase, Reported]:
+        return {MovePhase.MIGRATE: self._records.note_left}
 
     # -- forward ---------------------------------------------------------------------------------------------------
 
