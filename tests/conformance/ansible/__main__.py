@@ -25,7 +25,6 @@ FOLDER = Path(__file__).parent
 RUNS = (("create", False), ("create", True), ("use", False), ("delete", False), ("delete", True))
 # {(playbook, task): why it fails, or changes something the second time}
 REASONS: Mapping[tuple[str, str], str] = {
-    ("create", "security_group_rule vrrp IPv6"): "libvirt filters no VRRP",
     (
         "create",
         "openstack.cloud.port",
