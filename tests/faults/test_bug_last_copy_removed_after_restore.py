@@ -8,10 +8,17 @@ import pytest
 from minova import errors
 from minova.cmd.commands import recovery
 from minova.conductor.tasks.history import CONFIRM
+from minova.conductor.unexpected.adoption import Adoption
+from minova.conductor.unexpected.listing import now
+from minova.conductor.unexpected.removal import remove
+from minova.db import quotas
+from minova.db.recovery import unexpected
 from minova.objects.servers.states import PowerState
+from minova.placement.audit import gather
 from tests.faults.cloud import LARGER
 from tests.faults.mover import Mover
 from tests.faults.test_bug_moves import message, other
+from tests.faults.test_restored_database import recover
 
 pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("fewer_renewals")]
 RUNNING, OFF = PowerState.RUNNING, PowerState.SHUTDOWN
@@ -136,11 +143,21 @@ def restored(mover: Mover, tmp_path: Path) -> Callable[[str], str]:
 
 
 def force_end(mover: Mover) -> None:
+    """The operator ends safe mode without an adoption."""
     found = recovery.find(mover.cloud.db)
-    if found.row.safe_since is not None:
-        recovery.end(mover.cloud.db, found, (), left=["x"], leave_rest=True)
+    assert found.row.safe_since is not None
+    recovery.end(mover.cloud.db, found, (), left=["x"], leave_rest=True)
     mover.world.run(30.0)
     assert mover.cloud.safe_since() is None
+
+
+def adopt_all(mover: Mover) -> None:
+    recover(mover.cloud)
+    mover.world.run(120.0)
+    assert mover.cloud.safe_since() is None
+    with mover.cloud.db.read() as session:
+        assert gather.findings(session) == []
+        assert quotas.usages_of(session, "p") == quotas.counted(session, "p", quotas.usages_of(session, "p"))
 
 
 def test_a_revert_of_a_move_that_was_confirmed_since_the_backup(mover: Mover, restored: Callable[[str], str]) -> None:
@@ -160,3 +177,49 @@ def test_a_confirmation_of_a_move_that_was_reverted_since_the_backup(
     mover.do("confirm_resize")
     mover.world.run(200.0)
     assert mover.domains() == {mover.source: RUNNING}
+
+
+def test_a_move_whose_source_has_no_copy_is_adopted_as_confirmed(mover: Mover, restored: Callable[[str], str]) -> None:
+    destination = restored("confirm_resize")
+    (found,) = recovery.find(mover.cloud.db, mover.cloud.conf("conductor1")).things
+    assert (found.id, found.where, found.reason, found.can_be_adopted) == (mover.uuid, mover.source, "no_copy", True)
+    adopt_all(mover)
+    assert mover.state == ("active", None, destination)
+    assert mover.domains() == {destination: RUNNING}
+    assert mover.migration().status == "confirmed"
+    assert {*mover.holders()} == {"instance"}
+    mover.require_sound()
+
+
+def test_a_move_that_was_reverted_since_the_backup_is_adopted_at_its_source(
+    mover: Mover, restored: Callable[[str], str]
+) -> None:
+    restored("revert_resize")
+    adopt_all(mover)
+    assert mover.state == ("active", None, mover.source)
+    assert mover.domains() == {mover.source: RUNNING}
+    assert mover.migration().status == "reverted"
+    assert {*mover.holders()} == {"instance"}
+    mover.require_sound()
+
+
+def test_a_move_that_neither_host_has_is_not_confirmed(mover: Mover) -> None:
+    destination = moved(mover)
+    lose(mover, mover.source)
+    lose(mover, destination)
+    mover.world.run(150.0)
+    with mover.cloud.db.read() as session:
+        (guest,) = (one for one in unexpected.guests(session, mover.uuid) if one.host == mover.source)
+    with pytest.raises(errors.Conflict, match="has none either"):
+        mover.cloud.db.run(lambda session: Adoption().adopt(session, guest, now(), mover.cloud.db.now()))
+
+
+def test_the_last_copy_of_a_server_is_not_removed_by_a_word(mover: Mover) -> None:
+    """The server's host has lost its guest. Another host has one that is of no use to the row, and may be all that is left."""
+    stray = other(mover)
+    driver = mover.cloud.drivers[mover.source]
+    mover.cloud.drivers[stray]._domains[mover.uuid] = driver._domains[mover.uuid]
+    lose(mover, mover.source)
+    mover.world.run(150.0)
+    with pytest.raises(errors.Conflict, match="may be the last copy"):
+        mover.cloud.db.run(lambda session: remove(session, mover.uuid, stray, now()))

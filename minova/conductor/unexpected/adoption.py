@@ -8,6 +8,7 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.orm import Session
 
 from minova import errors
+from minova.conductor.unexpected import open_moves
 from minova.conductor.unexpected.checks import MAX_ATTEMPT
 from minova.db import quotas
 from minova.db.models import ComputeNode, Instance, PurgedInstance, Task, UnexpectedGuest
@@ -21,6 +22,7 @@ from minova.objects.requests.request_spec import RequestSpec
 from minova.objects.servers.failures import INTERNAL_ERROR, Failure
 from minova.objects.servers.states import PowerState, VmState, power_state_of
 from minova.objects.unexpected.guest_record import GuestRecord
+from minova.objects.unexpected.removal_rules import Verdict
 from minova.placement import changes
 from minova.placement.allocations import claims
 from minova.placement.audit import heal
@@ -40,11 +42,16 @@ class Adoption:
         """Makes or corrects the rows: instance, request, interfaces, allocations, usage of quotas. A task of the
         instance ends.
 
+        A guest that the source of a move lacks is not made: its move ends as confirmed.
+
         `take_from`: the other host that may lose the instance, if a row or a task names it.
 
         Raises Conflict if the rows cannot be made, or another host has the instance; then the transaction must be
         rolled back.
         """
+        if guest.reason == Verdict.NO_COPY.value:
+            open_moves.confirm(session, guest, at, now)
+            return
         record = guest.record
         if record is None:
             raise errors.Conflict(f"Host {guest.host} has sent no record of guest {guest.uuid}.")
@@ -192,6 +199,7 @@ def end_adoption(session: Session, guest: UnexpectedGuest, node: ComputeNode, at
     session.connection().execute(delete(PurgedInstance).where(PurgedInstance.uuid == guest.uuid))
     session.flush()
     session.expire_all()
+    open_moves.end(session, guest.uuid, guest.host, at, now)
     claims.release(session, [guest.uuid], now)
     heal.allocate(session, guest.uuid, now)
     changes.append(session, [node.id], now)

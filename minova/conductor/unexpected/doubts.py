@@ -15,7 +15,7 @@ from minova.db.servers import request_specs
 from minova.objects.catalogue.image import Image
 from minova.objects.catalogue.quota import overruns
 from minova.objects.unexpected.guest_record import GuestRecord
-from minova.objects.unexpected.removal_rules import Verdict
+from minova.objects.unexpected.removal_rules import HAS_NOTHING
 
 _VISIBLE_TO_ALL = ("public", "community")
 
@@ -23,6 +23,8 @@ _VISIBLE_TO_ALL = ("public", "community")
 def of(session: Session, conf: cfg.ConfigOpts, guest: UnexpectedGuest) -> list[str]:
     """Returns why this guest is not adopted together with others, in words. Empty: it is."""
     record = guest.record
+    if guest.reason in HAS_NOTHING:
+        return []  # nothing that a host has written is adopted
     if record is None:
         return [f"host {guest.host} has sent no record of it"]
     row = session.scalars(select(Instance).where(Instance.uuid == guest.uuid)).one_or_none()
@@ -39,7 +41,7 @@ def _of_hosts(session: Session, guest: UnexpectedGuest, row: Instance | None) ->
     others = [
         other.host
         for other in unexpected.guests(session, guest.uuid)
-        if other.host != guest.host and other.reason != Verdict.NO_GUEST.value
+        if other.host != guest.host and other.reason not in HAS_NOTHING
     ]
     if row is not None and row.deleted_at is None and row.host not in (None, guest.host):
         others.append(row.host or "")

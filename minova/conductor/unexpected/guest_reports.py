@@ -46,11 +46,13 @@ class GuestReports(GuestReportsApi):
         with self._worker.db.read() as session:
             found = self._judged(session, host, guests)
             here = {mark.uuid for mark in guests}
-            missing = [GuestMark(uuid=uuid, has_domain=False) for uuid in unexpected.without_guest(session, host, here)]
+            missing = dict.fromkeys(unexpected.without_guest(session, host, here), Verdict.NO_GUEST)
+            missing |= dict.fromkeys(unexpected.without_copy(session, host, here), Verdict.NO_COPY)
             known = unexpected.guests_on(session, host)
             records, most = unexpected.records_on(session, host), held_ports.most_guests(session, host)
         is_latest = True
-        marks, found = [*guests, *missing], found | {mark.uuid: Verdict.NO_GUEST for mark in missing}
+        marks = [*guests, *(GuestMark(uuid=uuid, has_domain=False) for uuid in missing)]
+        found |= missing
         if found.keys() - known.keys():
             self._worker.db.require_room()
         # In safe mode the note below counts, so that it must not come from an old report.

@@ -11,7 +11,7 @@ from minova.db.models import UnexpectedGuest, UnexpectedImage
 from minova.db.recovery import unexpected
 from minova.objects.servers.instance import Instance
 from minova.objects.servers.states import power_state_of
-from minova.objects.unexpected.removal_rules import WHY, Verdict
+from minova.objects.unexpected.removal_rules import HAS_NOTHING, WHY, Verdict
 
 
 class Unexpected(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,7 +67,9 @@ def _guest(guest: UnexpectedGuest, why_alone: tuple[str, ...]) -> Unexpected:
         why=WHY[reason],
         power_state=power_state,
         attempt=guest.mark.attempt,
-        can_be_adopted=guest.record is not None and reason is not Verdict.REMOVE and guest.remove_at is None,
+        can_be_adopted=(guest.record is not None or reason is Verdict.NO_COPY)
+        and reason is not Verdict.REMOVE
+        and guest.remove_at is None,
         is_to_be_removed=guest.remove_at is not None,
         seen_at=guest.seen_at,
         project_id="" if instance is None else instance.project_id,
@@ -75,7 +77,7 @@ def _guest(guest: UnexpectedGuest, why_alone: tuple[str, ...]) -> Unexpected:
         flavor="" if instance is None else instance.flavor.name,
         image_id="" if instance is None else instance.image_ref,
         addresses=() if instance is None else _addresses(instance),
-        doubts=why_alone if reason is not Verdict.NO_GUEST and guest.remove_at is None else (),
+        doubts=why_alone if reason not in HAS_NOTHING and guest.remove_at is None else (),
     )
 
 

@@ -6,9 +6,9 @@ from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from minova import errors
-from minova.db.models import Instance, PurgedInstance
+from minova.db.models import Instance, PurgedInstance, UnexpectedGuest
 from minova.db.recovery import unexpected
-from minova.objects.unexpected.removal_rules import Verdict
+from minova.objects.unexpected.removal_rules import HAS_NOTHING, Verdict
 
 
 def remove(session: Session, uuid: str, host: str | None, at: datetime) -> list[str]:
@@ -20,12 +20,18 @@ def remove(session: Session, uuid: str, host: str | None, at: datetime) -> list[
     deleted or adopted instead.
     """
     listed = (guest for guest in unexpected.guests(session, uuid) if host in {None, guest.host})
-    guests = [guest for guest in listed if guest.reason != Verdict.NO_GUEST.value]
+    guests = [guest for guest in listed if guest.reason not in HAS_NOTHING]
     if not guests:
         raise errors.NotFound(f"No host reports an unexpected guest {uuid}.")
     row = session.execute(select(Instance.host, Instance.deleted_at).where(Instance.uuid == uuid)).one_or_none()
     for guest in guests:
-        if row is not None and row.deleted_at is None and guest.reason == Verdict.NEWER.value:
+        is_alive = row is not None and row.deleted_at is None
+        if row is not None and is_alive and _is_last(session, guest, row.host):
+            raise errors.Conflict(
+                f"Host {row.host} of server {uuid} has no guest: the one on {guest.host} may be the last copy. Adopt it, or delete "
+                "the server"
+            )
+        if is_alive and guest.reason == Verdict.NEWER.value:
             raise errors.Conflict(
                 f"Server {uuid} exists, and the guest on {guest.host} is newer: adopt the guest, and then delete the server."
             )
@@ -34,3 +40,11 @@ def remove(session: Session, uuid: str, host: str | None, at: datetime) -> list[
     for guest in guests:
         unexpected.mark_for_removal(session, uuid, guest.host, at)
     return [guest.host for guest in guests]
+
+
+def _is_last(session: Session, guest: UnexpectedGuest, row_host: str | None) -> bool:
+    """Whether the host of the row reports that it does not have the guest."""
+    return any(
+        other.host == row_host != guest.host and other.reason == Verdict.NO_GUEST.value
+        for other in unexpected.guests(session, guest.uuid)
+    )

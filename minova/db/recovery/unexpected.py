@@ -19,12 +19,12 @@ from minova.db.models import (
 from minova.db.sql import chunked
 from minova.objects.servers.states import RESOURCE_FREE, VmState
 from minova.objects.unexpected.guest_record import GuestMark, GuestRecord
-from minova.objects.unexpected.removal_rules import Verdict
+from minova.objects.unexpected.removal_rules import HAS_NOTHING, Verdict
 
 # The key in an instance's system_metadata under which the last action of an adopted guest is noted.
 ADOPTED = "adopted_action"
 # The reasons of guests of which the database knows too little.
-_LACKING = (Verdict.NO_ROW.value, Verdict.NEWER.value, Verdict.MISPLACED.value)
+_LACKING = (Verdict.NO_ROW.value, Verdict.NEWER.value, Verdict.MISPLACED.value, Verdict.NO_COPY.value)
 
 
 def is_empty(session: Session, host: str | None = None) -> bool:
@@ -118,6 +118,22 @@ def without_guest(session: Session, host: str, here: Container[str]) -> list[str
     return sorted(uuid for uuid in session.scalars(query) if uuid not in here)
 
 
+def without_copy(session: Session, host: str, here: Container[str]) -> list[str]:
+    """Returns the idle servers whose move from this host waits for a confirmation, and of which it has no copy in `here`."""
+    waits = select(Migration.instance_uuid).where(
+        Migration.source_compute == host,
+        Migration.dest_compute != host,
+        Migration.status == "finished",
+        exists().where(
+            Instance.uuid == Migration.instance_uuid,
+            Instance.host == Migration.dest_compute,
+            Instance.deleted_at.is_(None),
+            Instance.task_state.is_(None),
+        ),
+    )
+    return sorted({uuid for uuid in session.scalars(waits) if uuid not in here})
+
+
 def note_guest(session: Session, host: str, mark: GuestMark, reason: Verdict, at: datetime) -> None:
     """Writes what a host has reported. A record stays unless it is of another attempt or action."""
     row = session.get(UnexpectedGuest, (host, mark.uuid))
@@ -163,7 +179,7 @@ def records_on(session: Session, host: str) -> int:
 def reported_elsewhere(session: Session, host: str, uuids: Collection[str]) -> set[str]:
     """Returns those of these guests that other hosts have unexpectedly, too."""
     model, found = UnexpectedGuest, set()
-    is_there = model.host != host, model.reason != Verdict.NO_GUEST.value
+    is_there = model.host != host, model.reason.not_in([reason.value for reason in HAS_NOTHING])
     for chunk in chunked(sorted(uuids)):
         found |= set(session.scalars(select(model.uuid).where(*is_there, model.uuid.in_(chunk))))
     return found

@@ -30,7 +30,8 @@ from minova.objects.servers.states import RESOURCE_FREE, PowerState, VmState
 
 class Verdict(StrEnum):
     """EXPECTED domains are where their rows say. REMOVE: there is proof that the domain may be removed. NO_GUEST: the
-    host of a server has neither a domain nor disks of it.
+    host of a server has neither a domain nor disks of it. NO_COPY: neither has the source of a move that waits for its
+    confirmation: it was confirmed, as far as the source is concerned.
     """
 
     EXPECTED = "expected"
@@ -39,7 +40,11 @@ class Verdict(StrEnum):
     NEWER = "newer"
     MISPLACED = "misplaced"
     NO_GUEST = "no_guest"
+    NO_COPY = "no_copy"
 
+
+# Reports of a host that has nothing of the guest.
+HAS_NOTHING = frozenset({Verdict.NO_GUEST, Verdict.NO_COPY})
 
 WHY = {
     Verdict.EXPECTED: "its row names this host",
@@ -47,6 +52,7 @@ WHY = {
     Verdict.NEWER: "it is newer than its row",
     Verdict.MISPLACED: "its row names another host",
     Verdict.NO_GUEST: "its host has neither domain nor disks of this server",
+    Verdict.NO_COPY: "its move waits for a confirmation, and its source has no copy to go back to",
     Verdict.REMOVE: "it is to be removed, with more others than [conductor] max_automatic_removals",
 }
 

@@ -66,6 +66,7 @@ _OF_REASON = {
     Reason.NEWER: Kind.NEWER_GUEST,
     Reason.MISPLACED: Kind.MISPLACED_GUEST,
     Reason.NO_GUEST: Kind.WITHOUT_GUEST,
+    Reason.NO_COPY: Kind.WITHOUT_COPY,
 }
 
 

@@ -30,6 +30,7 @@ class Kind(StrEnum):
     NEWER_GUEST = "guest newer than its server"
     MISPLACED_GUEST = "guest on another host than its server"
     WITHOUT_GUEST = "server without guest"
+    WITHOUT_COPY = "move without the copy of its source"
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from minova.objects.servers.states import PowerState, VmState
 from minova.objects.unexpected.removal_rules import DomainRow, Verdict, verdict
 
-EXPECTED, REMOVE, NO_ROW, NEWER, MISPLACED, _ = Verdict
+EXPECTED, REMOVE, NO_ROW, NEWER, MISPLACED, *_ = Verdict
 
 
 def row(vm_state: VmState = VmState.ACTIVE, host: str | None = "other", **more: Any) -> DomainRow:
