@@ -272,10 +272,14 @@ def test_groups_and_networks_count_for_their_project(db: Database) -> None:
                 )
             )
             session.flush()
+        for number, project in enumerate(("p", "p", "p", "q")):
+            values = {"uuid": named(f"security group {number}"), "name": "s", "description": "", "revision_number": 0}
+            session.add(models.SecurityGroup(project_id=project, created_at=SEEN, updated_at=SEEN, **values))
 
     db.run(put)
     with db.read() as session:
-        assert quotas.counted(session, "p", ["server_groups", "networks"]) == {"server_groups": 2, "networks": 0}
+        counted = quotas.counted(session, "p", ["server_groups", "security_group", "networks"])
+    assert counted == {"server_groups": 2, "security_group": 3, "networks": 0}
 
 
 def test_sizes_of_several_servers_and_of_the_larger_flavor() -> None:
