@@ -273,7 +273,12 @@ def test_groups_and_networks_count_for_their_project(db: Database) -> None:
             )
             session.flush()
         for number, project in enumerate(("p", "p", "p", "q")):
-            values = {"uuid": named(f"security group {number}"), "name": "s", "description": "", "revision_number": 0}
+            values: dict[str, Any] = {
+                "uuid": named(f"security group {number}"),
+                "name": "s",
+                "description": "",
+                "revision_number": 0,
+            }
             session.add(models.SecurityGroup(project_id=project, created_at=SEEN, updated_at=SEEN, **values))
 
     db.run(put)

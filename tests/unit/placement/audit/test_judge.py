@@ -124,6 +124,12 @@ TREE = [
             id="a class that it neither holds nor should hold is no change",
         ),
         pytest.param(
+            [{"PCPU": 1}, {"VCPU": 2, "MEMORY_MB": 2, "FPGA": 1}],
+            [holding_of("a", VCPU=2, MEMORY_MB=2)],
+            {"a": {"VCPU": 2, "MEMORY_MB": 2}, "numa1": {"FPGA": 1}},
+            id="an amount that is right is no change",
+        ),
+        pytest.param(
             [{"PCPU": 3}, {"VCPU": 2}], [], {"a": {"VCPU": 2}}, id="the alternative for which there is capacity"
         ),
         pytest.param(
