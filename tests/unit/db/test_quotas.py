@@ -272,9 +272,9 @@ def test_groups_and_networks_count_for_their_project(db: Database) -> None:
                 )
             )
             session.flush()
-        for number, project in enumerate(("p", "p", "p", "q")):
+        for serial, project in enumerate(("p", "p", "p", "q")):
             values: dict[str, Any] = {
-                "uuid": named(f"security group {number}"),
+                "uuid": named(f"security group {serial}"),
                 "name": "s",
                 "description": "",
                 "revision_number": 0,
