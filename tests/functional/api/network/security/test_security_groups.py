@@ -105,7 +105,7 @@ def test_rules_come_and_go(cloud: Cloud) -> None:
 @pytest.mark.parametrize(
     ("values", "reason"),
     [
-        ({"protocol": "gre"}, "Invalid input for protocol"),
+        ({"protocol": "elephant"}, "Invalid input for protocol"),
         ({"protocol": "icmpv6"}, "icmpv6 is of IPv6"),
         ({"port_range_min": 22, "port_range_max": 22}, "Must also specify protocol"),
         ({"protocol": "tcp", "port_range_min": 23, "port_range_max": 22}, "port_range_min must be <="),
